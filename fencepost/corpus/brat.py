@@ -1,0 +1,209 @@
+"""BRAT stand-off: a text (`.txt`) and beside it its annotations by character offset (`.ann`).
+
+A corpus is a folder of such pairs, or one pair named by either of its files. Only text-bound annotations
+(`T1<tab>TYPE START END<tab>TEXT`) are entities; relations, events, attributes and notes are counted and
+passed over. An entity with a gap (`START END;START END`) makes its sentences invalid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from fencepost.corpus.format import Format, ReadOptions, WriteOptions
+from fencepost.corpus.json_fields import same_text
+from fencepost.corpus.output import whole_folder
+from fencepost.corpus.raw_text import WORD_SPLIT, sentences_of
+from fencepost.corpus.source import Found, Line, Reading, Rejected, Source
+from fencepost.entity import Sentence
+from fencepost.errors import DataError, UsageError
+from fencepost.text import CharSpan, Splitter, make_splitter
+
+DOCUMENT_CHARACTERS = 1 << 28
+_OFFSETS = r"[0-9]{1,12} [0-9]{1,12}"
+_ENTITY = re.compile(rf"T\S*\t(?P<type>\S+) (?P<offsets>{_OFFSETS}(?:;{_OFFSETS})*)(?:\t(?P<text>.*))?")
+_OTHER = re.compile(r"[REAMN#*][^\t]*\t.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the sentences that touch the characters `[start, end)` cannot be used."""
+
+    line: int
+    start: int
+    end: int
+    reason: str
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    if source.path is None:
+        raise UsageError("BRAT corpora are folders or pairs of files; give a path")
+    splitter = make_splitter(options.language, pretokenized=options.pretokenized)
+    for text_path, annotation_path in pairs(source.path):
+        source.name = str(annotation_path)  # the place that messages name
+        yield from read_document(
+            _read_text(text_path), Source.open(annotation_path), options, splitter, source
+        )
+
+
+def pairs(path: Path) -> list[tuple[Path, Path]]:
+    """The documents that a path names: a folder's, or one by its text or its annotations."""
+    if path.is_dir():
+        annotations = sorted(path.rglob("*.ann"))
+        if not annotations:
+            raise DataError("a folder without .ann files: not a BRAT corpus", source=str(path))
+    else:
+        annotations = [path.with_suffix(".ann")]
+    for annotation in annotations:
+        for file in (annotation, annotation.with_suffix(".txt")):
+            if not file.is_file():
+                raise DataError(f"{file.name} is missing beside its pair", source=str(path))
+    return [(annotation.with_suffix(".txt"), annotation) for annotation in annotations]
+
+
+def _read_text(path: Path) -> str:
+    if path.stat().st_size > DOCUMENT_CHARACTERS:
+        raise DataError(f"over {DOCUMENT_CHARACTERS >> 20} MB: split the document", source=str(path))
+    try:
+        return path.read_bytes().decode("utf-8")  # BRAT counts line ends as they are
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 at byte {error.start + 1}", source=str(path)) from error
+
+
+def read_document(
+    text: str, annotations: Source, options: ReadOptions, splitter: Splitter, source: Source
+) -> Iterator[Reading]:
+    """The sentences of one document; `source` takes the notes."""
+    spans: list[tuple[int, CharSpan]] = []
+    problems: list[Problem] = []
+    for line in annotations.lines():
+        try:
+            span = _span(line, text, options, source)
+        except ValueError as error:
+            yield Rejected(line.number, f"{error}; the whole document is left out", line.text)
+            return
+        if isinstance(span, Problem):
+            problems.append(span)
+        elif span is not None:
+            spans.append((line.number, span))
+    yield from _sentences(text, spans, problems, annotations, splitter, source)
+
+
+def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Problem | None:
+    """What a line annotates; None where it is no entity, `ValueError` where it cannot be read."""
+    if line.problem:
+        raise ValueError(line.problem)
+    if not line.text.strip():
+        return None
+    match = _ENTITY.fullmatch(line.text)
+    if match is None:
+        if not _OTHER.fullmatch(line.text):
+            raise ValueError("not an annotation of the form T1<tab>TYPE START END<tab>TEXT")
+        source.note("annotation that is not an entity passed over", line.number, line.text[:60])
+        return None
+    edges = [int(number) for number in re.split("[ ;]", match["offsets"])]
+    start, end = edges[0], edges[-1]
+    if not (edges == sorted(edges) and start < end <= len(text)):
+        raise ValueError(f"the offsets {match['offsets']} are empty or outside the text")
+    if len(edges) > 2:
+        reason = (
+            f"{match['type']} {match['offsets']} has a gap. Discontinuous entities cannot be kept; "
+            "leave it out, or annotate the whole stretch"
+        )
+        return Problem(line.number, start, end, reason)
+    said = match["text"]
+    if options.check_text and said is not None and not same_text(said, text[start:end]):
+        reason = (
+            f"the annotation has the text {said!r}, but its characters are {text[start:end]!r}; "
+            "mend it, or say --no-check-text if that is on purpose"
+        )
+        return Problem(line.number, start, end, reason)
+    if not text[start:end].strip():
+        return Problem(line.number, start, end, f"{match['type']} {match['offsets']} is white space")
+    return CharSpan(start, end, match["type"])
+
+
+def _sentences(
+    text: str,
+    spans: list[tuple[int, CharSpan]],
+    problems: list[Problem],
+    annotations: Source,
+    splitter: Splitter,
+    source: Source,
+) -> Iterator[Reading]:
+    name = annotations.path.stem if annotations.path else None
+    placed, words_split = sentences_of(text, [span for _, span in spans], splitter, name, name)
+    for _ in range(words_split):
+        source.note(WORD_SPLIT)
+    for start, end, sentence in placed:
+        touching = [p for p in problems if p.start < end and start < p.end]
+        if touching:
+            yield Rejected(touching[0].line, touching[0].reason, text[start:end])
+        else:
+            yield Found(0, sentence)
+
+
+def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001
+    """One pair of files for each run of sentences of one document, with a sentence a line."""
+    if path is None:
+        raise UsageError("a BRAT corpus is a folder and cannot go to standard output; give a path")
+    used: set[str] = set()
+    with whole_folder(path) as folder:
+        for doc, members in groupby(sentences, key=lambda sentence: sentence.doc):
+            name = _file_name(doc, used)
+            _write_document(folder / f"{name}.txt", folder / f"{name}.ann", members)
+
+
+def _file_name(doc: str | None, used: set[str]) -> str:
+    """A name that is safe on any file system and was not used before."""
+    safe = re.sub(r"[^\w.-]", "_", doc or "sentences").lstrip(".")[:100] or "sentences"
+    name, number = safe, 1
+    while name.casefold() in used:
+        number += 1
+        name = f"{safe}-{number}"
+    used.add(name.casefold())
+    return name
+
+
+def _write_document(text_path: Path, annotation_path: Path, sentences: Iterable[Sentence]) -> None:
+    offset = number = 0
+    with (
+        text_path.open("w", encoding="utf-8", newline="") as texts,
+        annotation_path.open("w", encoding="utf-8", newline="") as annotations,
+    ):
+        for sentence in sentences:
+            text = sentence.text
+            words = sentence.word_offsets()
+            for entity in sentence.entities:
+                number += 1
+                start, end = words[entity.start][0], words[entity.end - 1][1]
+                annotations.write(
+                    f"T{number}\t{entity.type} {offset + start} {offset + end}\t{text[start:end]}\n"
+                )
+            texts.write(text + "\n")
+            offset += len(text) + 1
+
+
+def obstacle(sentence: Sentence) -> str | None:
+    if not sentence.words:
+        return "no words"
+    if any(not word or re.search(r"\s", word) for word in sentence.words):
+        return "a word that is empty or holds white space"
+    if any(re.search(r"\s", entity.type) for entity in sentence.entities):
+        return "a type that holds white space"
+    return None
+
+
+BRAT = Format(
+    name="brat",
+    summary="a folder of .txt files with .ann files beside them",
+    read=read,
+    write=write,
+    obstacle=obstacle,
+    overlaps="any",
+    keeps=frozenset({"doc", "space_after"}),
+    suffixes=(".ann",),
+)

@@ -1,0 +1,157 @@
+"""CoNLL-2012 columns: entities as brackets, which may nest: `(PERSON*`, `*`, `*)`, `(GPE)`.
+
+The shared task's files have twelve columns or more, the word in the fourth, its part of speech in the
+fifth and the names in the eleventh, between `#begin document (NAME); part N` and `#end document`. A
+file with fewer columns is read with the word in the first and the brackets in the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from fencepost.corpus.conll import BLANK, DOCUMENT_START, Block, Columns, Invalid, blocks, split_row
+from fencepost.corpus.format import Format, ReadOptions, WriteOptions
+from fencepost.corpus.output import text_writer
+from fencepost.corpus.source import Found, Reading, Rejected, Source
+from fencepost.entity import Entity, Sentence
+
+FULL = 12  # columns of the shared task's files, without those of the predicates
+NO_POS = "-"
+_BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*?(\)*)")
+_DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    doc = None
+    for block in blocks(source, lambda text: text.startswith("#")):
+        doc = _document(block.comments, doc)
+        if not block.lines:
+            continue
+        try:
+            sentence = _sentence(block, options, doc)
+        except Invalid as error:
+            yield Rejected(block.lines[error.index].number, str(error), block.raw)
+        else:
+            yield Found(block.lines[0].number, sentence)
+
+
+def _document(comments: list[str], doc: str | None) -> str | None:
+    """The document that is open after these comments."""
+    for comment in comments:
+        match = _DOCUMENT.fullmatch(comment)
+        if match:
+            part = int(match[2])
+            doc = f"{match[1]}#{part}" if part else match[1]
+        elif comment.startswith("#end document"):
+            doc = None
+    return doc
+
+
+def _sentence(block: Block, options: ReadOptions, doc: str | None) -> Sentence:
+    first = block.lines[0].text.rstrip(BLANK)
+    columns = Columns("\t" in first, 0)
+    columns = Columns(columns.tabs, len(columns.split(first)))  # verbs give a sentence more columns
+    full = columns.count >= FULL
+    word = columns.index(options.word_column or (4 if full else 1))
+    tag = columns.index(options.tag_column or (11 if full else -1))
+    pos_column = options.pos_column or (5 if full else None)
+    if word == tag:
+        raise Invalid(0, "one column, but the words and the brackets need one each")
+    rows = [split_row(index, line, columns) for index, line in enumerate(block.lines)]
+    words = [row[word] for row in rows]
+    if "" in words:
+        raise Invalid(words.index(""), "the word is empty")
+    pos = pos_column and [row[columns.index(pos_column)] for row in rows]
+    return Sentence(
+        words,
+        _entities([row[tag] for row in rows]),
+        doc=doc,
+        pos=pos if pos and set(pos) != {NO_POS} else None,
+    )
+
+
+def _entities(cells: list[str]) -> list[Entity]:
+    entities = []
+    stack: list[tuple[int, str]] = []  # what is open: where it began, and its type
+    for index, cell in enumerate(cells):
+        match = _BRACKETS.fullmatch(cell)
+        if match is None or not cell:
+            raise Invalid(index, f"{cell!r} is not of the form (TYPE*, *, *) or (TYPE)")
+        stack.extend((index, type_) for type_ in match[1].split("(")[1:])
+        for _ in match[2]:
+            if not stack:
+                raise Invalid(index, f"{cell!r} closes a bracket that was never opened")
+            start, type_ = stack.pop()
+            entities.append(Entity(start, index + 1, type_))
+    if stack:
+        start, type_ = stack[-1]
+        raise Invalid(start, f"the bracket ({type_} is never closed")
+    return entities
+
+
+def looks_bracketed(lines: list[str]) -> bool:
+    """Whether a file has brackets where this format has them, and at least one of them opens."""
+    opened = False
+    for text in (line.rstrip(BLANK) for line in lines[:2000]):
+        if not text or text.startswith("#"):
+            continue
+        fields = text.split("\t") if "\t" in text else text.split()
+        cell = fields[10] if len(fields) >= FULL else fields[-1]
+        if not _BRACKETS.fullmatch(cell) or len(fields) < 2:
+            return False
+        opened = opened or "(" in cell
+    return opened
+
+
+def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
+    doc = None
+    for sentence in sentences:
+        if sentence.doc != doc:
+            yield "#end document\n" * (doc is not None)
+            doc = sentence.doc
+            yield f"#begin document ({doc}); part 000\n" * (doc is not None)
+        name = re.sub(r"[^\w./:-]", "_", doc or "-")
+        name = "-" if name == DOCUMENT_START else name or "-"
+        pos = sentence.pos or [NO_POS] * len(sentence)
+        cells = _cells(sentence)
+        for index, (word, tag, cell) in enumerate(zip(sentence.words, pos, cells, strict=True)):
+            yield f"{name} 0 {index} {word} {tag} * - - - - {cell} -\n"
+        yield "\n"
+    yield "#end document\n" * (doc is not None)
+
+
+def _cells(sentence: Sentence) -> list[str]:
+    opens = [""] * len(sentence)
+    closes = [0] * len(sentence)
+    # Outer entities open first; of two on one span the order does not matter.
+    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
+        opens[entity.start] += f"({entity.type}"
+        closes[entity.end - 1] += 1
+    return [f"{o}*{')' * c}" for o, c in zip(opens, closes, strict=True)]
+
+
+def obstacle(sentence: Sentence) -> str | None:
+    if not sentence.words:
+        return "no words"
+    if any(not word or set(word) & set(" \t\n\r") for word in sentence.words):
+        return "a word that is empty or holds white space"
+    if any(set(e.type) & set("()*") or re.search(r"\s", e.type) for e in sentence.entities):
+        return "a type that holds a bracket, an asterisk or white space"
+    if sentence.pos and any(not pos or set(pos) & set(" \t\n\r") for pos in sentence.pos):
+        return "a part of speech that is empty or holds white space"
+    if sentence.doc is not None and set(sentence.doc) & set("\n\r"):
+        return "a document name that holds a line end"
+    return None
+
+
+CONLL2012 = Format(
+    name="conll2012",
+    summary="entities as brackets in a column, (PERSON* and *), which may nest",
+    read=read,
+    write=text_writer(encode),
+    obstacle=obstacle,
+    overlaps="nested",
+    keeps=frozenset({"doc", "pos"}),
+    suffixes=(".v4_gold_conll", ".gold_conll"),
+)

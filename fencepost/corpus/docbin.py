@@ -1,0 +1,223 @@
+"""spaCy's `DocBin` (`.spacy`), the format that `spacy train` reads.
+
+Entities are the spans of one span group (`sc`, as spaCy's span categoriser has it, unless told
+otherwise); a file without span groups is read by its `doc.ents`. Sentences are spaCy's, and a document
+without sentence boundaries is one sentence. Written, each sentence is a document of its own, with its
+entities in `sc` and, where they do not overlap, in `doc.ents`; what spaCy has no place for is kept as JSON
+in the documents' user data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fencepost.corpus.format import Format, ReadOptions, WriteOptions
+from fencepost.corpus.output import whole_file
+from fencepost.corpus.source import Found, Reading, Rejected, Source
+from fencepost.entity import Entity, Sentence
+from fencepost.errors import DataError
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+    from spacy.vocab import Vocab
+
+SPANS_KEY = "sc"
+USER_DATA = "fencepost"
+FILE_BYTES = 1 << 30
+UNPACKED_BYTES = 1 << 32
+# What is read of a document. Without the columns of a parse, no broken tree can do any harm.
+ATTRIBUTES = ("ORTH", "TAG", "ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY")
+NO_SENTENCES = "document without sentence boundaries read as one sentence"
+
+
+def is_docbin(head: bytes) -> bool:
+    """Whether a file begins as a DocBin does: compressed, and inside it a MessagePack map."""
+    try:
+        first = zlib.decompressobj().decompress(head[:1000], 1)
+    except zlib.error:
+        return False
+    return first[:1] in {bytes([byte]) for byte in (*range(0x80, 0x90), 0xDE)}
+
+
+class _ManyGroups(Exception):
+    """A document has several span groups, and nobody has said which one to read."""
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    from spacy.vocab import Vocab
+
+    number = 0
+    for number, doc in enumerate(_documents(source, Vocab()), start=1):
+        try:
+            sentences = _sentences(doc, number, options, source)
+        except _ManyGroups as error:
+            raise DataError(str(error), source=source.name, line=number) from error
+        except ValueError as error:
+            yield Rejected(number, f"document {number}: {error}", doc.text)
+        else:
+            yield from (Found(number, sentence) for sentence in sentences)
+
+
+def _documents(source: Source, vocab: Vocab) -> Iterator[Doc]:
+    """The file's documents, with nothing but the attributes that are read here.
+
+    The file has a checksum, so a damaged one is found out as a whole.
+    """
+    from spacy.attrs import IDS
+    from spacy.tokens import DocBin
+
+    data = source.read_all(FILE_BYTES)
+    try:
+        unpacking = zlib.decompressobj()
+        unpacking.decompress(data, UNPACKED_BYTES)
+        if not unpacking.eof:
+            raise ValueError("it is cut off, or too large")
+        documents = DocBin().from_bytes(data)
+        read_ids = {IDS[name] for name in ATTRIBUTES}
+        columns = [index for index, id_ in enumerate(documents.attrs) if id_ in read_ids]
+        documents.attrs = [documents.attrs[index] for index in columns]
+        documents.tokens = [tokens[:, columns] for tokens in documents.tokens]
+        yield from documents.get_docs(vocab)
+    except Exception as error:
+        raise DataError(f"not a DocBin that spaCy can read: {error!r}", source=source.name) from error
+
+
+def _sentences(doc: Doc, number: int, options: ReadOptions, source: Source) -> list[Sentence]:
+    spans = _spans(doc, options)
+    extra = _user_data(doc)
+    bounds = [(sent.start, sent.end) for sent in doc.sents] if _has_sentences(doc) else []
+    if not bounds:
+        bounds = [(0, len(doc))]
+        source.note(NO_SENTENCES, number)
+    for start, end, _ in spans:  # an entity that runs over a boundary joins the sentences
+        touched = [b for b in bounds if b[0] < end and start < b[1]]
+        if len(touched) > 1:
+            joined = (touched[0][0], touched[-1][1])
+            bounds = sorted({*bounds}.difference(touched) | {joined})
+    sentences = []
+    for first, last in bounds:
+        inside = [
+            Entity(start - first, end - first, type_)
+            for start, end, type_ in spans
+            if first <= start and end <= last
+        ]
+        words = doc[first:last]
+        sentence = Sentence(
+            [token.text for token in words],
+            inside,
+            pos=[token.tag_ for token in words] if doc.has_annotation("TAG") else None,
+            space_after=None if doc.has_unknown_spaces else [bool(token.whitespace_) for token in words],
+        )
+        sentences.append(_restore(sentence, extra) if len(bounds) == 1 else sentence)
+    return sentences
+
+
+def _has_sentences(doc: Doc) -> bool:
+    return len(doc) > 0 and doc.has_annotation("SENT_START")
+
+
+def _spans(doc: Doc, options: ReadOptions) -> list[tuple[int, int, str]]:
+    key = options.spans_key
+    if key is None and doc.spans:
+        keys = sorted(doc.spans)
+        if len(keys) > 1 and SPANS_KEY not in keys:
+            raise _ManyGroups(f"several span groups ({', '.join(keys)}); name one with --spans-key")
+        key = SPANS_KEY if SPANS_KEY in keys else keys[0]
+    spans: Iterable[Span] = doc.ents if key is None else doc.spans.get(key, ())
+    return [(span.start, span.end, span.label_) for span in spans]
+
+
+def _user_data(doc: Doc) -> dict[str, Any]:
+    """What `_keep` put there, if anything."""
+    try:
+        extra = json.loads(doc.user_data.get(USER_DATA, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    return extra if isinstance(extra, dict) else {}
+
+
+def _keep(sentence: Sentence) -> str:
+    """The parts of a sentence for which spaCy has no place, as JSON."""
+    extra = {
+        "id": sentence.id,
+        "doc": sentence.doc,
+        "left": sentence.left,
+        "right": sentence.right,
+        "meta": dict(sentence.meta),
+        "entities": [
+            [entity.start, entity.end, entity.type, entity.score, dict(entity.meta)]
+            for entity in sentence.entities
+            if entity.score != 1.0 or entity.meta
+        ],
+    }
+    return json.dumps({key: value for key, value in extra.items() if value}, ensure_ascii=False)
+
+
+def _restore(sentence: Sentence, extra: dict[str, Any]) -> Sentence:
+    """The inverse of `_keep`; entities that have changed since keep what spaCy says of them."""
+    kept: dict[tuple[int, int, str], list[tuple[float, dict[str, Any]]]] = {}
+    for start, end, type_, score, meta in extra.get("entities", ()):
+        kept.setdefault((start, end, type_), []).append((score, meta))
+    entities = []
+    for entity in sentence.entities:
+        values = kept.get(entity.key)
+        score, meta = values.pop() if values else (1.0, {})
+        entities.append(replace(entity, score=score, meta=meta))
+    parts = {key: extra[key] for key in ("id", "doc", "left", "right", "meta") if key in extra}
+    return replace(sentence, entities=entities, **parts)
+
+
+def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    vocab = Vocab()
+    documents = DocBin(attrs=ATTRIBUTES, store_user_data=True)
+    for sentence in sentences:
+        documents.add(_doc(sentence, vocab))
+    with whole_file(path) as stream:
+        stream.write(documents.to_bytes())
+
+
+def _doc(sentence: Sentence, vocab: Vocab) -> Doc:
+    from spacy.tokens import Doc, Span
+
+    doc = Doc(
+        vocab,
+        words=list(sentence.words),
+        spaces=None if sentence.space_after is None else list(sentence.space_after),
+        tags=None if sentence.pos is None else list(sentence.pos),
+        sent_starts=[index == 0 for index in range(len(sentence))],
+    )
+    spans = [Span(doc, entity.start, entity.end, label=entity.type) for entity in sentence.entities]
+    doc.spans[SPANS_KEY] = spans
+    if all(one.end <= two.start for one, two in itertools.pairwise(spans)):
+        doc.set_ents(spans)
+    doc.user_data[USER_DATA] = _keep(sentence)
+    return doc
+
+
+def obstacle(sentence: Sentence) -> str | None:
+    if not sentence.words or "" in sentence.words:
+        return "no words, or an empty one"
+    if sentence.pos and "" in sentence.pos:
+        return "an empty part of speech"
+    return None
+
+
+SPACY = Format(
+    name="spacy",
+    summary="spaCy's DocBin, with the entities as spans",
+    read=read,
+    write=write,
+    obstacle=obstacle,
+    overlaps="any",
+    keeps=frozenset({"id", "doc", "left", "right", "pos", "space_after", "score", "meta", "entity meta"}),
+    suffixes=(".spacy",),
+)

@@ -1,0 +1,91 @@
+"""All formats by name, and the detection of a file's format from its content."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from fencepost.corpus import conll, conll2012, json_text, json_tokens
+from fencepost.corpus.brat import BRAT
+from fencepost.corpus.docbin import SPACY, is_docbin
+from fencepost.corpus.format import Format
+from fencepost.corpus.gpml import GPML
+from fencepost.corpus.json_records import head_objects
+from fencepost.corpus.source import BYTE_ORDER_MARK, Source
+from fencepost.errors import DataError, UsageError
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in (
+        *json_tokens.FORMATS,
+        json_text.JSONL_TEXT,
+        conll.CONLL,
+        conll.WEIBO,
+        conll2012.CONLL2012,
+        GPML,
+        BRAT,
+        SPACY,
+    )
+}
+
+
+def format_by_name(name: str) -> Format:
+    if name in FORMATS:
+        return FORMATS[name]
+    near = difflib.get_close_matches(name, FORMATS, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no format {name!r}; {hint}there are {', '.join(FORMATS)}")
+
+
+def format_by_suffix(path: Path) -> Format:
+    """The format in which a file of this name is written."""
+    for format_ in FORMATS.values():
+        if path.name.lower().endswith(format_.suffixes):
+            return format_
+    raise UsageError(f"{path}: the name does not tell the format; name it with --to ({', '.join(FORMATS)})")
+
+
+def detect_format(source: Source) -> Format:
+    """The format of a file by its content, and by its name only where that is part of the format."""
+    path = source.path
+    if path is not None and (path.is_dir() or path.suffix == ".ann"):
+        return BRAT
+    head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if path is not None and path.suffix == ".txt" and path.with_suffix(".ann").is_file():
+        return BRAT
+    if is_docbin(source.head):
+        return SPACY
+    if head.startswith(b"<"):
+        return GPML
+    if head.startswith((b"{", b"[")):
+        return _detect_json(source)
+    return _detect_columns(source)
+
+
+def _detect_json(source: Source) -> Format:
+    objects = head_objects(source, 100)
+    for record in objects:
+        for shape in json_tokens.SHAPES:
+            if shape.fits(record):
+                return FORMATS[shape.name]
+        if json_text.fits(record):
+            return json_text.JSONL_TEXT
+    if not objects:
+        return FORMATS["jsonl"]  # which says what is wrong with the first of them
+    keys = ", ".join(repr(key) for key in list(objects[0])[:12])
+    raise DataError(
+        f"JSON in no known shape: the first object has the keys {keys}; known are "
+        "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner "
+        "and text/spans (or text/entities, text/label)",
+        source=source.name,
+        line=1,
+    )
+
+
+def _detect_columns(source: Source) -> Format:
+    lines = source.head_lines()
+    if conll2012.looks_bracketed(lines):
+        return conll2012.CONLL2012
+    if conll.has_positions(lines):
+        return conll.WEIBO
+    return conll.CONLL

@@ -1,0 +1,74 @@
+"""The fields of JSON objects, checked one by one: each error names the field and what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_SPACE = re.compile(r"\s+")
+
+
+def strings(record: dict[str, Any], key: str) -> list[str]:
+    values = record.get(key)
+    if not isinstance(values, list) or not all(type(value) is str for value in values):
+        raise ValueError(f"{key!r} is missing, or not a list of strings")
+    return values
+
+
+def whole_number(place: str, value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{place} is {_shown(value)}, not a whole number")
+    return value
+
+
+def label(place: str, value: Any) -> str:
+    if type(value) is not str or not value:
+        raise ValueError(f"{place} is {_shown(value)}, not the name of a type")
+    return value
+
+
+def confidence(place: str, value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{place} is {_shown(value)}, not a number")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f"{str(value)[:40]!r}"
+
+
+def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
+    values = record.get(key)
+    if values is None:
+        return None
+    if not isinstance(values, list) or not all(type(value) is bool for value in values):
+        raise ValueError(f"{key!r} is not a list of true and false")
+    return values
+
+
+def name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str, str | None]:
+    """The first of these keys that names something, and the name."""
+    for key in keys:
+        value = record.get(key)
+        if type(value) in (str, int):
+            return key, str(value)
+    return "", None
+
+
+def meta(item: dict[str, Any], known: set[str]) -> dict[str, Any]:
+    """What an object holds besides what Fencepost knows; an object `meta` is taken apart."""
+    rest = {key: value for key, value in item.items() if key not in known}
+    inner = rest.get("meta")
+    if not isinstance(inner, dict):
+        return rest
+    del rest["meta"]
+    if rest.keys() & inner.keys():
+        both = ", ".join(sorted(rest.keys() & inner.keys()))
+        raise ValueError(f"{both} stands in 'meta' and beside it")
+    return rest | inner
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two texts differ in nothing but white space."""
+    return _SPACE.sub("", one) == _SPACE.sub("", other)

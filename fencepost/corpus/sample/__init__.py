@@ -1,0 +1,14 @@
+"""A small nested corpus that Fencepost makes itself; `generate` has its annotation guideline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SPLITS = ("train", "dev", "test")
+
+
+def path(split: str) -> Path:
+    """The shipped file of a split."""
+    if split not in SPLITS:
+        raise ValueError(f"the sample corpus has no split {split!r}; it has {', '.join(SPLITS)}")
+    return Path(__file__).parent / f"{split}.jsonl"

@@ -1,0 +1,146 @@
+"""Writing a corpus in any format that can hold it; what a format cannot hold is never dropped silently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fencepost.corpus.format import Format, Overlaps, WriteOptions
+from fencepost.corpus.formats import FORMATS, format_by_name, format_by_suffix
+from fencepost.corpus.overlaps import Prefer, keep_compatible, overlapping
+from fencepost.corpus.source import STANDARD_INPUT
+from fencepost.entity import Sentence
+from fencepost.errors import FencepostError
+
+OnRefused = Callable[[Sentence, str], None]
+
+
+class CannotHold(FencepostError):
+    """The target format cannot hold some of the sentences; nothing was written."""
+
+
+@dataclass
+class Written:
+    """What became of the sentences: how many were written, left out, or lost a part on the way."""
+
+    format: str
+    sentences: int = 0
+    entities: int = 0
+    left_out: int = 0
+    entities_dropped: int = 0
+    parts_lost: Counter[str] = field(default_factory=Counter)  # by how many sentences had the part
+
+
+def write(
+    sentences: Iterable[Sentence],
+    path: str | Path,
+    format: str | None = None,  # noqa: A002 - the word that users know
+    options: WriteOptions | None = None,
+    *,
+    prefer: Prefer | None = None,
+    on_refused: OnRefused | None = None,
+) -> Written:
+    """Writes a corpus; the file appears whole at the end, or not at all. `-` is standard output.
+
+    Where the format cannot hold overlapping entities, `prefer` says which to keep. Sentences that it cannot
+    hold for another reason are given to `on_refused` and left out. Without these, such sentences are counted
+    and raise `CannotHold` at the end.
+    """
+    to_stdout = str(path) == STANDARD_INPUT
+    target = None if to_stdout else Path(path)
+    chosen = format_by_name(format) if format else _default_format(target)
+    array = target is not None and target.suffix == ".json"
+    settings = replace(options or WriteOptions(), array=array)
+    gate = _Gate(chosen, prefer, on_refused)
+    chosen.write(gate.passing(sentences), target, settings)
+    return gate.written
+
+
+def _default_format(target: Path | None) -> Format:
+    return FORMATS["jsonl"] if target is None else format_by_suffix(target)
+
+
+class _Gate:
+    """Lets through what a format can hold, and keeps account of the rest."""
+
+    def __init__(self, format_: Format, prefer: Prefer | None, on_refused: OnRefused | None) -> None:
+        self.format = format_
+        self.prefer = prefer
+        self.on_refused = on_refused
+        self.written = Written(format_.name)
+        self.refused: Counter[str] = Counter()
+
+    def passing(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        for sentence in sentences:
+            fitting = self._fit(sentence)
+            if fitting is not None and not self.refused:
+                self.written.sentences += 1
+                self.written.entities += len(fitting.entities)
+                self.written.parts_lost.update(set(parts_of(fitting)) - self.format.keeps)
+                yield fitting
+        if self.refused:
+            raise CannotHold(self._message())
+
+    def _fit(self, sentence: Sentence) -> Sentence | None:
+        """The sentence as the format can hold it; None if it cannot."""
+        if overlapping(sentence.entities, self.format.overlaps):
+            if self.prefer is None:
+                self.refused[f"{_OVERLAP_NAMES[self.format.overlaps]} entities"] += 1
+                return None
+            kept = keep_compatible(sentence.entities, self.format.overlaps, self.prefer)
+            self.written.entities_dropped += len(sentence.entities) - len(kept)
+            sentence = sentence.with_entities(kept)
+        obstacle = self.format.obstacle(sentence) or _unwritable(sentence)
+        if obstacle is None:
+            return sentence
+        if self.on_refused is None:
+            self.refused[obstacle] += 1
+        else:
+            self.written.left_out += 1
+            self.on_refused(sentence, f"{self.format.name} cannot hold {obstacle}")
+        return None
+
+    def _message(self) -> str:
+        reasons = "; ".join(
+            f"{count:,} {'sentence has' if count == 1 else 'sentences have'} {reason}"
+            for reason, count in self.refused.most_common()
+        )
+        advice = []
+        if any(reason.endswith(" entities") for reason in self.refused):
+            advice.append("--overlaps outermost, innermost or best keeps some of them")
+        if any(not reason.endswith(" entities") for reason in self.refused):
+            advice.append("--skip-invalid leaves such sentences out")
+        advice.append("jsonl holds everything")
+        return f"{self.format.name} cannot hold this corpus: {reasons} ({'; '.join(advice)})"
+
+
+_OVERLAP_NAMES: dict[Overlaps, str] = {"none": "overlapping or nested", "nested": "crossing"}
+
+
+def parts_of(sentence: Sentence) -> Iterator[str]:
+    """The optional parts that a sentence has; formats say which of them they keep."""
+    for name in ("id", "doc", "pos", "space_after"):
+        if getattr(sentence, name) is not None:
+            yield name
+    for name in ("left", "right"):
+        if getattr(sentence, name):
+            yield name
+    if sentence.meta:
+        yield "meta"
+    if any(entity.score != 1.0 for entity in sentence.entities):
+        yield "score"
+    if any(entity.meta for entity in sentence.entities):
+        yield "entity meta"
+
+
+def _unwritable(sentence: Sentence) -> str | None:
+    """Half characters, which no file in UTF-8 can hold."""
+    texts = [*sentence.words, *(entity.type for entity in sentence.entities)]
+    texts += [sentence.id or "", sentence.doc or "", *sentence.left, *sentence.right]
+    try:
+        "".join([*texts, *(sentence.pos or ())]).encode("utf-8")
+    except UnicodeEncodeError:
+        return "half a surrogate pair"
+    return None

@@ -1,0 +1,31 @@
+"""How good predictions are: strict scores, by type and length, and calibration."""
+
+from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
+from fencepost.evaluation.strict import (
+    Evaluation,
+    Matches,
+    Mentions,
+    Score,
+    evaluate,
+    macro_f1,
+    match,
+    score,
+    score_by_length,
+    score_by_type,
+)
+
+__all__ = [
+    "Calibration",
+    "Evaluation",
+    "Matches",
+    "Mentions",
+    "ReliabilityBin",
+    "Score",
+    "evaluate",
+    "macro_f1",
+    "match",
+    "reliability",
+    "score",
+    "score_by_length",
+    "score_by_type",
+]
