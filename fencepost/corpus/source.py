@@ -83,11 +83,12 @@ class Source:
         """A file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
         if str(path) == STANDARD_INPUT:
             return cls.from_stream("standard input", sys.stdin.buffer)
-        path = sample.path(str(path).removeprefix(SAMPLE)) if str(path).startswith(SAMPLE) else Path(path)
+        name = str(path)
+        path = sample.path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
         if path.is_dir():
-            return cls(str(path), b"", io.BytesIO(), path)
+            return cls(name, b"", io.BytesIO(), path)
         try:
-            source = cls.from_stream(str(path), path.open("rb"))
+            source = cls.from_stream(name, path.open("rb"))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         source.path = path

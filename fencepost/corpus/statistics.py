@@ -53,6 +53,7 @@ class Statistics:
         for entity in sentence.entities:
             self.by_type[entity.type] += 1
             self.by_length[len(entity)] += 1
+            self.longest_entity = max(self.longest_entity, len(entity))
         self._add_structure(sentence.entities)
 
     def _add_structure(self, entities: Sequence[Entity]) -> None:

@@ -116,32 +116,33 @@ class Evaluation:
     macro_f1: float
     by_type: dict[str, Score]
     by_length: dict[int, Score]
-    calibration: Calibration
+    calibration: Calibration | None  # None if no prediction carries a confidence: all are 1
     sentences: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: ratios between 0 and 1; `ece` is none if nothing was predicted."""
+        """For JSON: ratios between 0 and 1; `ece` is None without confidences or predictions."""
         return {
             **asdict(self.overall),
             "macro_f1": self.macro_f1,
             "sentences": self.sentences,
             "by_type": {name: asdict(score) for name, score in self.by_type.items()},
             "by_length": {str(length): asdict(score) for length, score in self.by_length.items()},
-            "ece": self.calibration.ece,
-            "reliability": [asdict(one) for one in self.calibration.bins],
+            "ece": self.calibration.ece if self.calibration else None,
+            "reliability": [asdict(one) for one in self.calibration.bins] if self.calibration else [],
         }
 
 
 def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluation:
     """Score predictions against gold: the same sentences in the same order."""
     matches = match(gold, predicted)
+    confident = bool((matches.predicted.score < 1.0).any())
     by_type = score_by_type(matches)
     return Evaluation(
         overall=score(matches),
         macro_f1=macro_f1(by_type),
         by_type=by_type,
         by_length=score_by_length(matches),
-        calibration=reliability(matches.predicted.score, matches.predicted.matched),
+        calibration=reliability(matches.predicted.score, matches.predicted.matched) if confident else None,
         sentences=matches.sentences,
     )
 

@@ -13,6 +13,7 @@ from fencepost.corpus.sample import SPLITS, path
 from fencepost.corpus.sample.generate import Dice, Piece, Writer, as_json, generate
 from fencepost.corpus.sample.lexicon import NAMES, RULES, TOPICS
 from fencepost.entity import Entity, Sentence
+from fencepost.errors import UsageError
 
 Row = dict[str, Any]
 
@@ -70,7 +71,7 @@ def test_generate_remakes_the_shipped_files_byte_for_byte() -> None:
 
 
 def test_an_unknown_split_is_refused() -> None:
-    with pytest.raises(ValueError, match="no split 'valid'; it has train, dev, test"):
+    with pytest.raises(UsageError, match="no split 'valid'; it has train, dev, test"):
         path("valid")
 
 

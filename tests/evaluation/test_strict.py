@@ -116,9 +116,18 @@ def test_nothing_of_nothing_is_zero(gold, predicted, expected: Score) -> None:
     result = evaluate(gold, predicted)
     assert result.overall == expected
     assert result.macro_f1 == 0.0
-    assert (result.calibration.ece is None) == (expected.predicted == 0)
+    assert result.calibration is None
     assert result.sentences == len(gold)
     assert match(gold, predicted).counts_by_sentence().shape == (len(gold), 3)
+
+
+def test_predictions_without_confidences_have_no_calibration_error() -> None:
+    gold = [sentence(4, Entity(0, 3, "A"), Entity(1, 2, "B"))]
+    certain = evaluate(gold, [sentence(4, Entity(0, 3, "A"))])
+    assert certain.calibration is None
+    assert certain.to_dict()["ece"] is None
+    unsure = evaluate(gold, [sentence(4, Entity(0, 3, "A"), Entity(0, 1, "B", 0.5))])
+    assert unsure.to_dict()["ece"] == pytest.approx(0.25)
 
 
 def test_to_dict_survives_json() -> None:

@@ -1,0 +1,14 @@
+"""The `fencepost` command: one module per subcommand.
+
+Nothing heavy is imported before a subcommand runs, so that `fencepost --help` answers at once.
+"""
+
+from fencepost.cli import convert, evaluate, inspect
+from fencepost.cli.frame import app
+
+__all__ = ["convert", "evaluate", "inspect", "main"]
+
+
+def main() -> None:
+    """Runs the command line; ends the process with 0 done, 1 the work failed, 2 usage or bad input."""
+    app()

@@ -1,0 +1,127 @@
+"""Sentences with their entities drawn under the words, nested ones further down.
+
+The University of Toronto 's president
+╰─ organization ────╯
+╰place╯
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from fencepost.entity import Entity, Sentence
+
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
+
+
+class Palette:
+    """A colour for each type, in the order in which types appear."""
+
+    def __init__(self) -> None:
+        self._colours: dict[str, str] = {}
+
+    def __getitem__(self, type_: str) -> str:
+        return self._colours.setdefault(type_, COLOURS[len(self._colours) % len(COLOURS)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """An entity's part in one line: from cell `left` to `right`, and where its label ends."""
+
+    left: int
+    right: int
+    text: str
+    type: str
+
+
+def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
+    """The sentence in lines of at most `width` cells, each with its entities below."""
+    drawing = Text()
+    margin = max((len(_label(entity)) + 1 for entity in sentence.entities), default=0)
+    for first, last in _wrap(sentence.words, width - margin):
+        cells = _cells(sentence.words, first, last)
+        drawing.append(" ".join(map(printable, sentence.words[first:last])) + "\n")
+        bars = [
+            _bar(entity, first, last, cells)
+            for entity in sorted(sentence.entities, key=lambda entity: (-len(entity), entity.start))
+            if entity.start < last and first < entity.end
+        ]
+        for row in _rows(bars):
+            drawing.append_text(_line(row, palette))
+    return drawing
+
+
+def printable(word: str) -> str:
+    """The word as a terminal can show it: control characters would move the cursor."""
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in word
+    )
+
+
+def _wrap(words: Sequence[str], width: int) -> list[tuple[int, int]]:
+    """The lines, as ranges of words."""
+    lines, first, used = [], 0, 0
+    for index, word in enumerate(words):
+        needed = cell_len(printable(word)) + 1
+        if index > first and used + needed > width:
+            lines.append((first, index))
+            first, used = index, 0
+        used += needed
+    return [*lines, (first, len(words))]
+
+
+def _cells(words: Sequence[str], first: int, last: int) -> list[tuple[int, int]]:
+    """Where each word of a line begins and ends, in cells of the terminal."""
+    places, position = [], 0
+    for word in words[first:last]:
+        end = position + cell_len(printable(word))
+        places.append((position, end))
+        position = end + 1
+    return places
+
+
+def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]]) -> _Bar:
+    left = cells[max(entity.start - first, 0)][0]
+    right = cells[min(entity.end, last) - first - 1][1]
+    begin = "╰" if entity.start >= first else "┄"
+    end = "╯" if entity.end <= last else "┄"
+    label = _label(entity)
+    inside = right - left - 2
+    if len(label) + 4 <= inside + 2:
+        body = f"{begin}─ {label} ".ljust(right - left - 1, "─") + end
+    elif len(label) <= inside:
+        body = begin + label.center(inside, "─") + end
+    else:  # too narrow: the label stands behind
+        bar = begin + "─" * inside + end if inside >= 0 else "│"
+        body = f"{bar} {label}"
+    return _Bar(left, left + cell_len(body), body, entity.type)
+
+
+def _label(entity: Entity) -> str:
+    name = printable(entity.type)
+    return name if entity.score == 1.0 else f"{name} {entity.score:.2f}"
+
+
+def _rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
+    """Bars in rows so that none covers another; the longest entities come first, next to the words."""
+    rows: list[list[_Bar]] = []
+    for bar in bars:
+        for row in rows:
+            if all(bar.right + 1 <= other.left or other.right + 1 <= bar.left for other in row):
+                row.append(bar)
+                break
+        else:
+            rows.append([bar])
+    return rows
+
+
+def _line(row: list[_Bar], palette: Palette) -> Text:
+    line = Text()
+    for bar in sorted(row, key=lambda bar: bar.left):
+        line.append(" " * (bar.left - line.cell_len))
+        line.append(bar.text, style=palette[bar.type])
+    return line.append("\n")

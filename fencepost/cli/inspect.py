@@ -1,0 +1,191 @@
+"""`fencepost inspect`: what is in a corpus, as the papers' data tables have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.frame import Json, Quiet, command, progress_of, say, write_json
+from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fencepost.corpus import Reader, ReadOptions, Rejected, Statistics
+    from fencepost.entity import Sentence
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE", help="Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."
+    ),
+]
+Examples = Annotated[
+    int, typer.Option("--examples", min=0, help="Draw so many sentences of each file with their entities.")
+]
+
+
+@command("inspect")
+@reads_corpora
+def inspect(
+    files: Files,
+    options: ReadOptions,
+    format: FormatName = None,  # noqa: A002
+    skip_invalid: SkipInvalid = False,
+    examples: Examples = 0,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print the statistics of annotated corpora: sizes, types, nesting, lengths."""
+    from fencepost.corpus import Reader
+
+    corpora = []
+    for file in files:
+        rejected: list[Rejected] = []
+        reader = Reader(file, format, options, rejected.append if skip_invalid else None)
+        figures, drawn = _read(reader, examples, quiet=quiet)
+        corpora.append((file, reader, figures, drawn))
+        for note in reader.notes:
+            say(str(note), quiet=quiet)
+        for one in rejected[:5]:
+            say(f"{reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
+        if len(rejected) > 5:
+            say(f"{reader.source.name}: skipped {len(rejected) - 5:,} more", quiet=quiet)
+    if json is not None:
+        result = [
+            {"file": file, "format": reader.format.name, "invalid": reader.invalid, **figures.to_dict()}
+            for file, reader, figures, _ in corpora
+        ]
+        write_json({"corpora": result}, json)
+    if json is None or str(json) != "-":
+        _print(corpora)
+
+
+def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
+    """The figures of a corpus, and its first sentences with entities."""
+    from fencepost.corpus import Statistics
+
+    figures = Statistics()
+    drawn: list[Sentence] = []
+    with progress_of(reader, quiet=quiet) as advance:
+        for sentence in reader:
+            advance()
+            figures.add(sentence)
+            if len(drawn) < examples and sentence.entities:
+                drawn.append(sentence)
+    return figures, drawn
+
+
+def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> None:
+    from rich.console import Console
+    from rich.rule import Rule
+
+    from fencepost.cli.draw import Palette, draw
+
+    console = Console(highlight=False)
+    names = _short_names([file for file, _, _, _ in corpora])
+    figures = [figure for _, _, figure, _ in corpora]
+    formats = [reader.format.name for _, reader, _, _ in corpora]
+    invalid = [reader.invalid for _, reader, _, _ in corpora]
+    for table in (
+        _overview(names, formats, invalid, figures),
+        _types(names, figures),
+        _lengths(names, figures),
+    ):
+        console.print(table)
+    palette = Palette()
+    for file, _, _, drawn in corpora:
+        if drawn:
+            console.print(Rule(file, align="left", characters="─"))
+        for sentence in drawn:
+            console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
+
+
+def _short_names(files: list[str]) -> list[str]:
+    """The files without their folders, if that tells them apart."""
+    names = [Path(file).name for file in files]
+    return names if len(set(names)) == len(names) else files
+
+
+def _table(title: str, names: list[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def _overview(names: list[str], formats: list[str], invalid: list[int], figures: list[Statistics]) -> Table:
+    table = _table("Corpus", names)
+    table.add_row("format", *formats)
+    if any(invalid):
+        table.add_row("invalid, skipped", *(f"{count:,}" for count in invalid))
+    rows: list[tuple[str, Any]] = [
+        ("documents", lambda f: f"{f.documents:,}" if f.documents else "–"),
+        ("sentences", lambda f: f"{f.sentences:,}"),
+        ("  without entities", lambda f: _share(f.sentences_without_entities, f.sentences)),
+        ("tokens", lambda f: f"{f.tokens:,}"),
+        (
+            "  in a sentence, mean / most",
+            lambda f: f"{f.mean_sentence_length:.1f} / {f.longest_sentence:,}",
+        ),
+        ("entities", lambda f: f"{f.entities:,}"),
+        ("  words, mean / most", lambda f: f"{f.mean_entity_length:.1f} / {f.longest_entity:,}"),
+        ("  inside another", lambda f: _share(f.nested, f.entities)),
+        ("  inside one of the same type", lambda f: _share(f.nested_same_type, f.entities)),
+        ("  depth of nesting", lambda f: f"{f.depth}"),
+        ("  crossing another", lambda f: f"{f.crossing:,}"),
+        ("  given twice", lambda f: f"{f.duplicates:,}"),
+        ("spans with several types", lambda f: f"{f.same_span_conflicts:,}"),
+    ]
+    for label, cell in rows:
+        table.add_row(label, *(cell(figure) for figure in figures))
+    return table
+
+
+def _types(names: list[str], figures: list[Statistics]) -> Table:
+    table = _table("Entities by type", names)
+    total = sum((figure.by_type for figure in figures), start=type(figures[0].by_type)())
+    for type_, _ in sorted(total.items(), key=lambda item: (-item[1], item[0])):
+        table.add_row(_safe(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures))
+    return table
+
+
+BINS = (*((length, length) for length in range(1, 11)), (11, 15), (16, 20), (21, 50), (51, 10**9))
+
+
+def _lengths(names: list[str], figures: list[Statistics]) -> Table:
+    """Entities by number of words; with a bar where there is room, that is for one corpus."""
+    table = _table("Entities by number of words", names)
+    if len(figures) == 1:
+        table.add_column("", width=40)
+    counts = [
+        [sum(n for length, n in figure.by_length.items() if low <= length <= high) for low, high in BINS]
+        for figure in figures
+    ]
+    largest = max(map(max, counts))
+    for index, (low, high) in enumerate(BINS):
+        row = [count[index] for count in counts]
+        if not any(row):
+            continue
+        label = str(low) if low == high else f"{low} or more" if high == BINS[-1][1] else f"{low} to {high}"
+        bar = ["━" * max(1, round(40 * row[0] / largest))] if len(row) == 1 else []
+        table.add_row(label, *(_share(n, f.entities) for n, f in zip(row, figures, strict=True)), *bar)
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} ({part / whole:6.1%})" if whole else "0"
+
+
+def _safe(text: str) -> str:
+    from rich.markup import escape
+
+    from fencepost.cli.draw import printable
+
+    return escape(printable(text))
