@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
 
 import typer
 
@@ -16,7 +15,7 @@ from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.corpus import Reader, ReadOptions, Written
+    from fencepost.corpus import Reader, ReadOptions, Rejected, Written
     from fencepost.entity import Sentence
 
 _PANEL = "What to write"
@@ -90,21 +89,17 @@ def convert(
     if target == "-" and json is not None and str(json) == "-":
         raise UsageError("the corpus and --json cannot both go to standard output; name a file for one")
     beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
-    with _rejections(beside if skip_invalid else None) as reject:
-        reader = Reader(source, format, options)
+    kept_types = types.split(",") if types else None
+    with Reader(source, format, options) as reader, _Rejections(beside, reader) as rejections:
         if skip_invalid:
-            reader.on_invalid = lambda one: reject(reader.source.name, one.line, one.reason, one.raw)
+            reader.on_invalid = rejections.invalid
         result = write(
-            with_types(_watched(reader, quiet=quiet), rename or [], types.split(",") if types else None),
+            with_types(_watched(reader, quiet=quiet), rename or [], kept_types),
             target,
             to,
             WriteOptions(scheme=to_scheme),
             prefer=None if overlaps == "refuse" else overlaps,
-            on_refused=(
-                lambda sentence, reason: reject(reader.source.name, reader.line, reason, sentence.text)
-            )
-            if skip_invalid
-            else None,
+            on_refused=rejections.refused if skip_invalid else None,
         )
     for note in reader.notes:
         say(str(note), quiet=quiet)
@@ -122,28 +117,34 @@ def _watched(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
             yield sentence
 
 
-Reject = Callable[[str, int, str, str], None]
-
-
-@contextmanager
-def _rejections(path: Path | None) -> Iterator[Reject]:
+class _Rejections:
     """Takes what is skipped, into a file that is made with its first line (None: nowhere)."""
-    stream: Any = None
 
-    def reject(source: str, line: int, reason: str, raw: str) -> None:
-        nonlocal stream
-        if path is None:
+    def __init__(self, path: Path | None, reader: Reader) -> None:
+        self.path = path
+        self.reader = reader
+        self.stream: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.stream is not None:
+            self.stream.close()
+
+    def invalid(self, rejected: Rejected) -> None:
+        self._keep(rejected.line, rejected.reason, rejected.raw)
+
+    def refused(self, sentence: Sentence, reason: str) -> None:
+        self._keep(self.reader.line, reason, sentence.text)
+
+    def _keep(self, line: int, reason: str, raw: str) -> None:
+        if self.path is None:
             return
-        if stream is None:
-            stream = path.open("w", encoding="utf-8")
-        entry = {"source": source, "line": line, "reason": reason, "raw": raw}
-        stream.write(json_module.dumps(entry, ensure_ascii=False) + "\n")
-
-    try:
-        yield reject
-    finally:
-        if stream is not None:
-            stream.close()
+        if self.stream is None:
+            self.stream = self.path.open("w", encoding="utf-8")
+        entry = {"source": self.reader.source.name, "line": line, "reason": reason, "raw": raw}
+        self.stream.write(json_module.dumps(entry) + "\n")
 
 
 def _account(reader: Reader, result: Written, target: str, beside: Path | None) -> Iterator[str]:

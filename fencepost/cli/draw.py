@@ -41,12 +41,11 @@ class _Bar:
 def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
     """The sentence in lines of at most `width` cells, each with its entities below."""
     drawing = Text()
-    margin = max((len(_label(entity)) + 1 for entity in sentence.entities), default=0)
-    for first, last in _wrap(sentence.words, width - margin):
+    for first, last in _wrap(sentence.words, width):
         cells = _cells(sentence.words, first, last)
         drawing.append(" ".join(map(printable, sentence.words[first:last])) + "\n")
         bars = [
-            _bar(entity, first, last, cells)
+            _bar(entity, first, last, cells, width)
             for entity in sorted(sentence.entities, key=lambda entity: (-len(entity), entity.start))
             if entity.start < last and first < entity.end
         ]
@@ -84,20 +83,24 @@ def _cells(words: Sequence[str], first: int, last: int) -> list[tuple[int, int]]
     return places
 
 
-def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]]) -> _Bar:
+def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _Bar:
     left = cells[max(entity.start - first, 0)][0]
     right = cells[min(entity.end, last) - first - 1][1]
     begin = "╰" if entity.start >= first else "┄"
     end = "╯" if entity.end <= last else "┄"
     label = _label(entity)
     inside = right - left - 2
-    if len(label) + 4 <= inside + 2:
-        body = f"{begin}─ {label} ".ljust(right - left - 1, "─") + end
-    elif len(label) <= inside:
-        body = begin + label.center(inside, "─") + end
-    else:  # too narrow: the label stands behind
+    if cell_len(label) + 3 <= inside:
+        body = f"{begin}─ {label} {'─' * (inside - cell_len(label) - 3)}{end}"
+    elif cell_len(label) <= inside:
+        spare = inside - cell_len(label)
+        body = f"{begin}{'─' * (spare // 2)}{label}{'─' * (spare - spare // 2)}{end}"
+    else:  # too narrow: the label stands behind, or before where there is no room
         bar = begin + "─" * inside + end if inside >= 0 else "│"
         body = f"{bar} {label}"
+        before = right - cell_len(body)
+        if left + cell_len(body) > width and before >= 0:
+            left, body = before, f"{label} {bar}"
     return _Bar(left, left + cell_len(body), body, entity.type)
 
 
@@ -122,6 +125,6 @@ def _rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
 def _line(row: list[_Bar], palette: Palette) -> Text:
     line = Text()
     for bar in sorted(row, key=lambda bar: bar.left):
-        line.append(" " * (bar.left - line.cell_len))
+        line.append(" " * (bar.left - cell_len(line.plain)))
         line.append(bar.text, style=palette[bar.type])
     return line.append("\n")

@@ -40,11 +40,10 @@ def evaluate(
     from fencepost import evaluation
     from fencepost.corpus import Reader
 
-    readers = Reader(gold, format, options), Reader(predicted, predicted_format, options)
-    result = evaluation.evaluate(*readers)
-    for reader in readers:
-        for note in reader.notes:
-            say(str(note), quiet=quiet)
+    with Reader(gold, format, options) as true, Reader(predicted, predicted_format, options) as guessed:
+        result = evaluation.evaluate(true, guessed)
+    for note in (*true.notes, *guessed.notes):
+        say(str(note), quiet=quiet)
     if json is not None:
         write_json({"gold": gold, "predicted_file": predicted, **result.to_dict()}, json)
     if json is None or str(json) != "-":

@@ -101,6 +101,8 @@ def command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
             except BrokenPipeError:  # the reader of our output has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILED) from None
+            except OSError as error:  # a full disk, a lost network drive
+                fail(str(error), FAILED)
 
         return app.command(name, cls=Command)(run)
 

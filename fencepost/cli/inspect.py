@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from fencepost.corpus import Reader, ReadOptions, Rejected, Statistics
     from fencepost.entity import Sentence
+
+SHOWN = 5  # of the sentences that are skipped
 
 Files = Annotated[
     list[str],
@@ -43,16 +46,16 @@ def inspect(
 
     corpora = []
     for file in files:
-        rejected: list[Rejected] = []
-        reader = Reader(file, format, options, rejected.append if skip_invalid else None)
-        figures, drawn = _read(reader, examples, quiet=quiet)
+        skipped: list[Rejected] = []
+        with Reader(file, format, options, partial(_remember, skipped) if skip_invalid else None) as reader:
+            figures, drawn = _read(reader, examples, quiet=quiet)
         corpora.append((file, reader, figures, drawn))
         for note in reader.notes:
             say(str(note), quiet=quiet)
-        for one in rejected[:5]:
+        for one in skipped:
             say(f"{reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
-        if len(rejected) > 5:
-            say(f"{reader.source.name}: skipped {len(rejected) - 5:,} more", quiet=quiet)
+        if reader.invalid > len(skipped):
+            say(f"{reader.source.name}: skipped {reader.invalid - len(skipped):,} more", quiet=quiet)
     if json is not None:
         result = [
             {"file": file, "format": reader.format.name, "invalid": reader.invalid, **figures.to_dict()}
@@ -61,6 +64,12 @@ def inspect(
         write_json({"corpora": result}, json)
     if json is None or str(json) != "-":
         _print(corpora)
+
+
+def _remember(skipped: list[Rejected], one: Rejected) -> None:
+    """Keeps the first few of what is skipped, to be shown."""
+    if len(skipped) < SHOWN:
+        skipped.append(one)
 
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
@@ -98,7 +107,7 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
     palette = Palette()
     for file, _, _, drawn in corpora:
         if drawn:
-            console.print(Rule(file, align="left", characters="─"))
+            console.print(Rule(_safe(file), align="left"))
         for sentence in drawn:
             console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
 
@@ -116,7 +125,7 @@ def _table(title: str, names: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
     table.add_column("")
     for name in names:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(_safe(name), justify="right", overflow="fold")
     return table
 
 

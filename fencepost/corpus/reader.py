@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 from fencepost.corpus.format import Format, ReadOptions
 from fencepost.corpus.formats import detect_format, format_by_name
@@ -18,7 +19,8 @@ class Reader:
     """The sentences of a file, with what there is to say about the reading.
 
     An invalid sentence raises a `DataError`, unless `on_invalid` takes it; then the reading goes on.
-    The source is read as the sentences are asked for, once.
+    The source is read as the sentences are asked for, once; it is closed at its end, or with the reader
+    (`with Reader(path) as reader`) where the reading stops earlier.
     """
 
     def __init__(
@@ -44,6 +46,12 @@ class Reader:
     @property
     def notes(self) -> list[Note]:
         return list(self.source.notes.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.source.close()
 
     def __iter__(self) -> Iterator[Sentence]:
         try:

@@ -1,0 +1,33 @@
+# Each target sets up what it needs: a virtual environment with pinned versions, once.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+
+.PHONY: demo test lint bench fuzz clean
+
+demo: $(READY)
+	$(BIN)/fencepost inspect sample:train sample:dev sample:test --examples 2
+
+test: $(READY)
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.corpus_io
+
+fuzz: $(READY)
+	$(BIN)/python -m benchmarks.fuzz_readers
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fencepost.corpus import read
+
+CROSSED = (
+    '{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 2, "type": "X", "score": 0.2}, '
+    '{"start": 1, "end": 3, "type": "Y", "score": 0.9}]}\n'
+)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.xml", "out.spacy"])
+def test_what_comes_back_is_what_was_there(run, tmp_path, name):
+    result = run("convert", "sample:test", tmp_path / name)
+    assert "150 sentences with 516 entities" in result.stderr
+    back = list(read(tmp_path / name))
+    assert [(s.words, s.entities, s.doc) for s in back] == [
+        (s.words, s.entities, s.doc) for s in read("sample:test")
+    ]
+
+
+def test_to_standard_output_and_from_standard_input(run):
+    lines = run("convert", "sample:dev", "-").stdout
+    again = run("convert", "-", "-", "--to", "jsonl", stdin=lines).stdout
+    assert again == lines
+    assert len(lines.splitlines()) == 150
+
+
+def test_overlaps_are_refused_or_resolved_as_told(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
+    corpus.write_text(CROSSED)
+    refused = run("convert", corpus, out, code=1)
+    assert "1 sentence has overlapping or nested entities" in refused.stderr
+    assert not out.exists()
+    result = run("convert", corpus, out, "--overlaps", "best")
+    assert out.read_text() == "a\tO\nb\tB-Y\nc\tI-Y\n\n"
+    assert "1 overlapping entities were dropped" in result.stderr
+    assert "score (1)" in result.stderr
+
+
+def test_tag_schemes(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
+    corpus.write_text('{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 3, "type": "X"}]}\n')
+    for scheme, tags in (("bmes", "B-X M-X E-X"), ("bioes", "B-X I-X E-X"), ("iob1", "I-X I-X I-X")):
+        run("convert", corpus, out, "--to-scheme", scheme)
+        assert [line.split("\t")[1] for line in out.read_text().split("\n") if line] == tags.split()
+
+
+def test_rename_and_types(run, tmp_path):
+    corpus = tmp_path / "in.jsonl"
+    corpus.write_text(
+        '{"words": ["a", "b"], "entities": [{"start": 0, "end": 1, "type": "DNA_part"}, '
+        '{"start": 0, "end": 1, "type": "DNA_family"}, {"start": 1, "end": 2, "type": "other"}]}\n'
+    )
+    result = run("convert", corpus, "-", "--rename", "DNA_*=DNA", "--types", "DNA,RNA")
+    assert json.loads(result.stdout)["entities"] == [{"start": 0, "end": 1, "type": "DNA"}]
+    assert "OLD=NEW" in run("convert", corpus, "-", "--rename", "DNA", code=2).stderr
+
+
+def test_what_is_skipped_is_kept_beside_the_output(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
+    good = '{"words": ["a"], "entities": []}\n'
+    corpus.write_text(good + "{broken\n" + good + '{"words": [""], "entities": []}\n')
+    result = run("convert", corpus, out, "--skip-invalid", "--json")
+    account = json.loads(result.stdout)
+    assert (account["sentences"], account["invalid"], account["left_out"]) == (2, 1, 1)
+    assert "skipped: 1 invalid and 1 that do not fit" in result.stderr
+    rejected = [json.loads(line) for line in (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines()]
+    assert [(one["source"], one["line"]) for one in rejected] == [(str(corpus), 2), (str(corpus), 4)]
+    assert rejected[0]["raw"] == "{broken"
+    assert "not JSON" in rejected[0]["reason"]
+    assert "conll cannot hold a word that is empty" in rejected[1]["reason"]
+
+
+def test_rejected_file_can_be_named_and_is_not_made_in_vain(run, tmp_path):
+    corpus = tmp_path / "in.jsonl"
+    corpus.write_text('{"words": ["a"], "entities": []}\n')
+    run("convert", corpus, tmp_path / "out.jsonl", "--skip-invalid")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    corpus.write_text("oops\n")
+    run(
+        "convert",
+        corpus,
+        tmp_path / "out.jsonl",
+        "--format",
+        "jsonl",
+        "--skip-invalid",
+        "--rejected",
+        tmp_path / "r",
+    )
+    assert (tmp_path / "r").read_text().count("\n") == 1
+    assert "needs --skip-invalid" in run("convert", corpus, "-", "--rejected", "r", code=2).stderr
+
+
+def test_a_corpus_can_replace_itself(run, tmp_path):
+    corpus = tmp_path / "in.jsonl"
+    corpus.write_text(CROSSED * 3)
+    run("convert", corpus, corpus, "--types", "Y")
+    assert [len(s.entities) for s in read(corpus)] == [1, 1, 1]
+
+
+def test_one_output_at_a_time_on_standard_output(run):
+    assert "cannot both" in run("convert", "sample:dev", "-", "--json", code=2).stderr

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from fencepost.cli.draw import Palette, draw
+from fencepost.entity import Entity, Sentence
+
+
+def drawn(sentence: Sentence, width: int = 80) -> list[str]:
+    return draw(sentence, width, Palette()).plain.split("\n")
+
+
+def test_nested_entities_stand_below_each_other():
+    words = ["The", "University", "of", "Toronto", "'s", "president"]
+    sentence = Sentence(words, [Entity(3, 4, "place"), Entity(1, 4, "organization")])
+    assert drawn(sentence) == [
+        "The University of Toronto 's president",
+        "    ╰─ organization ────╯",
+        "                  ╰place╯",
+        "",
+    ]
+
+
+def test_a_narrow_entity_has_its_label_behind_and_a_score():
+    assert drawn(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
+
+
+def test_a_label_stands_before_where_there_is_no_room_behind():
+    assert drawn(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
+
+
+def test_labels_never_cover_each_other():
+    sentence = Sentence(["A", "b", "c"], [Entity(0, 1, "first"), Entity(1, 2, "second")])
+    assert drawn(sentence)[1:] == ["│ first", "  │ second", ""]
+
+
+def test_wide_characters_count_twice():
+    assert drawn(Sentence(["科技", "好"], [Entity(1, 2, "X")]))[1] == "     ╰╯ X"
+
+
+def test_an_entity_over_a_line_end_goes_on():
+    lines = drawn(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
+    assert lines == ["aaaa bbbb", "╰─ T ───┄", "cccc", "┄T─╯", ""]
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=8), max_size=12),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from(["a", "person", "x" * 20]))),
+    st.integers(1, 60),
+)
+def test_every_entity_is_drawn_and_rows_stay_apart(words, spans, width):
+    entities = [Entity(start, end, type_) for start, end, type_ in spans if start < end <= len(words)]
+    lines = drawn(Sentence(words, entities), width)
+    begun = sum(len(re.findall("[╰│]", line)) for line in lines)
+    assert begun >= len(entities)
+    assert all(cell_len(line) == cell_len(line.rstrip()) for line in lines if "╰" in line)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+GOLD = "Ada\tB-PER\nLovelace\tI-PER\nmet\tO\nOslo\tB-LOC\n\nhi\tO\n"
+
+
+def test_scores_of_two_files_in_different_formats(run, tmp_path):
+    gold, predicted = tmp_path / "gold.conll", tmp_path / "predicted.jsonl"
+    gold.write_text(GOLD)
+    predicted.write_text(
+        '{"words": ["Ada", "Lovelace", "met", "Oslo"], "entities": ['
+        '{"start": 0, "end": 2, "type": "PER", "score": 0.9}, '
+        '{"start": 3, "end": 4, "type": "PER", "score": 0.6}]}\n'
+        '{"words": ["hi"], "entities": []}\n'
+    )
+    result = json.loads(run("evaluate", "--gold", gold, "--predicted", predicted, "--json").stdout)
+    assert (result["precision"], result["recall"], result["f1"], result["support"]) == (0.5, 0.5, 0.5, 2)
+    assert result["by_type"]["LOC"]["recall"] == 0.0
+    assert result["by_length"]["2"]["f1"] == 1.0
+    assert result["ece"] == 0.35
+    table = run("evaluate", "--gold", gold, "--predicted", predicted).stdout
+    assert "expected calibration error 0.350" in table
+
+
+def test_perfect_predictions(run, tmp_path):
+    report = tmp_path / "scores.json"
+    shown = run("evaluate", "--gold", "sample:test", "--predicted", "sample:test", "--json", report).stdout
+    assert "100.0" in shown
+    assert "no confidences" in shown
+    assert json.loads(report.read_text())["f1"] == 1.0
+
+
+def test_other_sentences_are_refused(run, tmp_path):
+    gold, predicted = tmp_path / "gold.conll", tmp_path / "predicted.conll"
+    gold.write_text(GOLD)
+    predicted.write_text(GOLD.replace("Oslo", "Rome"))
+    result = run("evaluate", "--gold", gold, "--predicted", predicted, code=2)
+    assert "word 4 is 'Oslo' in the gold and 'Rome'" in result.stderr
+    predicted.write_text(GOLD.split("\n\n")[0] + "\n")
+    assert (
+        "sentence 2 is in the gold only"
+        in run("evaluate", "--gold", gold, "--predicted", predicted, code=2).stderr
+    )

@@ -1,0 +1,150 @@
+"""The frame of the command line: exit codes, streams, `--json`, a quick start."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fencepost import __version__
+from fencepost.cli.frame import with_json_target
+
+COMMAND = [sys.executable, "-m", "fencepost"]
+
+
+def shell(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_version_and_help():
+    assert shell("--version").stdout == f"fencepost {__version__}\n"
+    help_ = shell("--help")
+    assert help_.returncode == 0
+    for command in ("convert", "evaluate", "inspect"):
+        assert command in help_.stdout
+
+
+def test_no_arguments_show_the_help_and_are_wrong_usage():
+    result = shell()
+    assert result.returncode == 2
+    assert "Usage" in result.stdout + result.stderr
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs():
+    heavy = {"numpy", "spacy", "torch", "transformers", "pydantic", "scipy"}
+    code = f"import sys, fencepost.cli; print(sorted({heavy!r} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspekt"], "inspekt"),
+        (["inspect"], "FILE"),
+        (["inspect", "--colour", "x"], "--colour"),
+        (["inspect", "nowhere.conll"], "nowhere.conll: cannot be read: No such file or directory"),
+        (["inspect", "sample:test", "--format", "jsnl"], "did you mean jsonl?"),
+        (["inspect", "sample:none"], "it has train, dev, test"),
+        (["convert", "sample:test", "out"], "the name does not tell the format"),
+        (["inspect", "sample:test", "--word-column", "0"], "columns count from 1"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments, message, tmp_path):
+    result = shell(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_bad_input_ends_with_2_and_names_file_and_line(tmp_path):
+    bad = tmp_path / "bad.conll"
+    bad.write_text("Ada B-PER\nLovelace I-PER\n\nin O\nLondon B_LOC\n")
+    result = shell("inspect", bad)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"fencepost: {bad}:5: 'B_LOC' is not a tag")
+    assert result.stdout == ""
+
+
+def test_work_that_cannot_be_done_ends_with_1(tmp_path):
+    result = shell("convert", "sample:test", tmp_path / "out.conll")
+    assert result.returncode == 1
+    assert "91 sentences have overlapping or nested entities" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_traceback():
+    command = [*COMMAND, "convert", "sample:train", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producer:
+        assert producer.stdout.readline().startswith(b"{")
+        producer.stdout.close()
+        assert b"Traceback" not in producer.stderr.read()
+
+
+def test_ctrl_c_leaves_no_half_file(tmp_path):
+    endless = tmp_path / "endless.jsonl"
+    os.mkfifo(endless)
+    out = tmp_path / "out.jsonl"
+    out.write_text("what was there before\n")
+    process = subprocess.Popen([*COMMAND, "convert", str(endless), str(out)], stderr=subprocess.PIPE)
+    line = b'{"words": ["a"], "entities": []}\n' * 50_000
+    with endless.open("wb") as stream:
+        stream.write(line)
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)  # until the temporary file is there
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == b"fencepost: interrupted\n"
+    assert out.read_text() == "what was there before\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["endless.jsonl", "out.jsonl"]
+
+
+def test_piped_output_has_no_colours_and_quiet_says_nothing(tmp_path):
+    result = shell("inspect", "sample:dev", "--examples", "2")
+    assert "\x1b" not in result.stdout
+    assert shell("convert", "sample:dev", tmp_path / "out.xml", "--quiet").stderr == ""
+    assert "\x1b" in shell("inspect", "sample:dev", env={**os.environ, "FORCE_COLOR": "1"}).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "filled"),
+    [
+        (["a", "--json"], ["a", "--json", "-"]),
+        (["--json", "a.conll"], ["--json", "-", "a.conll"]),
+        (["a", "--json", "x.json"], ["a", "--json", "x.json"]),
+        (["a", "--json", "-"], ["a", "--json", "-"]),
+        (["a", "--json", "--quiet"], ["a", "--json", "-", "--quiet"]),
+        (["--", "--json"], ["--", "--json"]),
+    ],
+)
+def test_json_without_a_file_goes_to_standard_output(given, filled):
+    assert with_json_target(given) == filled
+
+
+def test_json_never_overwrites_a_corpus(run, tmp_path):
+    corpus = tmp_path / "corpus.json"
+    run("convert", "sample:dev", corpus)
+    before = corpus.read_bytes()
+    result = run("inspect", "--json", corpus, "sample:dev", code=2)
+    assert "no result of fencepost" in result.stderr
+    assert corpus.read_bytes() == before
+    report = tmp_path / "report.json"
+    for _ in range(2):  # a result may be overwritten
+        run("inspect", "sample:dev", "--json", report)
+    assert json.loads(report.read_text())["corpora"][0]["sentences"] == 150
+
+
+def test_a_path_that_cannot_be_written_is_an_error(run, tmp_path):
+    result = run("convert", "sample:dev", tmp_path / "no-such-folder" / "out.jsonl", code=2)
+    assert "cannot be written" in result.stderr
+    result = run("convert", "sample:dev", Path(tmp_path), "--to", "jsonl", code=2)
+    assert "is a folder" in result.stderr
