@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
 
@@ -107,7 +106,8 @@ def convert(
         say(line, quiet=quiet)
     if json is not None:
         account = {"input": source, "input_format": reader.format.name, "output": target}
-        write_json({**account, **asdict(result), "invalid": reader.invalid}, json)
+        figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
+        write_json({**account, **figures}, json)
 
 
 def _watched(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:

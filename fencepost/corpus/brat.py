@@ -8,6 +8,8 @@ passed over. An entity with a gap (`START END;START END`) makes its sentences in
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,9 +25,11 @@ from fencepost.errors import DataError, UsageError
 from fencepost.text import CharSpan, Splitter, make_splitter
 
 DOCUMENT_CHARACTERS = 1 << 28
+NAME_CHARACTERS = 50  # of a file, which may take four bytes each, and 255 bytes at most
 _OFFSETS = r"[0-9]{1,12} [0-9]{1,12}"
 _ENTITY = re.compile(rf"T\S*\t(?P<type>\S+) (?P<offsets>{_OFFSETS}(?:;{_OFFSETS})*)(?:\t(?P<text>.*))?")
 _OTHER = re.compile(r"[REAMN#*][^\t]*\t.*")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # by Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,11 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     splitter = make_splitter(options.language, pretokenized=options.pretokenized)
     for text_path, annotation_path in pairs(source.path):
         source.name = str(annotation_path)  # the place that messages name
-        yield from read_document(
-            _read_text(text_path), Source.open(annotation_path), options, splitter, source
-        )
+        annotations = Source.open(annotation_path)
+        try:
+            yield from read_document(_read_text(text_path), annotations, options, splitter, source)
+        finally:
+            annotations.close()
 
 
 def pairs(path: Path) -> list[tuple[Path, Path]]:
@@ -65,10 +71,12 @@ def pairs(path: Path) -> list[tuple[Path, Path]]:
 
 
 def _read_text(path: Path) -> str:
-    if path.stat().st_size > DOCUMENT_CHARACTERS:
-        raise DataError(f"over {DOCUMENT_CHARACTERS >> 20} MB: split the document", source=str(path))
     try:
+        if path.stat().st_size > DOCUMENT_CHARACTERS:
+            raise DataError(f"over {DOCUMENT_CHARACTERS >> 20} MB: split the document", source=str(path))
         return path.read_bytes().decode("utf-8")  # BRAT counts line ends as they are
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start + 1}", source=str(path)) from error
 
@@ -138,10 +146,17 @@ def _sentences(
     placed, words_split = sentences_of(text, [span for _, span in spans], splitter, name, name)
     for _ in range(words_split):
         source.note(WORD_SPLIT)
-    for start, end, sentence in placed:
-        touching = [p for p in problems if p.start < end and start < p.end]
-        if touching:
-            yield Rejected(touching[0].line, touching[0].reason, text[start:end])
+    starts, ends = [start for start, _, _ in placed], [end for _, end, _ in placed]
+    spoilt: dict[int, Problem] = {}  # by the number of the sentence
+    for problem in problems:
+        touched = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
+        for index in touched:
+            spoilt.setdefault(index, problem)
+        if not touched:
+            yield Rejected(problem.line, problem.reason, text[problem.start : problem.end])
+    for index, (start, end, sentence) in enumerate(placed):
+        if index in spoilt:
+            yield Rejected(spoilt[index].line, spoilt[index].reason, text[start:end])
         else:
             yield Found(0, sentence)
 
@@ -150,21 +165,23 @@ def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOption
     """One pair of files for each run of sentences of one document, with a sentence a line."""
     if path is None:
         raise UsageError("a BRAT corpus is a folder and cannot go to standard output; give a path")
-    used: set[str] = set()
+    used: Counter[str] = Counter()
     with whole_folder(path) as folder:
         for doc, members in groupby(sentences, key=lambda sentence: sentence.doc):
             name = _file_name(doc, used)
             _write_document(folder / f"{name}.txt", folder / f"{name}.ann", members)
 
 
-def _file_name(doc: str | None, used: set[str]) -> str:
+def _file_name(doc: str | None, used: Counter[str]) -> str:
     """A name that is safe on any file system and was not used before."""
-    safe = re.sub(r"[^\w.-]", "_", doc or "sentences").lstrip(".")[:100] or "sentences"
-    name, number = safe, 1
-    while name.casefold() in used:
-        number += 1
-        name = f"{safe}-{number}"
-    used.add(name.casefold())
+    safe = re.sub(r"[^\w.-]", "_", doc or "").lstrip(".")[:NAME_CHARACTERS] or "sentences"
+    if _RESERVED.fullmatch(safe):
+        safe = f"_{safe}"
+    name = safe
+    while used[name.casefold()]:
+        used[safe.casefold()] += 1
+        name = f"{safe}-{used[safe.casefold()]}"
+    used[name.casefold()] += 1
     return name
 
 

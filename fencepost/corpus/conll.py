@@ -25,6 +25,7 @@ DOCUMENT_START = "-DOCSTART-"
 DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
 SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
 DETECTION_LINES = 2000
+MANY_WORDS = 20  # that all end in digits are no coincidence
 BLANK = " \t\r"
 _SPACES = re.compile(" +")
 _POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
@@ -112,13 +113,33 @@ def read(source: Source, options: ReadOptions, *, positions: bool = False) -> It
 
 def detect_columns(lines: list[str]) -> Columns | None:
     """The commonest division into columns among the first lines; None when there is no content."""
-    seen: Counter[Columns] = Counter()
-    for text in lines[:DETECTION_LINES]:
-        stripped = text.rstrip(BLANK)
-        if stripped and not stripped.startswith((DOCUMENT_START, "# ")):
-            tabs = "\t" in stripped
-            seen[Columns(tabs, len(Columns(tabs, 0).split(stripped)))] += 1
+    contents = _contents(lines)
+    certain = [text for text in contents if not text.startswith("#")]  # no comments
+    seen = Counter(map(columns_of, certain or contents))
     return seen.most_common(1)[0][0] if seen else None
+
+
+def _contents(lines: list[str]) -> list[str]:
+    """The first lines that are neither blank nor a document's mark."""
+    stripped = (text.rstrip(BLANK) for text in lines[:DETECTION_LINES])
+    return [text for text in stripped if text and _first_column(text) != DOCUMENT_START]
+
+
+def columns_of(text: str) -> Columns:
+    tabs = "\t" in text
+    return Columns(tabs, len(Columns(tabs, 0).split(text)))
+
+
+def looks_tagged(lines: list[str]) -> bool:
+    """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
+    columns = detect_columns(lines)
+    return (
+        columns is not None
+        and columns.count > 1
+        and all(
+            columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in _contents(lines)
+        )
+    )
 
 
 def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
@@ -144,6 +165,10 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
                 )
     if block.lines or block.comments:
         yield block
+
+
+def _marks_document(text: str) -> bool:
+    return _first_column(text) == DOCUMENT_START or text.startswith(DOCUMENT_LINES)
 
 
 def _first_column(text: str) -> str:
@@ -223,14 +248,15 @@ def has_positions(lines: list[str]) -> bool:
     columns = detect_columns(lines)
     if columns is None or columns.count < 2:
         return False
-    rows = [columns.split(text.rstrip(BLANK)) for text in lines[:DETECTION_LINES]]
+    rows = map(columns.split, _contents(lines))
     words = [row[0] for row in rows if len(row) == columns.count]
-    matches = [_POSITION.fullmatch(word) for word in words]
-    positions = [int(match[2]) for match in matches if match]
-    if len(positions) < len(words) or positions[0] != 0:
+    matches = [match for match in map(_POSITION.fullmatch, words) if match]
+    positions = [int(match[2]) for match in matches]
+    if len(matches) < len(words) or positions[0] != 0:
         return False
+    chinese = all(len(match[1]) == 1 for match in matches) and not all(map(str.isascii, words))
     steps = sum(now in (0, before + 1) for before, now in itertools.pairwise(positions))
-    return steps >= 0.95 * (len(positions) - 1)
+    return (chinese or len(words) >= MANY_WORDS) and steps >= 0.95 * (len(words) - 1)
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions, *, positions: bool = False) -> Iterator[str]:
@@ -242,7 +268,7 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions, *, positions: b
         tags = iob.from_entities(len(sentence), sentence.entities, options.scheme)
         words = list(sentence.words)
         if positions:
-            behind = sentence.meta.get("positions", [0] * len(words))
+            behind = sentence.meta.get("positions") or [0] * len(words)
             words = [f"{word}{position}" for word, position in zip(words, behind, strict=True)]
         yield "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)) + "\n"
 
@@ -252,8 +278,8 @@ def obstacle(sentence: Sentence) -> str | None:
         return "no words"
     if any(not word or set(word) & set("\t\n\r") for word in sentence.words):
         return "a word that is empty or holds a tab or a line end"
-    if DOCUMENT_START in {word.split(" ")[0] for word in sentence.words}:
-        return f"the word {DOCUMENT_START}"
+    if any(map(_marks_document, sentence.words)):
+        return f"a word that marks a document, such as {DOCUMENT_START}"
     if any(set(e.type) & set("\t\n\r") or e.type != e.type.rstrip(BLANK) for e in sentence.entities):
         return "a type that holds a tab or a line end, or ends in white space"
     return None
@@ -285,7 +311,7 @@ CONLL = Format(
     write=text_writer(encode),
     obstacle=obstacle,
     overlaps="none",
-    keeps=frozenset({"doc"}),
+    keeps=frozenset(),  # of documents there are the boundaries but not the names
     suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
 )
 WEIBO = Format(
@@ -295,5 +321,5 @@ WEIBO = Format(
     write=text_writer(partial(encode, positions=True)),
     obstacle=obstacle_with_positions,
     overlaps="none",
-    keeps=frozenset({"doc", "positions"}),
+    keeps=frozenset({"positions"}),
 )

@@ -9,8 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
-from fencepost.corpus.conll import BLANK, DOCUMENT_START, Block, Columns, Invalid, blocks, split_row
+from fencepost.corpus.conll import (
+    BLANK,
+    DETECTION_LINES,
+    DOCUMENT_LINES,
+    DOCUMENT_START,
+    Block,
+    Columns,
+    Invalid,
+    blocks,
+    columns_of,
+    detect_columns,
+    split_row,
+)
 from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.source import Found, Reading, Rejected, Source
@@ -24,8 +37,11 @@ _DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     doc = None
-    for block in blocks(source, lambda text: text.startswith("#")):
+    usual = detect_columns(source.head_lines())
+    for block in blocks(source, partial(_is_comment, usual=usual, options=options)):
         doc = _document(block.comments, doc)
+        for _ in (text for text in block.comments if not text.startswith(DOCUMENT_LINES)):
+            source.note("comment line passed over")
         if not block.lines:
             continue
         try:
@@ -34,6 +50,17 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             yield Rejected(block.lines[error.index].number, str(error), block.raw)
         else:
             yield Found(block.lines[0].number, sentence)
+
+
+def _is_comment(text: str, usual: Columns | None, options: ReadOptions) -> bool:
+    """Whether a line before a sentence is a comment and not the word `#` with its columns."""
+    if not text.startswith("#"):
+        return False
+    columns = columns_of(text)
+    tag = options.tag_column or -1
+    if columns != usual or columns.count < max(abs(tag), 2):
+        return True
+    return not _BRACKETS.fullmatch(columns.split(text)[columns.index(tag)])
 
 
 def _document(comments: list[str], doc: str | None) -> str | None:
@@ -50,8 +77,7 @@ def _document(comments: list[str], doc: str | None) -> str | None:
 
 def _sentence(block: Block, options: ReadOptions, doc: str | None) -> Sentence:
     first = block.lines[0].text.rstrip(BLANK)
-    columns = Columns("\t" in first, 0)
-    columns = Columns(columns.tabs, len(columns.split(first)))  # verbs give a sentence more columns
+    columns = columns_of(first)  # verbs give a sentence more columns
     full = columns.count >= FULL
     word = columns.index(options.word_column or (4 if full else 1))
     tag = columns.index(options.tag_column or (11 if full else -1))
@@ -91,17 +117,11 @@ def _entities(cells: list[str]) -> list[Entity]:
 
 
 def looks_bracketed(lines: list[str]) -> bool:
-    """Whether a file has brackets where this format has them, and at least one of them opens."""
-    opened = False
-    for text in (line.rstrip(BLANK) for line in lines[:2000]):
-        if not text or text.startswith("#"):
-            continue
-        fields = text.split("\t") if "\t" in text else text.split()
-        cell = fields[10] if len(fields) >= FULL else fields[-1]
-        if not _BRACKETS.fullmatch(cell) or len(fields) < 2:
-            return False
-        opened = opened or "(" in cell
-    return opened
+    """Whether a file has brackets, or their asterisk, everywhere where this format has them."""
+    contents = [text for line in lines[:DETECTION_LINES] if (text := line.rstrip(BLANK)) and text[0] != "#"]
+    rows = [columns_of(text).split(text) for text in contents]
+    cells = [row[10] if len(row) >= FULL else row[-1] for row in rows if len(row) > 1]
+    return 0 < len(cells) == len(rows) and all(map(_BRACKETS.fullmatch, cells))
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
@@ -140,6 +160,8 @@ def obstacle(sentence: Sentence) -> str | None:
         return "a type that holds a bracket, an asterisk or white space"
     if sentence.pos and any(not pos or set(pos) & set(" \t\n\r") for pos in sentence.pos):
         return "a part of speech that is empty or holds white space"
+    if sentence.pos and set(sentence.pos) == {NO_POS}:
+        return f"no part of speech but {NO_POS}, which stands for none"
     if sentence.doc is not None and set(sentence.doc) & set("\n\r"):
         return "a document name that holds a line end"
     return None

@@ -12,16 +12,20 @@ from __future__ import annotations
 import itertools
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.corpus.format import Format, ReadOptions, WriteOptions
+from fencepost.corpus.json_fields import is_json, strings
 from fencepost.corpus.output import whole_file
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError
+from fencepost.text.alignment import uncrossed
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 SPANS_KEY = "sc"
 USER_DATA = "fencepost"
+_KINDS = {"id": str, "doc": str, "left": list, "right": list, "meta": dict, "entities": list}
 FILE_BYTES = 1 << 30
 UNPACKED_BYTES = 1 << 32
 # What is read of a document. Without the columns of a parse, no broken tree can do any harm.
@@ -58,8 +63,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             sentences = _sentences(doc, number, options, source)
         except _ManyGroups as error:
             raise DataError(str(error), source=source.name, line=number) from error
-        except ValueError as error:
-            yield Rejected(number, f"document {number}: {error}", doc.text)
+        except Exception as error:  # noqa: BLE001 - spaCy promises nothing about how it fails
+            yield Rejected(number, f"document {number} cannot be read: {error}", "")
         else:
             yield from (Found(number, sentence) for sentence in sentences)
 
@@ -90,32 +95,28 @@ def _documents(source: Source, vocab: Vocab) -> Iterator[Doc]:
 
 def _sentences(doc: Doc, number: int, options: ReadOptions, source: Source) -> list[Sentence]:
     spans = _spans(doc, options)
-    extra = _user_data(doc)
-    bounds = [(sent.start, sent.end) for sent in doc.sents] if _has_sentences(doc) else []
-    if not bounds:
-        bounds = [(0, len(doc))]
+    beginnings = [0]
+    if _has_sentences(doc):
+        beginnings = uncrossed([sent.start for sent in doc.sents], [(start, end) for start, end, _ in spans])
+    else:
         source.note(NO_SENTENCES, number)
-    for start, end, _ in spans:  # an entity that runs over a boundary joins the sentences
-        touched = [b for b in bounds if b[0] < end and start < b[1]]
-        if len(touched) > 1:
-            joined = (touched[0][0], touched[-1][1])
-            bounds = sorted({*bounds}.difference(touched) | {joined})
-    sentences = []
-    for first, last in bounds:
-        inside = [
-            Entity(start - first, end - first, type_)
-            for start, end, type_ in spans
-            if first <= start and end <= last
-        ]
-        words = doc[first:last]
-        sentence = Sentence(
-            [token.text for token in words],
-            inside,
-            pos=[token.tag_ for token in words] if doc.has_annotation("TAG") else None,
-            space_after=None if doc.has_unknown_spaces else [bool(token.whitespace_) for token in words],
-        )
-        sentences.append(_restore(sentence, extra) if len(bounds) == 1 else sentence)
-    return sentences
+    members: list[list[Entity]] = [[] for _ in beginnings]
+    for start, end, type_ in spans:
+        index = bisect_right(beginnings, start) - 1
+        members[index].append(Entity(start - beginnings[index], end - beginnings[index], type_))
+    sentence = partial(_sentence, doc, tagged=doc.has_annotation("TAG"))
+    sentences = list(map(sentence, beginnings, [*beginnings[1:], len(doc)], members))
+    return [_restore(sentences[0], _user_data(doc))] if len(sentences) == 1 else sentences
+
+
+def _sentence(doc: Doc, first: int, last: int, entities: list[Entity], *, tagged: bool) -> Sentence:
+    words = doc[first:last]
+    return Sentence(
+        [token.text for token in words],
+        entities,
+        pos=[token.tag_ for token in words] if tagged else None,
+        space_after=None if doc.has_unknown_spaces else [bool(token.whitespace_) for token in words],
+    )
 
 
 def _has_sentences(doc: Doc) -> bool:
@@ -137,9 +138,13 @@ def _user_data(doc: Doc) -> dict[str, Any]:
     """What `_keep` put there, if anything."""
     try:
         extra = json.loads(doc.user_data.get(USER_DATA, "{}"))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {}
-    return extra if isinstance(extra, dict) else {}
+    if not isinstance(extra, dict):
+        return {}
+    if not is_json(extra):
+        raise ValueError(f"the user data under {USER_DATA!r} hold what no file can")
+    return {key: extra[key] for key, kind in _KINDS.items() if isinstance(extra.get(key), kind)}
 
 
 def _keep(sentence: Sentence) -> str:
@@ -153,24 +158,32 @@ def _keep(sentence: Sentence) -> str:
         "entities": [
             [entity.start, entity.end, entity.type, entity.score, dict(entity.meta)]
             for entity in sentence.entities
-            if entity.score != 1.0 or entity.meta
         ],
     }
-    return json.dumps({key: value for key, value in extra.items() if value}, ensure_ascii=False)
+    if all(entity.score == 1.0 and not entity.meta for entity in sentence.entities):
+        del extra["entities"]
+    kept = {key: value for key, value in extra.items() if value or value == ""}
+    return json.dumps(kept, ensure_ascii=False)
 
 
 def _restore(sentence: Sentence, extra: dict[str, Any]) -> Sentence:
     """The inverse of `_keep`; entities that have changed since keep what spaCy says of them."""
-    kept: dict[tuple[int, int, str], list[tuple[float, dict[str, Any]]]] = {}
-    for start, end, type_, score, meta in extra.get("entities", ()):
-        kept.setdefault((start, end, type_), []).append((score, meta))
-    entities = []
-    for entity in sentence.entities:
-        values = kept.get(entity.key)
-        score, meta = values.pop() if values else (1.0, {})
-        entities.append(replace(entity, score=score, meta=meta))
-    parts = {key: extra[key] for key in ("id", "doc", "left", "right", "meta") if key in extra}
-    return replace(sentence, entities=entities, **parts)
+    kept: dict[tuple[int, int, str], list[Entity]] = {}
+    try:
+        for start, end, type_, score, meta in reversed(extra.pop("entities", [])):
+            entity = Entity(start, end, type_, score, dict(meta))
+            kept.setdefault(entity.key, []).append(entity)
+        for key in extra.keys() & {"left", "right"}:
+            strings(extra, key)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the user data under {USER_DATA!r} are not what Fencepost writes: {error}"
+        ) from error
+    entities = [
+        kept[entity.key].pop() if kept.get(entity.key) else entity  # in the order in which they were kept
+        for entity in sentence.entities
+    ]
+    return replace(sentence, entities=entities, **extra)
 
 
 def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001

@@ -55,11 +55,9 @@ def detect_format(source: Source) -> Format:
         return BRAT
     if is_docbin(source.head):
         return SPACY
-    if head.startswith(b"<"):
-        return GPML
-    if head.startswith((b"{", b"[")):
-        return _detect_json(source)
-    return _detect_columns(source)
+    if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
+        return _detect_columns(source)
+    return GPML if head.startswith(b"<") else _detect_json(source)
 
 
 def _detect_json(source: Source) -> Format:
@@ -80,6 +78,12 @@ def _detect_json(source: Source) -> Format:
         source=source.name,
         line=1,
     )
+
+
+def _has_columns(source: Source) -> bool:
+    """Whether a file that begins like JSON or XML has columns, with a bracket for its first word."""
+    lines = source.head_lines()
+    return conll.looks_tagged(lines) or conll2012.looks_bracketed(lines)
 
 
 def _detect_columns(source: Source) -> Format:

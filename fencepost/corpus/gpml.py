@@ -22,6 +22,7 @@ from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError
 from fencepost.text import CharSpan, Splitter, align, make_splitter
 
+ROOT = "set"
 SENTENCE_CHARACTERS = 1 << 24
 _TYPES = re.compile(r"G#([^\s()]+)")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -83,6 +84,7 @@ class _Handler:
     def __init__(self, parser: expat.XMLParserType) -> None:
         self.parser = parser
         self.done: list[_Draft] = []
+        self.root: str | None = None  # the outermost element's name
         self.sentences = 0
         self.sentence: _Draft | None = None
         self.open: list[tuple[_Place, dict[str, str]]] = []  # the elements open in the sentence
@@ -100,6 +102,7 @@ class _Handler:
         return done
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.root = self.root or name
         if self.sentence:
             if name == "sentence":
                 self.sentence.problem = "a <sentence> stands inside another"
@@ -170,7 +173,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         if problem:
             yield Rejected(parser.ErrorLineNumber, problem, "")
             return
-    if not handler.sentences:
+    if not handler.sentences and handler.root != ROOT:
         raise DataError("XML without a <sentence>: not GPML", source=source.name)
 
 
@@ -221,7 +224,7 @@ def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<set>\n'
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{ROOT}>\n'
     document: tuple[str | None] | None = None  # the open article's, () before the first
     for sentence in sentences:
         if document != (sentence.doc,):
@@ -233,7 +236,7 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
                 yield f"<articleinfo><bibliomisc>{reference}</bibliomisc></articleinfo>\n"
         yield _element(sentence) + "\n"
     yield "</article>\n" * (document is not None)
-    yield "</set>\n"
+    yield f"</{ROOT}>\n"
 
 
 def _element(sentence: Sentence) -> str:

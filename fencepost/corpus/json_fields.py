@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
+DEPTH = 100
+LARGEST = 10**4300  # Python writes and reads no whole number with more digits
+SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
 
 
@@ -29,8 +33,8 @@ def label(place: str, value: Any) -> str:
 
 
 def confidence(place: str, value: Any) -> float:
-    if type(value) not in (int, float):
-        raise ValueError(f"{place} is {_shown(value)}, not a number")
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise ValueError(f"{place} is {_shown(value)}, not a number between 0 and 1")
     return float(value)
 
 
@@ -47,16 +51,16 @@ def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     return values
 
 
-def name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str, str | None]:
-    """The first of these keys that names something, and the name."""
+def name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str | None, str | None]:
+    """The first of these keys that names something, and the name; None where there is none."""
     for key in keys:
         value = record.get(key)
         if type(value) in (str, int):
             return key, str(value)
-    return "", None
+    return None, None
 
 
-def meta(item: dict[str, Any], known: set[str]) -> dict[str, Any]:
+def meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
     """What an object holds besides what Fencepost knows; an object `meta` is taken apart."""
     rest = {key: value for key, value in item.items() if key not in known}
     inner = rest.get("meta")
@@ -67,6 +71,34 @@ def meta(item: dict[str, Any], known: set[str]) -> dict[str, Any]:
         both = ", ".join(sorted(rest.keys() & inner.keys()))
         raise ValueError(f"{both} stands in 'meta' and beside it")
     return rest | inner
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value is the same after it has been written as JSON and read again."""
+    level = [value]
+    for _ in range(DEPTH):  # deeper ones can be read but not always written
+        children: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                children += [*item.keys(), *item.values()]
+                if not all(type(key) is str for key in item):
+                    return False
+            elif type(item) in (list, tuple):
+                children += item
+            elif not _is_plain(item):
+                return False
+        if not children:
+            return True
+        level = children
+    return False
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is str:
+        return not SURROGATES.search(value)
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) is bool or (type(value) is int and abs(value) < LARGEST)
 
 
 def same_text(one: str, other: str) -> bool:

@@ -10,18 +10,20 @@ import codecs
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 from fencepost.corpus.format import WriteOptions
+from fencepost.corpus.json_fields import DEPTH, SURROGATES, is_json
 from fencepost.corpus.source import LINE_BYTES, Source
 from fencepost.errors import DataError
 
 # A string, a quotation mark whose string goes on beyond the buffer, or a structural character.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|"|[\[\]{},]', re.DOTALL)
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
+_STRUCTURE = re.compile(r"[\[\]{},]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,15 @@ def _record(line: int, raw: str) -> Record:
     problem = None
     value: Any = {}
     try:
-        if _SURROGATES.search(raw):  # each stands for a byte that is not UTF-8
+        if SURROGATES.search(raw):  # each stands for a byte that is not UTF-8
             raise ValueError("its bytes are not UTF-8")
         value = _DECODER.decode(raw)
         if not isinstance(value, dict):
             problem = f"a JSON object was expected, not {_kind(value)}"
-        elif "\\u" in raw and _SURROGATES.search(json.dumps(value, ensure_ascii=False)):
+        elif "\\u" in raw and SURROGATES.search(json.dumps(value, ensure_ascii=False)):
             problem = r"half a character: one of \ud800 to \udfff without its other half"
+        elif raw.count("[") + raw.count("{") > DEPTH and not is_json(value):
+            problem = f"nested more than {DEPTH} deep"
     except (ValueError, RecursionError) as error:
         problem = _why_not_json(error, raw)
     return Record(line, raw, value) if problem is None else Record(line, _printable(raw), {}, problem)
@@ -93,8 +97,7 @@ def _kind(value: object) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
     return value
 
@@ -122,16 +125,24 @@ class _Array:
     line: int = 1  # of the position `start`
     depth: int = 0
     elements: int = 0
+    arrived: list[str] = field(default_factory=list)  # what is not yet in the buffer
+    awaited: int = 0  # how much must arrive before it is worth looking again for the end of a string
+
+    @property
+    def size(self) -> int:
+        """How much there is of the current element."""
+        return len(self.buffer) - self.start + sum(map(len, self.arrived))
 
     def feed(self, text: str, *, last: bool) -> Iterator[tuple[int, str]]:
         """Each element that ends in `text`, as its line and its own text."""
-        self.buffer = self.buffer[self.start :] + text
+        self.arrived.append(text)
+        if sum(map(len, self.arrived)) < self.awaited and not last:
+            return
+        self.buffer = "".join([self.buffer[self.start :], *self.arrived])
+        self.arrived.clear()
         self.scanned, self.start = self.scanned - self.start, 0
-        for match in _TOKEN.finditer(self.buffer, self.scanned):
+        for match in self._tokens(last=last):
             token = match[0]
-            if token == '"' and not last:
-                self.scanned = match.start()  # the string's end is still to come
-                return
             if token in ("[", "{"):
                 self.depth += 1
                 if self.depth == 1:
@@ -144,7 +155,18 @@ class _Array:
                     self.elements += 1
                     yield self._place(element)
                 self._begin(match.end())
-        self.scanned = len(self.buffer)
+
+    def _tokens(self, *, last: bool) -> Iterator[re.Match[str]]:
+        """The tokens up to a string whose end is still to come; it is waited for, unless it never comes."""
+        for match in _TOKEN.finditer(self.buffer, self.scanned):
+            if match[0] == '"':
+                self.scanned, self.awaited = match.start(), len(self.buffer) - match.start()
+                break
+            yield match
+        else:
+            self.scanned, self.awaited = len(self.buffer), 0
+        if last:  # no quotation mark behind this one has an end, so none need be tried
+            yield from _STRUCTURE.finditer(self.buffer, self.scanned)
 
     def remainder(self) -> tuple[int, str]:
         return self._place(self.buffer[self.start :])
@@ -164,7 +186,7 @@ def _array_records(source: Source) -> Iterator[Record]:
     for chunk in chain(source.chunks(), [b""]):
         for line, raw in array.feed(decoder.decode(chunk, final=not chunk), last=not chunk):
             yield _record(line, raw)
-        if len(array.buffer) - array.start > LINE_BYTES:
+        if array.size > LINE_BYTES:
             raise DataError(
                 f"an element of over {LINE_BYTES >> 20} MB: not a corpus of sentences",
                 source=source.name,

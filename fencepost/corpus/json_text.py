@@ -63,7 +63,7 @@ def _sentences(
     ]
     id_key, id_ = name(record, ("id",))
     doc_key, doc = name(record, ("doc", "doc_id"))
-    extra = meta(record, {"text", "tokens", key or "", id_key, doc_key})
+    extra = meta(record, {"text", "tokens", key, id_key, doc_key})
     if "tokens" in record:
         sentence, split = _tokenized(text, spans, record["tokens"])
         sentences = [replace(sentence, id=id_, doc=doc, meta=extra)]

@@ -84,11 +84,7 @@ class Span:
 
 
 def read(source: Source, options: ReadOptions, *, shape: Shape) -> Iterator[Reading]:
-    found = records(source)
-    ends, decided_at = shape.ends or options.ends, None
-    if ends is None:
-        ends, decided_at, found = _decide_ends(found, source, shape)
-    for record in found:
+    for record, ends, decided_at in _with_ends(source, options, shape):
         if record.problem:
             yield Rejected(record.line, record.problem, record.raw)
             continue
@@ -103,31 +99,42 @@ def read(source: Source, options: ReadOptions, *, shape: Shape) -> Iterator[Read
             yield Found(record.line, sentence)
 
 
-def _decide_ends(
-    found: Iterator[Record], source: Source, shape: Shape
-) -> tuple[Ends, int | None, Iterator[Record]]:
-    """Reads on until a span shows whether ends are inclusive; the records read are given back."""
+def _with_ends(
+    source: Source, options: ReadOptions, shape: Shape
+) -> Iterator[tuple[Record, Ends, int | None]]:
+    """The objects with what their ends are, and with the line that shows it if the content decides.
+
+    From the first span on, objects are held back until one shows whether ends are inclusive.
+    """
+    found = records(source)
+    known = shape.ends or options.ends
     held: list[Record] = []
-    characters, any_span = 0, False
+    characters = 0
     for record in found:
+        words, spans = ([], []) if known else _spans_if_valid(record, shape)
+        if known or not (spans or held):
+            yield record, known or "exclusive", None
+            continue
         held.append(record)
         characters += len(record.raw)
-        try:
-            words, spans = _words_and_spans(record.value, shape)
-        except ValueError:
-            continue  # it is reported when its turn comes
-        any_span = any_span or bool(spans)
         for ends in signs(words, spans):
-            return ends, record.line, chain(held, found)
+            yield from ((each, ends, record.line) for each in chain(held, found))
+            return
         if characters > UNDECIDED_CHARACTERS:
             break
-    if any_span:
+    if held:
         raise DataError(
             "nothing here shows whether an entity's end is its last word or the word behind it; "
             "say --ends inclusive or --ends exclusive",
             source=source.name,
         )
-    return "exclusive", None, chain(held, found)
+
+
+def _spans_if_valid(record: Record, shape: Shape) -> tuple[list[str], list[Span]]:
+    try:
+        return _words_and_spans(record.value, shape)
+    except ValueError:
+        return [], []  # it is reported when its turn comes
 
 
 def signs(words: list[str], spans: list[Span]) -> set[Ends]:
@@ -137,18 +144,20 @@ def signs(words: list[str], spans: list[Span]) -> set[Ends]:
         by_text = _sign_of_text(words, span)
         if by_text:
             shown.add(by_text)
-        elif span.start == span.end < len(words):
+        elif 0 <= span.start == span.end < len(words):
             shown.add("inclusive")
-        elif span.start < span.end == len(words):
+        elif 0 <= span.start < span.end == len(words):
             shown.add("exclusive")
     return shown
 
 
 def _sign_of_text(words: list[str], span: Span) -> Ends | None:
-    if span.text is None or span.start > span.end:
+    if span.text is None or not 0 <= span.start <= span.end:
         return None
-    exclusive = same_text(span.text, "".join(words[span.start : span.end]))
-    inclusive = same_text(span.text, "".join(words[span.start : span.end + 1]))
+    phrases = [" ".join(words[span.start : end]) for end in (span.end, span.end + 1)]
+    exclusive, inclusive = (phrase == span.text for phrase in phrases)
+    if exclusive == inclusive:
+        exclusive, inclusive = (same_text(phrase, span.text) for phrase in phrases)
     if exclusive == inclusive:
         return None
     return "exclusive" if exclusive else "inclusive"
@@ -207,9 +216,9 @@ def _contiguous(place: str, indices: Any) -> tuple[int, int]:
         raise ValueError(f"{place} is not a list of word indices")
     numbers = [whole_number(place, index) for index in indices]
     start, end = numbers[0], numbers[-1] + 1
-    if numbers != list(range(start, end)):
+    if end - start != len(numbers) or numbers != list(range(start, end)):
         raise ValueError(
-            f"{place} is {numbers}: an entity with a gap. Discontinuous entities cannot be kept; "
+            f"{place} is {str(numbers)[:60]}: an entity with a gap. Discontinuous entities cannot be kept; "
             "leave it out, or annotate the whole stretch"
         )
     return start, end
@@ -246,7 +255,7 @@ def _sentence(
         right=strings(record, shape.right) if shape.right in record else (),
         pos=strings(record, "pos") if record.get("pos") is not None else None,
         space_after=booleans(record, "space_after"),
-        meta=meta(record, known | {id_key, doc_key}),
+        meta=meta(record, {*known, id_key, doc_key}),
     )
 
 
@@ -286,7 +295,7 @@ def _item(sentence: Sentence, entity: Entity, shape: Shape) -> Any:
     item[shape.type] = entity.type
     extra = dict(entity.meta)
     if shape.ends is None:  # the text shows every reader that the end is exclusive
-        item["text"] = extra.pop("text", sentence.phrase(entity))
+        item["text"] = sentence.phrase(entity)
     if entity.score != 1.0:
         item["score"] = entity.score
     if extra:

@@ -15,6 +15,7 @@ from fencepost.corpus.format import WriteOptions
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 
+TEMPORARY = ".fencepost-"  # how the names of files in the making begin
 Encode = Callable[[Iterable[Sentence], WriteOptions], Iterator[str]]
 
 
@@ -28,7 +29,7 @@ def text_writer(encode: Encode) -> Callable[[Iterable[Sentence], Path | None, Wr
                 # A reader takes a byte order mark at the start as such: a word's own needs another.
                 stream.write((at_start and piece[:1] == "\ufeff") * "\ufeff".encode())
                 stream.write(piece.encode("utf-8"))
-                at_start = False
+                at_start = at_start and not piece
 
     return write
 
@@ -45,8 +46,13 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
         return
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # a pipe or a device, which must stay what it is
+        with path.open("wb") as stream:
+            yield stream
+        return
+    path = path.resolve()  # a link stays one, too
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     temporary = Path(name)
@@ -62,10 +68,10 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder that takes `path`'s place at the end, or vanishes on an error."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{path}: already there and not an empty folder; give another name")
     try:
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path}: already there and not an empty folder; give another name")
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=TEMPORARY))
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     try:

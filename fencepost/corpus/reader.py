@@ -10,7 +10,7 @@ from fencepost.corpus.format import Format, ReadOptions
 from fencepost.corpus.formats import detect_format, format_by_name
 from fencepost.corpus.source import Found, Note, Rejected, Source
 from fencepost.entity import Sentence
-from fencepost.errors import DataError
+from fencepost.errors import DataError, FencepostError
 
 OnInvalid = Callable[[Rejected], None]
 
@@ -30,10 +30,15 @@ class Reader:
         options: ReadOptions | None = None,
         on_invalid: OnInvalid | None = None,
     ) -> None:
+        named = format_by_name(format) if format else None
         self.source = Source.open(path)
         self.options = options or ReadOptions()
         self.on_invalid = on_invalid
-        self.format: Format = format_by_name(format) if format else detect_format(self.source)
+        try:
+            self.format: Format = named or detect_format(self.source)
+        except FencepostError:
+            self.source.close()
+            raise
         self.line = 0  # of the sentence that was given last
         self.sentences = 0
         self.invalid = 0

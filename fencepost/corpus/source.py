@@ -6,7 +6,7 @@ import io
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, cast
 
 from fencepost.corpus import sample
 from fencepost.entity import Sentence
@@ -73,7 +73,7 @@ class Source:
 
     name: str
     head: bytes
-    rest: BinaryIO
+    rest: io.BufferedIOBase
     path: Path | None = None
     notes: dict[str, Note] = field(default_factory=dict)
     bytes_read: int = 0
@@ -82,24 +82,29 @@ class Source:
     def open(cls, path: str | Path) -> Source:
         """A file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
         if str(path) == STANDARD_INPUT:
-            return cls.from_stream("standard input", sys.stdin.buffer)
+            return cls.from_stream("standard input", cast("io.BufferedReader", sys.stdin.buffer))
         name = str(path)
         path = sample.path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
-        if path.is_dir():
-            return cls(name, b"", io.BytesIO(), path)
         try:
+            if path.is_dir():
+                return cls(name, b"", io.BytesIO(), path)
             source = cls.from_stream(name, path.open("rb"))
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # a ValueError is a name that no file can have
+            raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
         source.path = path
         return source
 
     @classmethod
-    def from_stream(cls, name: str, stream: BinaryIO) -> Source:
-        head = stream.read(HEAD_BYTES)
-        if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    def from_stream(cls, name: str, stream: io.BufferedIOBase) -> Source:
+        try:
+            source = cls(name, stream.read(HEAD_BYTES), stream)
+        except OSError:
+            stream.close()
+            raise
+        if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            source.close()
             raise DataError("this is UTF-16; save it as UTF-8", source=name, line=1)
-        return cls(name, head, stream)
+        return source
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "data") -> Source:
@@ -121,7 +126,7 @@ class Source:
         self.bytes_read = len(self.head)
         if head := self.head.removeprefix(BYTE_ORDER_MARK):
             yield head
-        while chunk := self.rest.read(CHUNK_BYTES):
+        while chunk := self.rest.read1(CHUNK_BYTES):  # not `read`, which Ctrl-C cannot always end
             self.bytes_read += len(chunk)
             yield chunk
 
@@ -138,20 +143,24 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """The lines, separated by line feeds only: other separators may stand in a word."""
         number = 0
-        pending = b""
+        pending: list[bytes] = []  # the pieces of a line whose end is still to come
         for chunk in self.chunks():
-            *whole, pending = (pending + chunk).split(b"\n")
+            *whole, rest = chunk.split(b"\n")
+            if whole:
+                whole[0] = b"".join([*pending, whole[0]])
+                pending.clear()
             for raw in whole:
                 number += 1
                 yield _line(number, raw)
-            if len(pending) > LINE_BYTES:
+            pending.append(rest)
+            if sum(map(len, pending)) > LINE_BYTES:
                 raise DataError(
                     f"a line of over {LINE_BYTES >> 20} MB: not a corpus of sentences",
                     source=self.name,
                     line=number + 1,
                 )
-        if pending:
-            yield _line(number + 1, pending)
+        if any(pending):
+            yield _line(number + 1, b"".join(pending))
 
     def head_lines(self) -> list[str]:
         """The whole lines among the first megabyte, for detection; broken bytes are replaced."""

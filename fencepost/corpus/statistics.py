@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from fencepost.corpus.overlaps import overlapping
+from fencepost.corpus.overlaps import Edges, overlapping
 from fencepost.entity import Entity, Sentence
 
 
@@ -62,25 +60,23 @@ class Statistics:
         In the order of start and falling end, a span lies inside another one exactly when an earlier span
         reaches as far as it does.
         """
-        types_of: dict[tuple[int, int], set[str]] = {}
+        types_of: dict[tuple[int, int], Counter[str]] = {}
         for entity in entities:
-            types = types_of.setdefault(entity.span, set())
+            types = types_of.setdefault(entity.span, Counter())
             self.duplicates += entity.type in types
-            types.add(entity.type)
+            types[entity.type] += 1
         furthest: dict[str, int] = {}  # the furthest end so far, by type
-        falling: list[
-            int
-        ] = []  # falling[k]: minus the best last end of k + 1 spans, each inside the one before
+        falling: list[int] = []  # [k]: minus the best last end of k + 1 spans, each inside the one before
         for (_, end), types in sorted(types_of.items(), key=lambda item: (item[0][0], -item[0][1])):
             self.same_span_conflicts += len(types) > 1
-            self.nested += len(types) * (max(furthest.values(), default=0) >= end)
-            self.nested_same_type += sum(furthest.get(type_, 0) >= end for type_ in types)
+            self.nested += types.total() * (max(furthest.values(), default=0) >= end)
+            self.nested_same_type += sum(furthest.get(type_, 0) >= end for type_ in types.elements())
             furthest.update({type_: max(end, furthest.get(type_, 0)) for type_ in types})
             place = bisect_right(falling, -end)
             falling[place : place + 1] = [-end]
         self.depth = max(self.depth, len(falling))
         if overlapping(entities, "nested"):
-            self.crossing += _count_crossing(entities)
+            self.crossing += sum(map(Edges(entities).crossing, entities))
 
     @property
     def mean_sentence_length(self) -> float:
@@ -113,12 +109,3 @@ def statistics(sentences: Iterable[Sentence]) -> Statistics:
     for sentence in sentences:
         result.add(sentence)
     return result
-
-
-def _count_crossing(entities: Sequence[Entity]) -> int:
-    start = np.array([entity.start for entity in entities])
-    end = np.array([entity.end for entity in entities])
-    return sum(
-        bool(np.any((s < start) & (start < e) & (e < end) | (start < s) & (s < end) & (end < e)))
-        for s, e in zip(start, end, strict=True)
-    )

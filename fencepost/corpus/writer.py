@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fencepost.corpus.format import Format, Overlaps, WriteOptions
 from fencepost.corpus.formats import FORMATS, format_by_name, format_by_suffix
+from fencepost.corpus.json_fields import is_json
 from fencepost.corpus.overlaps import Prefer, keep_compatible, overlapping
 from fencepost.corpus.source import STANDARD_INPUT
 from fencepost.entity import Sentence
@@ -51,8 +52,9 @@ def write(
     to_stdout = str(path) == STANDARD_INPUT
     target = None if to_stdout else Path(path)
     chosen = format_by_name(format) if format else _default_format(target)
-    array = target is not None and target.suffix == ".json"
-    settings = replace(options or WriteOptions(), array=array)
+    settings = options or WriteOptions()
+    if target is not None and target.suffix.lower() == ".json":
+        settings = replace(settings, array=True)
     gate = _Gate(chosen, prefer, on_refused)
     chosen.write(gate.passing(sentences), target, settings)
     return gate.written
@@ -78,7 +80,9 @@ class _Gate:
             if fitting is not None and not self.refused:
                 self.written.sentences += 1
                 self.written.entities += len(fitting.entities)
-                self.written.parts_lost.update(set(parts_of(fitting)) - self.format.keeps)
+                self.written.parts_lost.update(
+                    sorted(parts_of(fitting, self.format.keeps) - self.format.keeps)
+                )
                 yield fitting
         if self.refused:
             raise CannotHold(self._message())
@@ -92,7 +96,7 @@ class _Gate:
             kept = keep_compatible(sentence.entities, self.format.overlaps, self.prefer)
             self.written.entities_dropped += len(sentence.entities) - len(kept)
             sentence = sentence.with_entities(kept)
-        obstacle = self.format.obstacle(sentence) or _unwritable(sentence)
+        obstacle = self.format.obstacle(sentence) or _unwritable(sentence, self.format.keeps)
         if obstacle is None:
             return sentence
         if self.on_refused is None:
@@ -112,31 +116,37 @@ class _Gate:
             advice.append("--overlaps outermost, innermost or best keeps some of them")
         if any(not reason.endswith(" entities") for reason in self.refused):
             advice.append("--skip-invalid leaves such sentences out")
-        advice.append("jsonl holds everything")
+        if self.format.name != "jsonl":
+            advice.append("jsonl holds everything")
         return f"{self.format.name} cannot hold this corpus: {reasons} ({'; '.join(advice)})"
 
 
 _OVERLAP_NAMES: dict[Overlaps, str] = {"none": "overlapping or nested", "nested": "crossing"}
 
 
-def parts_of(sentence: Sentence) -> Iterator[str]:
-    """The optional parts that a sentence has; formats say which of them they keep."""
-    for name in ("id", "doc", "pos", "space_after"):
-        if getattr(sentence, name) is not None:
-            yield name
-    for name in ("left", "right"):
-        if getattr(sentence, name):
-            yield name
-    if sentence.meta:
-        yield "meta"
-    if any(entity.score != 1.0 for entity in sentence.entities):
-        yield "score"
-    if any(entity.meta for entity in sentence.entities):
-        yield "entity meta"
+def parts_of(sentence: Sentence, keeps: Collection[str]) -> set[str]:
+    """The optional parts that a sentence has; `keeps` are those of a format, with single keys of `meta`."""
+    has = {
+        "id": sentence.id is not None,
+        "doc": sentence.doc is not None,
+        "pos": sentence.pos is not None,
+        "space_after": sentence.space_after is not None,
+        "left": bool(sentence.left),
+        "right": bool(sentence.right),
+        "meta": not sentence.meta.keys() <= set(keeps),
+        "score": any(entity.score != 1.0 for entity in sentence.entities),
+        "entity meta": any(entity.meta for entity in sentence.entities),
+    }
+    return {part for part, there in has.items() if there}
 
 
-def _unwritable(sentence: Sentence) -> str | None:
-    """Half characters, which no file in UTF-8 can hold."""
+def _unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
+    """What no file in UTF-8 can hold, or no JSON where `meta` is kept."""
+    metas = [sentence.meta] if "meta" in keeps else []
+    if "entity meta" in keeps:
+        metas += [entity.meta for entity in sentence.entities]
+    if not all(is_json(dict(meta)) for meta in metas if meta):
+        return "a value in meta that JSON cannot hold"
     texts = [*sentence.words, *(entity.type for entity in sentence.entities)]
     texts += [sentence.id or "", sentence.doc or "", *sentence.left, *sentence.right]
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,17 +82,27 @@ def _cut(words: Sequence[Offsets], cuts: list[int]) -> list[Offsets]:
 def _join(sentences: list[list[Offsets]], spans: list[CharSpan]) -> list[list[Offsets]]:
     """The sentences, joined where a span runs over the boundary between two of them."""
     first_characters = [words[0][0] for words in sentences]
-    crossed: set[int] = set()  # the sentences that belong to the one before them
-    for span in spans:
-        first = bisect_right(first_characters, span.start)
-        crossed.update(range(first, bisect_left(first_characters, span.end)))
+    beginnings = set(uncrossed(first_characters, [(span.start, span.end) for span in spans]))
     joined: list[list[Offsets]] = []
-    for index, words in enumerate(sentences):
-        if index in crossed:
-            joined[-1].extend(words)
-        else:
+    for words in sentences:
+        if words[0][0] in beginnings:
             joined.append(words)
+        else:
+            joined[-1].extend(words)
     return joined
+
+
+def uncrossed(beginnings: Sequence[int], spans: Iterable[Offsets]) -> list[int]:
+    """Those of the sentences' beginnings over which no span runs."""
+    changes = [0] * (len(beginnings) + 1)  # in how many spans run over a beginning
+    for start, end in spans:
+        changes[bisect_right(beginnings, start)] += 1
+        changes[bisect_left(beginnings, end)] -= 1
+    return [
+        beginning
+        for beginning, crossing in zip(beginnings, itertools.accumulate(changes[:-1]), strict=True)
+        if not crossing
+    ]
 
 
 def _group(sentences: list[list[Offsets]], spans: list[CharSpan]) -> list[list[CharSpan]]:

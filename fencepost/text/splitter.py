@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.errors import UsageError
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spacy.language import Language
+    from spacy.tokens import Doc
 
 Offsets = tuple[int, int]  # text[start:end]
 
+LONG_WORD = 250  # characters; spaCy's rules take quadratic time on longer runs of punctuation
 _WORD = re.compile(r"\S+")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
+_LONG_RUN = re.compile(rf"\S{{{LONG_WORD}}}(?=\S)")
 
 
 class Splitter(Protocol):
@@ -56,15 +60,29 @@ class SpacySplitter:
             sentences.extend(self._split_paragraph(text[start:end], start))
         return sentences
 
-    def _split_paragraph(self, paragraph: str, offset: int) -> Iterator[list[Offsets]]:
-        for sentence in self._nlp(paragraph).sents:
-            words = [
-                (offset + token.idx, offset + token.idx + len(token))
-                for token in sentence
-                if not token.is_space
+    def _split_paragraph(self, paragraph: str, offset: int) -> list[list[Offsets]]:
+        with self._nlp.memory_zone():  # else spaCy would remember every word that it ever saw
+            sentences = [
+                [
+                    (offset + token.idx, offset + token.idx + len(token))
+                    for token in sentence
+                    if not token.is_space
+                ]
+                for sentence in self._nlp(self._tokens(paragraph)).sents
             ]
-            if words:
-                yield words
+        return [words for words in sentences if words]
+
+    def _tokens(self, paragraph: str) -> Doc:
+        """The paragraph as spaCy's tokens; what is too long to be a word is cut before."""
+        from spacy.tokens import Doc
+
+        cuts = [0, *(match.end() for match in _LONG_RUN.finditer(paragraph)), len(paragraph)]
+        pieces = [self._nlp.make_doc(paragraph[start:end]) for start, end in pairwise(cuts)]
+        if len(pieces) == 1:
+            return pieces[0]
+        joined = Doc.from_docs(pieces, ensure_whitespace=False, attrs=["SPACY"])
+        assert joined is not None  # noqa: S101 - it is None for no pieces only
+        return joined
 
 
 def make_splitter(language: str, *, pretokenized: bool = False) -> Splitter:

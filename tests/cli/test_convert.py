@@ -41,6 +41,14 @@ def test_overlaps_are_refused_or_resolved_as_told(run, tmp_path):
     assert "score (1)" in result.stderr
 
 
+def test_the_account_as_json(run, tmp_path):
+    out, account = tmp_path / "out.conll", tmp_path / "account.json"
+    run("convert", "sample:test", out, "--overlaps", "outermost", "--json", account)
+    figures = json.loads(account.read_text())
+    assert (figures["format"], figures["sentences"], figures["entities_dropped"]) == ("conll", 150, 165)
+    assert figures["parts_lost"] == {"doc": 150, "id": 150, "space_after": 150}
+
+
 def test_tag_schemes(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text('{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 3, "type": "X"}]}\n')

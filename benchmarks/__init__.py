@@ -1,0 +1,1 @@
+"""Scripts behind every figure that the documentation states; the README here lists them."""

@@ -1,0 +1,25 @@
+"""What all tests share: hypothesis without a clock, and the way to the real corpora."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "fencepost",
+    deadline=None,  # a busy machine is no bug
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("fencepost")
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real corpora: `FENCEPOST_DATA`, or `../shared/data` beside the repository."""
+    folder = Path(os.environ.get("FENCEPOST_DATA", BESIDE))
+    if not folder.is_dir():
+        pytest.skip(f"no real corpora at {folder}; set FENCEPOST_DATA")
+    return folder

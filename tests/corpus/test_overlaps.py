@@ -1,0 +1,61 @@
+"""Which entities overlap, and which are kept: against all pairs."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+
+from fencepost.corpus.overlaps import keep_compatible, overlapping
+from fencepost.corpus.transform import with_types
+from fencepost.entity import Entity, Sentence
+from fencepost.errors import UsageError
+from tests import strategies
+
+ENTITIES = strategies.entities(8, scores=strategies.scores, max_size=10)
+
+
+def clash(one, two, allowed):
+    if allowed == "nested":
+        return one.crosses(two)
+    return allowed == "none" and one.start < two.end and two.start < one.end
+
+
+@pytest.mark.parametrize("allowed", ["any", "nested", "none"])
+@given(entities=ENTITIES)
+def test_overlapping_is_what_some_pair_does(allowed, entities):
+    pairs = itertools.combinations(entities, 2)
+    assert overlapping(entities, allowed) == any(clash(one, two, allowed) for one, two in pairs)
+
+
+@given(strategies.nested_entities(8), strategies.flat_entities(8))
+def test_nested_and_flat_entities_are_told_apart(nested, flat):
+    assert not overlapping(nested, "nested")
+    assert not overlapping(flat, "none")
+
+
+@pytest.mark.parametrize("allowed", ["nested", "none"])
+@pytest.mark.parametrize("prefer", ["outermost", "innermost", "best"])
+@given(entities=ENTITIES)
+def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one(allowed, prefer, entities):
+    kept = keep_compatible(entities, allowed, prefer)
+    assert not overlapping(kept, allowed)
+    rank = {"outermost": lambda e: -len(e), "innermost": len, "best": lambda e: -e.score}[prefer]
+    for entity in entities:
+        if entity not in kept:
+            assert any(clash(entity, other, allowed) and rank(other) <= rank(entity) for other in kept)
+    assert keep_compatible(reversed(entities), allowed, prefer) == kept
+
+
+def test_types_are_renamed_and_chosen():
+    sentence = Sentence(["a", "b"], [Entity(0, 1, "PER.NAM"), Entity(0, 1, "PER.NOM"), Entity(1, 2, "LOC")])
+    [renamed] = with_types([sentence], ["PER.*=PER", "*=X"])
+    assert [e.key for e in renamed.entities] == [(0, 1, "PER"), (1, 2, "X")]
+    [chosen] = with_types([sentence], [], {"LOC"})
+    assert [e.key for e in chosen.entities] == [(1, 2, "LOC")]
+    assert list(with_types([sentence], [])) == [sentence]
+
+
+@pytest.mark.parametrize("rename", ["PER", "=X", "X=", ""])
+def test_a_rename_without_two_sides_is_refused(rename):
+    with pytest.raises(UsageError, match="OLD=NEW"):
+        list(with_types([], [rename]))
