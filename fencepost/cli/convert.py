@@ -149,7 +149,8 @@ class _Rejections:
 
 def _account(reader: Reader, result: Written, target: str, beside: Path | None) -> Iterator[str]:
     yield (
-        f"{result.sentences:,} sentences with {result.entities:,} entities: "
+        f"{result.sentences:,} sentence{'s' * (result.sentences != 1)} "
+        f"with {result.entities:,} entit{'y' if result.entities == 1 else 'ies'}: "
         f"{reader.source.name} ({reader.format.name}) -> {target} ({result.format})"
     )
     skipped = reader.invalid + result.left_out

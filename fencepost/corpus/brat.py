@@ -46,6 +46,9 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     if source.path is None:
         raise UsageError("BRAT corpora are folders or pairs of files; give a path")
     splitter = make_splitter(options.language, pretokenized=options.pretokenized)
+    for text_path in source.path.rglob("*.txt") if source.path.is_dir() else ():
+        if not text_path.with_suffix(".ann").exists():
+            source.note("text without annotations (.ann) passed over", example=text_path.name)
     for text_path, annotation_path in pairs(source.path):
         source.name = str(annotation_path)  # the place that messages name
         annotations = Source.open(annotation_path)

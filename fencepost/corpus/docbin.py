@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 SPANS_KEY = "sc"
 USER_DATA = "fencepost"
 _KINDS = {"id": str, "doc": str, "left": list, "right": list, "meta": dict, "entities": list}
-FILE_BYTES = 1 << 30
-UNPACKED_BYTES = 1 << 32
+FILE_BYTES = 1 << 28
+UNPACKED_BYTES = 1 << 31
 # What is read of a document. Without the columns of a parse, no broken tree can do any harm.
 ATTRIBUTES = ("ORTH", "TAG", "ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY")
 NO_SENTENCES = "document without sentence boundaries read as one sentence"

@@ -172,6 +172,16 @@ def test_documents_of_like_names_do_not_overwrite_each_other(tmp_path):
     assert len(set(names)) == len(docs)
 
 
+def test_a_text_without_annotations_is_mentioned(folder):
+    pair(folder, "T1\tPER 0 12\tAda Lovelace\n")
+    (folder / "lonely.txt").write_text("Nobody annotated this.\n")
+    reader = Reader(folder)
+    assert len(list(reader)) == 2
+    assert [str(note) for note in reader.notes] == [
+        f"{folder}: text without annotations (.ann) passed over (once): lonely.txt"
+    ]
+
+
 def test_only_a_new_or_empty_folder_is_written(tmp_path):
     (tmp_path / "empty").mkdir()
     write([sentence("a")], tmp_path / "empty", "brat")
