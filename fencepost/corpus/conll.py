@@ -132,13 +132,10 @@ def columns_of(text: str) -> Columns:
 
 def looks_tagged(lines: list[str]) -> bool:
     """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
-    columns = detect_columns(lines)
-    return (
-        columns is not None
-        and columns.count > 1
-        and all(
-            columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in _contents(lines)
-        )
+    contents = _contents(lines)
+    columns = columns_of(contents[0]) if contents else Columns(tabs=False, count=0)
+    return columns.count > 1 and all(  # JSON ends it at the first line
+        columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
     )
 
 

@@ -119,9 +119,10 @@ def _entities(cells: list[str]) -> list[Entity]:
 def looks_bracketed(lines: list[str]) -> bool:
     """Whether a file has brackets, or their asterisk, everywhere where this format has them."""
     contents = [text for line in lines[:DETECTION_LINES] if (text := line.rstrip(BLANK)) and text[0] != "#"]
-    rows = [columns_of(text).split(text) for text in contents]
-    cells = [row[10] if len(row) >= FULL else row[-1] for row in rows if len(row) > 1]
-    return 0 < len(cells) == len(rows) and all(map(_BRACKETS.fullmatch, cells))
+    rows = (columns_of(text).split(text) for text in contents)  # no more of them than are needed
+    return bool(contents) and all(
+        len(row) > 1 and _BRACKETS.fullmatch(row[10] if len(row) >= FULL else row[-1]) for row in rows
+    )
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001

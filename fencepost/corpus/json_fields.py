@@ -15,7 +15,7 @@ _SPACE = re.compile(r"\s+")
 
 def strings(record: dict[str, Any], key: str) -> list[str]:
     values = record.get(key)
-    if not isinstance(values, list) or not all(type(value) is str for value in values):
+    if not isinstance(values, list) or not {str}.issuperset(map(type, values)):
         raise ValueError(f"{key!r} is missing, or not a list of strings")
     return values
 
@@ -46,7 +46,7 @@ def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     values = record.get(key)
     if values is None:
         return None
-    if not isinstance(values, list) or not all(type(value) is bool for value in values):
+    if not isinstance(values, list) or not {bool}.issuperset(map(type, values)):
         raise ValueError(f"{key!r} is not a list of true and false")
     return values
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -41,7 +41,7 @@ from fencepost.errors import DataError
 UNDECIDED_CHARACTERS = 1 << 24  # how much is kept in memory while the ends are undecided
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """The names under which a JSON object has a sentence's parts."""
 
@@ -56,6 +56,17 @@ class Shape:
     right: str = "right"
     id: tuple[str, ...] = ("id", "sent_id", "orig_id", "org_id")
     doc: tuple[str, ...] = ("doc", "doc_id", "doc_key")
+
+    @cached_property
+    def keys(self) -> set[str]:
+        """The keys of an object that are known, names apart."""
+        return {self.words, self.entities, self.left, self.right, "pos", "space_after"}
+
+    @cached_property
+    def item_keys(self) -> set[str]:
+        """The keys of an entity that are known."""
+        place = (self.indices,) if self.indices else ("start", "end")
+        return {self.type, "text", "score", *place}
 
     def fits(self, record: dict[str, Any]) -> bool:
         """Whether an object has this shape: the words, and the entities unless it has none."""
@@ -177,41 +188,39 @@ def _words_and_spans(record: dict[str, Any], shape: Shape) -> tuple[list[str], l
     items = record.get(shape.entities)
     if not isinstance(items, list):
         raise ValueError(f"{shape.entities!r} is missing, or not a list")
-    return words, [_span(f"{shape.entities}[{i}]", item, shape) for i, item in enumerate(items)]
+    spans = []
+    for index, item in enumerate(items):
+        try:
+            spans.append(_span(item, shape))
+        except ValueError as error:
+            raise ValueError(f"{shape.entities}[{index}]{error}") from error
+    return words, spans
 
 
-def _span(place: str, item: Any, shape: Shape) -> Span:
+def _span(item: Any, shape: Shape) -> Span:
+    """The span of one item; the messages of errors go on where its place has been named."""
     if shape.triples:
         if not isinstance(item, list) or len(item) != 3:
-            raise ValueError(f"{place} is not of the form [start, end, type]")
+            raise ValueError(" is not of the form [start, end, type]")
         item = dict(zip(("start", "end", shape.type), item, strict=True))
     if not isinstance(item, dict):
-        raise ValueError(f"{place} is not an object")
+        raise ValueError(" is not an object")
     if shape.indices is not None:
-        start, end = _contiguous(f"{place}.{shape.indices}", item.get(shape.indices))
+        start, end = _contiguous(shape.indices, item.get(shape.indices))
     else:
-        start, end = (whole_number(f"{place}.{key}", item.get(key)) for key in ("start", "end"))
+        start = whole_number(".start", item.get("start"))
+        end = whole_number(".end", item.get("end"))
     text = item.get("text")
-    if not isinstance(text, str | None):
-        raise ValueError(f"{place}.text is not a string")
-    known = {
-        "text",
-        "score",
-        shape.type,
-        *((shape.indices,) if shape.indices else ("start", "end")),
-    }
-    return Span(
-        start,
-        end,
-        label(f"{place}.{shape.type}", item.get(shape.type)),
-        confidence(f"{place}.score", item.get("score", 1.0)),
-        text,
-        meta(item, known),
-    )
+    if text is not None and type(text) is not str:
+        raise ValueError(".text is not a string")
+    type_ = label(".type", item.get(shape.type))
+    score = confidence(".score", item.get("score", 1.0))
+    return Span(start, end, type_, score, text, meta(item, shape.item_keys))
 
 
-def _contiguous(place: str, indices: Any) -> tuple[int, int]:
+def _contiguous(key: str, indices: Any) -> tuple[int, int]:
     """The span of a list of all the indices of an entity's words."""
+    place = f".{key}"
     if not isinstance(indices, list) or not indices:
         raise ValueError(f"{place} is not a list of word indices")
     numbers = [whole_number(place, index) for index in indices]
@@ -245,7 +254,6 @@ def _sentence(
         entities.append(entity)
     id_key, id_ = name(record, shape.id)
     doc_key, doc = name(record, shape.doc)
-    known = {shape.words, shape.entities, shape.left, shape.right, "pos", "space_after"}
     return Sentence(
         words,
         entities,
@@ -255,7 +263,7 @@ def _sentence(
         right=strings(record, shape.right) if shape.right in record else (),
         pos=strings(record, "pos") if record.get("pos") is not None else None,
         space_after=booleans(record, "space_after"),
-        meta=meta(record, {*known, id_key, doc_key}),
+        meta=meta(record, {*shape.keys, id_key, doc_key}),
     )
 
 
