@@ -23,6 +23,7 @@ from fencepost.errors import DataError
 
 # A string, a quotation mark whose string goes on beyond the buffer, or a structural character.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
+_BLANK = " \t\n\r"  # no other white space may stand between JSON's values
 _STRUCTURE = re.compile(r"[\[\]{},]")
 
 
@@ -124,6 +125,7 @@ class _Array:
     scanned: int = 0  # in the buffer: up to where the tokens have been looked at
     line: int = 1  # of the position `start`
     depth: int = 0
+    closed: bool = False  # whether the array has had its end
     elements: int = 0
     arrived: list[str] = field(default_factory=list)  # what is not yet in the buffer
     awaited: int = 0  # how much must arrive before it is worth looking again for the end of a string
@@ -142,6 +144,8 @@ class _Array:
         self.arrived.clear()
         self.scanned, self.start = self.scanned - self.start, 0
         for match in self._tokens(last=last):
+            if self.closed:
+                break
             token = match[0]
             if token in ("[", "{"):
                 self.depth += 1
@@ -151,10 +155,11 @@ class _Array:
                 self.depth = max(self.depth - 1, 0 if token == "]" else 1)
             if (self.depth == 1 and token == ",") or (self.depth == 0 and token == "]"):
                 element = self.buffer[self.start : match.start()]
-                if element.strip() or token == "," or self.elements:
+                if element.strip(_BLANK) or token == "," or self.elements:
                     self.elements += 1
                     yield self._place(element)
                 self._begin(match.end())
+                self.closed = self.depth == 0
 
     def _tokens(self, *, last: bool) -> Iterator[re.Match[str]]:
         """The tokens up to a string whose end is still to come; it is waited for, unless it never comes."""
@@ -176,8 +181,8 @@ class _Array:
         self.start = position
 
     def _place(self, element: str) -> tuple[int, str]:
-        before = element[: len(element) - len(element.lstrip())]
-        return self.line + before.count("\n"), element.strip()
+        before = element[: len(element) - len(element.lstrip(_BLANK))]
+        return self.line + before.count("\n"), element.strip(_BLANK)
 
 
 def _array_records(source: Source) -> Iterator[Record]:

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_readers import (
-    Case,
-    Outcome,
-    complaints,
-    examine,
-    fuzz,
-    make_case,
-    own_round_trip_complaints,
-    read_case,
-    seeds,
-    shares,
-)
+from benchmarks.fuzz.campaign import examine, fuzz, shares
+from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
+from benchmarks.fuzz.mutations import Case, make_case
+from benchmarks.fuzz.reading import Outcome, read_case
+from benchmarks.fuzz.seeds import seeds
 from fencepost.corpus import FORMATS, ReadOptions
 from fencepost.corpus.source import Found
 from fencepost.entity import Entity, Sentence

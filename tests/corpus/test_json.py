@@ -456,3 +456,17 @@ def test_reading_stops_where_it_is_told_to(tmp_path):
     sentences = read(path)
     assert next(sentences).words == tuple(WORDS)
     sentences.close()
+
+
+@pytest.mark.parametrize("between", [" ", " anything, [", "\n,\n", "\u3000", "]"])
+def test_nothing_may_stand_behind_an_array(skipping, between):
+    one = '[{"words": ["a"], "entities": []}]'
+    _, sentences, rejected = skipping(one + between + one)
+    assert [sentence.words for sentence in sentences] == [("a",)]
+    assert [each.reason for each in rejected] == ["something stands behind the end of the array"]
+
+
+def test_only_white_space_of_json_may_stand_between_values(skipping):
+    one = '{"words": ["a"], "entities": []}'
+    _, sentences, rejected = skipping(f"[{one},\u3000{one},\n{one}]")
+    assert (len(sentences), len(rejected)) == (2, 1)

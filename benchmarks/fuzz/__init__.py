@@ -1,0 +1,1 @@
+"""The parts of `benchmarks.fuzz_readers`: seeds, mutations, reading and checks, running."""

@@ -1,0 +1,476 @@
+"""Is what was read what the bytes say? A second, naive reading of the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from benchmarks.fuzz.reading import Outcome
+from fencepost.corpus import FORMATS, ReadOptions, WriteOptions, write
+from fencepost.corpus.json_tokens import SHAPES, encode
+from fencepost.corpus.overlaps import overlapping
+from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Reading, Rejected, Source
+from fencepost.entity import Entity, Sentence
+
+Key = tuple[int, int, str]
+
+
+def complaints(outcome: Outcome) -> Iterator[str]:
+    """What is wrong with the sentences of an outcome."""
+    for found in outcome.found:
+        yield from _model_complaints(found.sentence)
+    yield from _round_trip_complaints([found.sentence for found in outcome.found])
+    for reading in outcome.readings:
+        if isinstance(reading, Rejected) and not reading.reason:
+            yield "rejected without a reason"
+    yield from _ORACLES[outcome.format](outcome)
+
+
+def _model_complaints(sentence: Sentence) -> Iterator[str]:
+    """Whether a sentence is one by the data model, and of the types that it promises."""
+    entities = [Entity(e.start, e.end, e.type, e.score, dict(e.meta)) for e in sentence.entities]
+    again = replace(sentence, words=list(sentence.words), entities=entities)
+    if again != sentence:
+        yield "a sentence differs from itself made again"
+    strings = [*sentence.words, *sentence.left, *sentence.right, *(sentence.pos or ())]
+    strings += [entity.type for entity in entities]
+    strings += [name for name in (sentence.id, sentence.doc) if name is not None]
+    if not all(type(string) is str for string in strings):
+        yield "a word, tag, type or name that is not a string"
+    elif any("\ud800" <= character <= "\udfff" for character in "".join(strings)):
+        yield "half a surrogate pair"
+    if not all(type(space) is bool for space in sentence.space_after or ()):
+        yield "space_after that is not true or false"
+    for entity in entities:
+        if type(entity.start) is not int or type(entity.end) is not int or type(entity.score) is not float:
+            yield "a boundary that is not a whole number, or a score that is not a number"
+
+
+def _round_trip_complaints(sentences: list[Sentence]) -> Iterator[str]:
+    """Fencepost's own format holds everything, so everything must come back from it."""
+    data = "".join(encode(sentences, WriteOptions(), shape=SHAPES[0])).encode()
+    readings = list(FORMATS["jsonl"].read(Source.from_bytes(data), ReadOptions()))
+    back = [reading.sentence for reading in readings if isinstance(reading, Found)]
+    if back != sentences:
+        yield "not the same after a round trip through jsonl"
+
+
+def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
+    """Written in its own format and read again, a sentence keeps its words and entities."""
+    format_ = FORMATS[outcome.format]
+    sentences = [found.sentence for found in outcome.found]
+    sentences = [one for one in sentences if not overlapping(one.entities, format_.overlaps)]
+    refused: list[int] = []
+    path = folder / "round-trip"
+    write(sentences, path, outcome.format, on_refused=lambda sentence, _: refused.append(id(sentence)))
+    if refused and outcome.format == "jsonl":
+        yield "jsonl cannot hold what was read from it"
+    kept = [sentence for sentence in sentences if id(sentence) not in refused]
+    if not kept:
+        return
+    options = ReadOptions(ends="exclusive", check_text=outcome.options.check_text)
+    readings = list(format_.read(Source.from_bytes(path.read_bytes()), options))
+    back = [reading.sentence for reading in readings if isinstance(reading, Found)]
+    if [_content(sentence) for sentence in back] != [_content(sentence) for sentence in kept]:
+        yield "not the same after a round trip through its own format"
+
+
+def _content(sentence: Sentence) -> tuple[Sequence[str], list[Key]]:
+    return sentence.words, sorted(entity.key for entity in sentence.entities)
+
+
+# JSON: words key, entities key, type key, and how an entity's words are given.
+JSON_SHAPES = {
+    "jsonl": ("words", "entities", "type", ("exclusive",)),
+    "jsonl-mentions": ("tokens", "entity_mentions", "entity_type", ("exclusive", "inclusive")),
+    "jsonl-tokens": ("tokens", "entities", "type", ("exclusive", "inclusive")),
+    "jsonl-index": ("sentence", "ner", "type", ("index",)),
+    "jsonl-gliner": ("tokenized_text", "ner", "type", ("triple",)),
+}
+
+
+def _json_complaints(outcome: Outcome) -> Iterator[str]:
+    """Every object that was read, beside what a plain `json.loads` makes of it."""
+    yield from _array_complaints(outcome)
+    pairs = _json_pairs(outcome)
+    if pairs is None:
+        yield "not one reading for each object of the file"
+        return
+    words_key, entities_key, type_key, ends = JSON_SHAPES[outcome.format]
+    if outcome.options.ends and len(ends) > 1:
+        ends = (outcome.options.ends,)
+    for sentence, record in pairs:
+        if list(sentence.words) != record[words_key]:
+            yield "other words than in the JSON"
+        ours = _json_spans(sentence)
+        items = record[entities_key]
+        ends = tuple(end for end in ends if sorted(_json_span(item, type_key, end) for item in items) == ours)
+        if not ends:
+            yield "other entities than in the JSON"
+            return
+        yield from _json_other_complaints(sentence, record, outcome.format)
+
+
+def _json_span(item: Any, type_key: str, ends: str) -> tuple[int, int, str, float]:
+    if ends == "triple":
+        return item[0], item[1] + 1, item[2], 1.0
+    if ends == "index":
+        return min(item["index"]), max(item["index"]) + 1, item[type_key], item.get("score", 1.0)
+    return item["start"], item["end"] + (ends == "inclusive"), item[type_key], item.get("score", 1.0)
+
+
+def _json_other_complaints(sentence: Sentence, record: dict[str, Any], name: str) -> Iterator[str]:
+    sides = ("ltokens", "rtokens") if name == "jsonl-tokens" else ("left", "right")
+    if [*sentence.left, "|", *sentence.right] != [*record.get(sides[0], ()), "|", *record.get(sides[1], ())]:
+        yield "another context than in the JSON"
+    for key, ours in (("pos", sentence.pos), ("space_after", sentence.space_after)):
+        if (None if ours is None else list(ours)) != record.get(key):
+            yield f"other {key} than in the JSON"
+    names = {str(record[key]) for key in record if type(record[key]) in (str, int)}
+    if any(one is not None and one not in names for one in (sentence.id, sentence.doc)):
+        yield "a name that is not in the JSON"
+    held = {*JSON_SHAPES[name][:2], *sides, "pos", "space_after", "meta", *sentence.meta}
+    if any(key not in held and str(record[key]) not in (sentence.id, sentence.doc) for key in record):
+        yield "a key of the JSON got lost"
+
+
+def _json_pairs(outcome: Outcome) -> list[tuple[Sentence, dict[str, Any]]] | None:
+    """The sentences and their objects; None if objects and readings cannot be one to one."""
+    if _is_array(outcome):
+        try:
+            objects = [*enumerate(json.loads(outcome.parts[0].decode("utf-8-sig")))]
+        except (ValueError, RecursionError):
+            return [(found.sentence, _object_at(outcome, found)) for found in outcome.found]
+        places = range(len(outcome.readings))
+    else:
+        objects = [(number, line) for number, line in enumerate(outcome.lines, start=1) if line.strip()]
+        places = [reading.line for reading in outcome.readings]  # type: ignore[assignment]
+    numbers = [number for number, _ in objects]
+    if list(places) != numbers[: len(places)] or (outcome.complete and len(places) < len(numbers)):
+        return None
+    return [
+        (reading.sentence, json.loads(value) if isinstance(value, str) else value)
+        for reading, (_, value) in zip(outcome.readings, objects, strict=False)
+        if isinstance(reading, Found)
+    ]
+
+
+def _is_array(outcome: Outcome) -> bool:
+    return outcome.parts[0].removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
+
+
+def _array_complaints(outcome: Outcome) -> Iterator[str]:
+    """An array that is not JSON cannot be read without a word about it."""
+    if not _is_array(outcome) or not outcome.complete or len(outcome.found) < len(outcome.readings):
+        return
+    try:  # between the objects the reader allows white space that is none in JSON
+        json.loads(_SPACE.sub(" ", outcome.parts[0].decode("utf-8-sig")))
+    except (ValueError, RecursionError):
+        yield "a broken array was read without a complaint"
+
+
+def _object_at(outcome: Outcome, found: Found) -> dict[str, Any]:
+    """In an array that is broken somewhere: the object on the sentence's line that is most like it."""
+    words_key, entities_key, type_key, ends = JSON_SHAPES[outcome.format]
+    text = "\n".join(outcome.lines[found.line - 1 :])
+    likest: dict[str, Any] = {words_key: None, entities_key: []}
+    for match in re.finditer("{", text[: len(outcome.lines[found.line - 1])]):
+        with contextlib.suppress(ValueError, RecursionError):
+            value, _ = json.JSONDecoder().raw_decode(text, match.start())
+            if value.get(words_key) == list(found.sentence.words):
+                likest = value
+                with contextlib.suppress(TypeError, LookupError):  # entities that the reader rejects
+                    spans = [
+                        sorted(_json_span(item, type_key, end) for item in value[entities_key])
+                        for end in ends
+                    ]
+                    if _json_spans(found.sentence) in spans:
+                        return likest
+    return likest
+
+
+def _json_spans(sentence: Sentence) -> list[tuple[int, int, str, float]]:
+    return sorted((entity.start, entity.end, entity.type, entity.score) for entity in sentence.entities)
+
+
+Dense = tuple[str, list[Key]]  # a text without its white space, and the entities in its characters
+
+
+def dense_sentences(sentences: Sequence[Sentence]) -> Dense:
+    text, keys = "", []
+    for sentence in sentences:
+        edges = [len(text)]
+        for word in sentence.words:
+            text += _SPACE.sub("", word)
+            edges.append(len(text))
+        keys += [(edges[e.start], edges[e.end], e.type) for e in sentence.entities]
+    return text, sorted(keys)
+
+
+def dense_text(text: str, spans: Sequence[Key]) -> Dense:
+    before = [0, *itertools.accumulate(not character.isspace() for character in text)]
+    return _SPACE.sub("", text), sorted((before[start], before[end], type_) for start, end, type_ in spans)
+
+
+_SPACE = re.compile(r"\s+")
+
+
+def _json_text_complaints(outcome: Outcome) -> Iterator[str]:
+    yield from _array_complaints(outcome)
+    if _is_array(outcome):
+        if outcome.complete and len(outcome.found) == len(outcome.readings):
+            with contextlib.suppress(ValueError):  # of which `_array_complaints` tells
+                objects = json.loads(outcome.parts[0].decode("utf-8-sig"))
+                yield from _text_complaints(objects, outcome.found, outcome.options)
+        return
+    by_line: dict[int, list[Reading]] = {}
+    for reading in outcome.readings:
+        by_line.setdefault(reading.line, []).append(reading)
+    last = max(by_line, default=0)
+    for number, line in enumerate(outcome.lines, start=1):
+        readings = by_line.pop(number, [])
+        found = [reading for reading in readings if isinstance(reading, Found)]
+        if len(found) < len(readings):
+            if len(readings) > 1:
+                yield "a line is both read and rejected"
+        elif line.strip() and (outcome.complete or number < last):
+            yield from _text_complaints([json.loads(line)], found, outcome.options)
+    if by_line:
+        yield "a reading of a line that is not there"
+
+
+def _text_complaints(objects: list[Any], found: list[Found], options: ReadOptions) -> Iterator[str]:
+    text, spans = "", []
+    for record in objects:
+        offset = len(text)
+        text += record["text"]
+        spans += [(offset + start, offset + end, type_) for start, end, type_ in _char_spans(record, options)]
+    if dense_text(text, spans) != dense_sentences([one.sentence for one in found]):
+        yield "other text or entities than in the JSON"
+
+
+def _char_spans(record: dict[str, Any], options: ReadOptions) -> Iterator[Key]:
+    lists = [
+        record[key] for key in ("spans", "entities", "label", "labels") if isinstance(record.get(key), list)
+    ]
+    for item in lists[0] if lists else ():
+        if isinstance(item, list):
+            item = {"start": item[0], "end": item[1], "label": item[2]}
+        start = item["start"] if "start" in item else item["start_offset"]
+        end = item["end"] if "end" in item else item["end_offset"]
+        types = [item[key] for key in ("label", "type", "entity_type") if key in item][:1]
+        for type_ in item["labels"] if isinstance(item.get("labels"), list) else types:
+            yield start, end + (options.ends == "inclusive"), type_
+
+
+def _column_complaints(
+    outcome: Outcome, columns: Callable[[Sequence[str], Sentence, ReadOptions], bool]
+) -> Iterator[str]:
+    """Every sentence beside its lines, split naively; and no line may be missing."""
+    lines = [line.rstrip(" \t\r") for line in outcome.lines]
+    for found in outcome.found:
+        first, behind = found.line - 1, found.line - 1 + len(found.sentence)
+        block = lines[first:behind]
+        if len(block) < len(found.sentence) or "" in block:
+            yield "more words than lines"
+        elif not columns(block, found.sentence, outcome.options):
+            yield "other words or entities than in the columns"
+        if not all(
+            _separates(line) for line in (lines[first - 1 : first] or [""]) + lines[behind : behind + 1]
+        ):
+            yield "a sentence that is cut off"
+    if outcome.complete and outcome.readings:
+        rejected = [one.raw.count("\n") + 1 for one in outcome.readings if isinstance(one, Rejected)]
+        covered = sum(rejected) + sum(len(found.sentence) for found in outcome.found)
+        least = sum(not _separates(line) for line in lines)
+        if not least <= covered <= sum(map(bool, lines)):
+            yield "a line got lost, or was read twice"
+
+
+def _separates(line: str) -> bool:
+    return not line or line.startswith(("#", "-DOCSTART-"))
+
+
+def _splits(block: Sequence[str]) -> Iterator[list[list[str]]]:
+    """The lines' fields, separated by tabs and separated by spaces."""
+    for separator in ("\t", " +"):
+        yield [re.split(separator, line) for line in block]
+
+
+def _column(fields: list[str], number: int) -> str | None:
+    index = number - 1 if number > 0 else len(fields) + number
+    return fields[index] if 0 <= index < len(fields) else None
+
+
+def _conll_agrees(block: Sequence[str], sentence: Sentence, options: ReadOptions) -> bool:
+    return any(
+        [_column(row, options.word_column or 1) for row in rows] == _with_positions(sentence)
+        and _naive_entities([_column(row, options.tag_column or -1) or "" for row in rows])
+        == sorted(entity.key for entity in sentence.entities)
+        for rows in _splits(block)
+    )
+
+
+def _with_positions(sentence: Sentence) -> list[str]:
+    positions = sentence.meta.get("positions")
+    if positions is None:
+        return list(sentence.words)
+    return [f"{word}{position}" for word, position in zip(sentence.words, positions, strict=True)]
+
+
+def _naive_entities(tags: list[str]) -> list[Key]:
+    """Chunks as the shared tasks' scorer finds them."""
+    keys: list[Key] = []
+    for index, tag in enumerate(tags):
+        if tag == "O":
+            continue
+        before = tags[index - 1] if index else "O"
+        if tag[0] in "IMEL" and before[0] in "BIM" and before[2:] == tag[2:]:
+            keys[-1] = (keys[-1][0], index + 1, tag[2:])
+        else:
+            keys.append((index, index + 1, tag[2:]))
+    return sorted(keys)
+
+
+def _brackets_agree(block: Sequence[str], sentence: Sentence, options: ReadOptions) -> bool:
+    for rows in _splits(block):
+        full = len(rows[0]) >= 12
+        words = [_column(row, options.word_column or (4 if full else 1)) for row in rows]
+        cells = [_column(row, options.tag_column or (11 if full else -1)) or "" for row in rows]
+        if words == list(sentence.words) and _naive_brackets(cells) == sorted(
+            e.key for e in sentence.entities
+        ):
+            return True
+    return False
+
+
+def _naive_brackets(cells: list[str]) -> list[Key]:
+    keys: list[Key] = []
+    stack: list[tuple[int, str]] = []
+    for index, cell in enumerate(cells):
+        for piece in re.findall(r"\([^()*]*|\)", cell):
+            if piece == ")":
+                start, type_ = stack.pop() if stack else (0, "unbalanced")
+                keys.append((start, index + 1, type_))
+            else:
+                stack.append((index, piece[1:]))
+    return sorted(keys)
+
+
+def _gpml_complaints(outcome: Outcome) -> Iterator[str]:
+    """Every sentence beside what ElementTree finds, as far as ElementTree gets."""
+    for reading, element in zip(outcome.readings, _elements(outcome.parts[0]), strict=False):
+        if not isinstance(reading, Found):
+            continue
+        sentence = reading.sentence
+        words: list[str] = []
+        if _element_dense(element, words) != dense_sentences([sentence]):
+            yield "other text or entities than in the XML"
+        elif words and words != list(sentence.words):
+            yield "other words than in the XML"
+        if sentence.id != element.get("id"):
+            yield "another id than in the XML"
+
+
+def _elements(data: bytes) -> Iterator[ET.Element]:
+    """The outermost <sentence> elements; a broken file's up to where it breaks."""
+    parser: Any = ET.XMLPullParser(("start", "end"))
+    depth = 0
+    with contextlib.suppress(ET.ParseError, ValueError, LookupError):
+        parser.feed(data.removeprefix(BYTE_ORDER_MARK))
+    with contextlib.suppress(ET.ParseError, ValueError, LookupError):
+        for event, element in parser.read_events():
+            if element.tag == "sentence":
+                depth += 1 if event == "start" else -1
+                if event == "end" and depth == 0:
+                    yield element
+
+
+def _element_dense(element: ET.Element, words: list[str]) -> Dense:
+    text = ""
+    keys: list[Key] = []
+
+    def walk(node: ET.Element) -> None:
+        nonlocal text
+        start = len(text)
+        text += _SPACE.sub("", node.text or "")
+        for child in node:
+            walk(child)
+            text += _SPACE.sub("", child.tail or "")
+        if node is not element and node.tag == "w":
+            words.append("".join(node.itertext()))
+        if node is not element and node.tag == "cons" and "sem" in node.attrib:
+            sem = node.attrib["sem"]
+            types = set(re.findall(r"G#([^\s()]+)", sem)) if sem[:1] == "(" else {sem.removeprefix("G#")}
+            keys.extend((start, len(text), type_) for type_ in types)
+
+    walk(element)
+    return text, sorted(keys)
+
+
+def _brat_complaints(outcome: Outcome) -> Iterator[str]:
+    if not outcome.complete or any(
+        "whole document" in one.reason for one in outcome.readings if isinstance(one, Rejected)
+    ):
+        return
+    text = outcome.parts[1].decode("utf-8", "replace")
+    spans: list[Key] = []
+    for line in outcome.lines:
+        fields = line.split("\t")
+        if line.startswith("T"):
+            type_, _, offsets = fields[1].partition(" ")
+            if ";" not in offsets:
+                start, end = map(int, offsets.split(" "))
+                spans.append((start, end, type_))
+    expected_text, expected = dense_text(text, spans)
+    pieces = [
+        one.raw if isinstance(one, Rejected) else "".join(one.sentence.words) for one in outcome.readings
+    ]
+    if _SPACE.sub("", "".join(pieces)) != expected_text:
+        yield "a part of the text got lost, or came twice"
+    # A rejected sentence stands as one word, so that what is behind it keeps its place.
+    sentences = [
+        Sentence([one.raw]) if isinstance(one, Rejected) else one.sentence for one in outcome.readings
+    ]
+    ours = dense_sentences(sentences)[1]
+    if Counter(ours) - Counter(expected):
+        yield "entities that are not in the annotations"
+    if len(outcome.found) == len(outcome.readings) and len(ours) < len(expected):
+        yield "an entity got lost"
+
+
+def _docbin_complaints(outcome: Outcome) -> Iterator[str]:
+    """Every word and type must be among the file's strings, or be one that spaCy always has."""
+    if not outcome.found:
+        return
+    from spacy.strings import StringStore
+
+    always = StringStore()
+    payload = zlib.decompressobj().decompress(outcome.parts[0])
+    for found in outcome.found:
+        sentence = found.sentence
+        for text in (*sentence.words, *(entity.type for entity in sentence.entities)):
+            if text.encode("utf-8", "surrogatepass") not in payload and text not in always:
+                yield "a word or type that is not in the file"
+
+
+_ORACLES: dict[str, Callable[[Outcome], Iterator[str]]] = {
+    **dict.fromkeys(JSON_SHAPES, _json_complaints),
+    "jsonl-text": _json_text_complaints,
+    "conll": partial(_column_complaints, columns=_conll_agrees),
+    "weibo": partial(_column_complaints, columns=_conll_agrees),
+    "conll2012": partial(_column_complaints, columns=_brackets_agree),
+    "gpml": _gpml_complaints,
+    "brat": _brat_complaints,
+    "spacy": _docbin_complaints,
+}

@@ -1,0 +1,70 @@
+"""Reading a damaged file, as its own format and as the one that detection finds."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+
+from benchmarks.fuzz.mutations import Case
+from benchmarks.fuzz.seeds import Parts
+from fencepost.corpus import FORMATS, ReadOptions
+from fencepost.corpus.brat import read_document
+from fencepost.corpus.formats import detect_format
+from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Reading, Source
+from fencepost.errors import FencepostError
+from fencepost.text import make_splitter
+
+
+@dataclass
+class Outcome:
+    """What a reader made of a case; not `complete` where it stopped with an error of ours."""
+
+    format: str
+    parts: Parts
+    options: ReadOptions
+    readings: list[Reading] = field(default_factory=list)
+    complete: bool = False
+
+    @property
+    def found(self) -> list[Found]:
+        return [reading for reading in self.readings if isinstance(reading, Found)]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines, without looking at how the library splits them."""
+        whole = self.parts[0].removeprefix(BYTE_ORDER_MARK)
+        return [line.decode("utf-8", "replace").removesuffix("\r") for line in whole.split(b"\n")]
+
+
+def read_case(case: Case) -> list[Outcome]:
+    """The case as its own format, and as the format that detection takes it for if that is another."""
+    if case.format == "brat":
+        return [_read_brat(case)]
+    outcomes = [_read_file(case.format, case)]
+    with contextlib.suppress(FencepostError):
+        detected = detect_format(Source.from_bytes(case.parts[0])).name
+        if detected != case.format or case.options != ReadOptions():
+            outcomes.append(_read_file(detected, replace(case, options=ReadOptions())))
+    return outcomes
+
+
+def _read_file(name: str, case: Case) -> Outcome:
+    outcome = Outcome(name, case.parts, case.options)
+    with contextlib.suppress(FencepostError):
+        source = Source.from_bytes(case.parts[0])
+        for reading in FORMATS[name].read(source, case.options):
+            outcome.readings.append(reading)
+        outcome.complete = True
+    return outcome
+
+
+def _read_brat(case: Case) -> Outcome:
+    outcome = Outcome("brat", case.parts, case.options)
+    with contextlib.suppress(FencepostError):
+        splitter = make_splitter(case.options.language, pretokenized=case.options.pretokenized)
+        source = Source.from_bytes(case.parts[0])
+        text = case.parts[1].decode("utf-8", "replace")
+        for reading in read_document(text, source, case.options, splitter, source):
+            outcome.readings.append(reading)
+        outcome.complete = True
+    return outcome

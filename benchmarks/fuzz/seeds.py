@@ -1,0 +1,203 @@
+"""Valid files, small, with every feature of their format."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from fencepost.corpus import write
+from fencepost.entity import Entity, Sentence
+
+PEOPLE = Sentence(
+    ["The", "mayor", "of", "New", "York", "met", "Ada", "Lovelace", "."],
+    [Entity(0, 5, "PER"), Entity(3, 5, "LOC"), Entity(3, 5, "GPE"), Entity(6, 8, "PER", 0.75)],
+    id="s1",
+    doc="news",
+    pos=["DT", "NN", "IN", "NNP", "NNP", "VBD", "NNP", "NNP", "."],
+    space_after=[True, True, True, True, True, True, True, False, False],
+)
+CHINESE = Sentence(["科", "技", "大", "学", "在", "北", "京"], [Entity(0, 4, "ORG.NAM"), Entity(5, 7, "GPE")])
+BIOLOGY = Sentence(
+    ["IL-2", "gene", "expression", "in", "café-like", "T", "cells", "😀"],
+    [Entity(0, 1, "protein"), Entity(0, 2, "DNA", meta={"named": True}), Entity(5, 7, "cell_type")],
+    id="s2",
+    doc="abstract",
+    left=["Before", "it"],
+    right=["after"],
+    meta={"genre": "bio", "numbers": [1, 2.5, None]},
+)
+SHORT = Sentence(["Paris"], [Entity(0, 1, "LOC")], doc="abstract")
+EMPTY = Sentence(["No", "name", "here", "#", "(", ")", "!"])
+SAMPLE = [PEOPLE, SHORT, EMPTY, BIOLOGY, CHINESE]
+CHARACTERS = [
+    replace(CHINESE, meta={"positions": [0, 1, 2, 3, 0, 0, 1]}),
+    Sentence(list("我爱北京"), [Entity(2, 4, "GPE.NAM")], meta={"positions": [0, 0, 0, 1]}),
+    Sentence(["好"], meta={"positions": [0]}),
+]
+
+Parts = tuple[bytes, ...]  # a file; or for BRAT the annotations and the text
+
+BY_HAND: dict[str, list[str]] = {
+    "jsonl": [
+        """\
+{"words": ["A", "b"], "entities": [{"start": 0, "end": 2, "type": "X", "text": "A b", "k": 1}]}\r
+\r
+{"words": [], "entities": [], "sent_id": 7, "meta": {"a": {"b": "\\u00e9\\ud83d\\ude00"}}}\r
+""",
+        """\
+[{"words": ["A", "b"], "entities": []},
+ {"words": ["c]"], "entities": [{"start": 0, "end": 1, "type": "X", "score": 0.5}]}
+]
+""",
+    ],
+    "jsonl-tokens": [
+        """\
+{"tokens": ["A", "b", "c"], "entities": [{"start": 0, "end": 0, "type": "X"}], "orig_id": "o"}
+{"tokens": ["d"], "entities": [], "ltokens": ["l"]}
+""",
+        """\
+{"tokens": ["A", "b", "c"], "entities": [{"start": 0, "end": 3, "type": "X"}], "doc_id": 3}
+{"tokens": ["d", "e"], "entities": [{"start": 0, "end": 1, "type": "Y"}]}
+""",
+    ],
+    "jsonl-mentions": [
+        """\
+{"doc_id": "d", "sent_id": "d-1", "tokens": ["A", "b", "c"], "sentence": "A b c", "entity_mentions": [\
+{"id": "E1", "text": "b c", "entity_type": "X", "mention_type": "NAM", "start": 1, "end": 3}]}
+{"doc_id": "d", "sent_id": "d-2", "tokens": ["e"], "entity_mentions": []}
+""",
+    ],
+    "jsonl-index": [
+        """\
+{"sentence": ["A", "b", "c"], "ner": [{"index": [0, 1], "type": "X"}, {"index": [2], "type": "Y"}]}
+{"sentence": ["d"], "ner": []}
+""",
+    ],
+    "jsonl-gliner": [
+        """\
+[{"tokenized_text": ["A", "b", "c"], "ner": [[0, 1, "X"], [2, 2, "Y"]]}, {"tokenized_text": ["d"], "ner": []}]
+""",
+    ],
+    "jsonl-text": [
+        """\
+{"text": "Ada met Bob. He left  Rome.", "label": [[0, 3, "PER"], [8, 11, "PER"], [22, 26, "LOC"]]}
+{"id": 4, "text": "Nothing here.", "entities": []}
+{"text": "U.S.A", "labels": [{"start_offset": 0, "end_offset": 3, "labels": ["A", "B"]}]}
+""",
+        """\
+[{"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "PER", "text": "Ada", "score": 0.5}],
+"tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": false}]},
+{"text": "a\\n\\nb c", "spans": []}]""",
+    ],
+    "conll": [
+        """\
+-DOCSTART- -X- -X- O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+German JJ I-NP I-MISC
+call NN I-NP B-MISC
+
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+""",
+        "# id = 1\r\nAda\tB-PER\r\nLovelace\tE-PER\r\n\t\r\n# id = 2\r\nRome\tS-LOC\r\n#\tO\r\n\r\n",
+        "高 B-NAME\n勇 E-NAME\n： O\n男 O\n\n汉 B-RACE\n族 E-RACE\n",
+        "-DOCSTART-\tO\n\nAda\tB-PER\n\n-DOCSTART-\tO\n\nBob\tB-PER\nSmith\tI-PER\n \nx\tO\n",
+    ],
+    "weibo": ["科0\tB-ORG.NAM\n技1\tI-ORG.NAM\n 2\tO\n\n\t\n10\tO\n,1\tO\n"],
+    "conll2012": [
+        """\
+#begin document (bc/cctv/00); part 000
+bc/cctv/00 0 0 In IN (TOP* - - - - * -
+bc/cctv/00 0 1 New NNP * - - - - (GPE(CITY* (4
+bc/cctv/00 0 2 York NNP *) - - - - *)) 4)
+
+#end document
+#begin document (x y); part 012
+x 0 0 Ada NNP * - - - - (PERSON) -
+
+#end document
+""",
+        "Ada\t(PER*\nof\t*\nRome\t(LOC))\n\nyes\t*\n",
+    ],
+    "gpml": [
+        """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE set SYSTEM "gpml.dtd">
+<set><article>
+<articleinfo><bibliomisc>MEDLINE:95369245</bibliomisc></articleinfo>
+<title><sentence><cons lex="IL-2_gene_expression" sem="G#other_name"><cons lex="IL-2" sem="G#DNA">\
+<w c="NN">IL-2</w> <w c="NN">gene</w></cons> <w c="NN">expression</w></cons> <w c="CC">or</w>\
+</sentence></title>
+<abstract><sentence id="7"><cons sem="(AND G#DNA G#protein)"><w c="*">a</w> <cons><w c="CC">&amp;</w></cons> \
+<w c="NN">b</w></cons></sentence></abstract></article></set>
+""",
+        """\
+<set><article><abstract><sentence>Activation of the <cons sem="G#protein">CD28</cons> surface \
+<cons sem="G#protein">re<cons sem="G#other">ceptor</cons></cons>. It &lt;is&gt; so.</sentence>
+<sentence>Nothing.</sentence></abstract></article></set>""",
+    ],
+}
+BRAT_BY_HAND = [
+    (
+        """\
+T1\tPER 0 3\tAda
+T2\tPER 8 11\tBob
+R1\tKnows Arg1:T1 Arg2:T2
+A1\tNegated T1
+E1\tMeet:T1 Who:T2
+#1\tAnnotatorNotes T1\tsure
+*\tAlias T1 T2
+T3\tLOC 22 26\tRome
+""",
+        "Ada met Bob. He left  Rome.\n\nThe end of it.\n",
+    ),
+    ("T1\tX 0 3;8 11\tAda Bob\r\nT2\tY 8 11\tBob\r\n", "Ada met\r\nBob. 科技大学。\r\n"),
+    ("T1\tX 3 5\nT2\tX 0 5\thello\n", "hello world"),
+]
+
+
+@cache
+def seeds(name: str) -> list[Parts]:
+    """The valid files of a format: what its own writer makes of the sample, and some written by hand."""
+    sample = CHARACTERS if name == "weibo" else SAMPLE
+    made: list[Parts] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, sentences in enumerate((sample, sample[::-1], sample[:2])):
+            for suffix in ("", ".json") if name.startswith("jsonl") else ("",):
+                path = Path(folder) / f"{number}{suffix}"
+                write(sentences, path, name, prefer="outermost", on_refused=lambda *_: None)
+                if name == "brat":
+                    made.extend(
+                        (file.read_bytes(), file.with_suffix(".txt").read_bytes())
+                        for file in sorted(path.glob("*.ann"))
+                    )
+                else:
+                    made.append((path.read_bytes(),))
+    if name == "spacy":
+        return [*made, *_docbins()]
+    if name == "brat":
+        return [*made, *((one.encode(), two.encode()) for one, two in BRAT_BY_HAND)]
+    return [*made, *((text.encode(),) for text in BY_HAND[name])]
+
+
+def _docbins() -> Iterator[Parts]:
+    """Files as spaCy's users have them: whole documents, entities in `doc.ents` or in other groups."""
+    import spacy
+    from spacy.tokens import DocBin, Span
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    for user_data in (False, True):
+        documents = DocBin(store_user_data=user_data)
+        for text in ("Ada met Bob in Rome. They left.", "Nothing here."):
+            doc = nlp(text)
+            doc.set_ents([Span(doc, 0, 1, label="PER")])
+            if user_data:
+                doc.spans["mine"] = [Span(doc, 0, 2, label="X"), Span(doc, 1, 3, label="Y")]
+            documents.add(doc)
+        yield (documents.to_bytes(),)
