@@ -110,14 +110,21 @@ def command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
 
 
 def fail(message: str, code: int) -> None:
-    typer.echo(f"fencepost: {message}", err=True)
+    typer.echo(f"fencepost: {_harmless(message)}", err=True)
     raise typer.Exit(code)
 
 
 def say(message: str, *, quiet: bool) -> None:
     """A word about the work, on standard error."""
     if not quiet:
-        typer.echo(message, err=True)
+        typer.echo(_harmless(message), err=True)
+
+
+def _harmless(message: str) -> str:
+    """The message without what a file may hold to play with a terminal."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in message
+    )
 
 
 def write_json(result: dict[str, Any], target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -113,6 +114,26 @@ def test_piped_output_has_no_colours_and_quiet_says_nothing(tmp_path):
     assert "\x1b" not in result.stdout
     assert shell("convert", "sample:dev", tmp_path / "out.xml", "--quiet").stderr == ""
     assert "\x1b" in shell("inspect", "sample:dev", env={**os.environ, "FORCE_COLOR": "1"}).stdout
+
+
+def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
+    import pty
+
+    terminal, side = pty.openpty()
+    command = [*COMMAND, "convert", "sample:train", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=side) as process:
+        os.close(side)
+        lines = process.stdout.read().splitlines()
+        shown = b""
+        with contextlib.suppress(OSError):  # the terminal's end
+            while chunk := os.read(terminal, 65536):
+                shown += chunk
+    os.close(terminal)
+    assert process.returncode == 0
+    assert len(lines) == 900
+    assert all(line.startswith(b"{") for line in lines)
+    assert b"train.jsonl" in shown
+    assert b"sentences" in shown
 
 
 @pytest.mark.parametrize(

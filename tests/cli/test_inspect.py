@@ -79,3 +79,9 @@ def test_markup_in_types_and_names_is_text(run, tmp_path):
     assert "[bold]X\N{REPLACEMENT CHARACTER}" in shown
     assert "[b] x" in shown
     assert "[red]corpus.jsonl" in shown
+
+
+def test_messages_hold_no_escape_sequences(run, tmp_path):
+    (tmp_path / "a.txt").write_text("Ada")
+    (tmp_path / "a.ann").write_text("R1\tred \x1b[31m\n")
+    assert "R1\tred \\x1b[31m" in run("inspect", tmp_path).stderr
