@@ -15,7 +15,6 @@ first in the order of (start, end, type) comes first.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -117,9 +116,7 @@ SELECTORS: dict[str, Selector] = {"flat": flat, "nested": nested, "keep-all": ke
 def _selector(mode: str) -> Selector:
     if mode in SELECTORS:
         return SELECTORS[mode]
-    near = difflib.get_close_matches(mode, SELECTORS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"unknown mode {mode!r}: choose one of {', '.join(SELECTORS)}{hint}")
+    raise UsageError.unknown("mode", mode, SELECTORS)
 
 
 def _integers(name: str, values: npt.NDArray[Any]) -> IntArray:

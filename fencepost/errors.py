@@ -6,6 +6,9 @@ Everything that a user can cause (a malformed file, a wrong option) is raised as
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class FencepostError(Exception):
     """The work cannot be done; the message says why and what to do."""
@@ -13,6 +16,14 @@ class FencepostError(Exception):
 
 class UsageError(FencepostError):
     """The request itself is wrong: an unknown format, options that contradict each other."""
+
+    @classmethod
+    def unknown(cls, kind: str, name: str, choices: Iterable[str]) -> UsageError:
+        """For a name that is none of the choices; the message has them all, and the nearest first."""
+        choices = list(choices)
+        near = difflib.get_close_matches(name, choices, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return cls(f"there is no {kind} {name!r}; {hint}there are {', '.join(choices)}")
 
 
 class DataError(FencepostError):

@@ -38,9 +38,7 @@ class ReadOptions:
             if getattr(self, name) == 0:
                 raise UsageError(f"{name} is 0, but columns count from 1 (or from -1 for the last)")
         if self.scheme is not None and self.scheme not in iob.READ_SCHEMES:
-            raise UsageError(
-                f"there is no scheme {self.scheme!r} to read; there are {', '.join(iob.READ_SCHEMES)}"
-            )
+            raise UsageError.unknown("scheme to read", self.scheme, iob.READ_SCHEMES)
         if self.ends not in (None, "inclusive", "exclusive"):
             raise UsageError(f"ends are inclusive or exclusive, not {self.ends!r}")
 
@@ -54,9 +52,7 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if self.scheme not in iob.WRITE_SCHEMES:
-            raise UsageError(
-                f"there is no scheme {self.scheme!r} to write; there are {', '.join(iob.WRITE_SCHEMES)}"
-            )
+            raise UsageError.unknown("scheme to write", self.scheme, iob.WRITE_SCHEMES)
 
 
 @dataclass(frozen=True, slots=True)

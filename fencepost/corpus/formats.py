@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from fencepost.corpus import conll, conll2012, json_text, json_tokens
@@ -32,9 +31,7 @@ FORMATS: dict[str, Format] = {
 def format_by_name(name: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
-    near = difflib.get_close_matches(name, FORMATS, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no format {name!r}; {hint}there are {', '.join(FORMATS)}")
+    raise UsageError.unknown("format", name, FORMATS)
 
 
 def format_by_suffix(path: Path) -> Format:

@@ -236,7 +236,7 @@ def test_only_the_sentence_with_bad_brackets_is_lost(skipping):
     ("options", "message"),
     [
         ({"word_column": 0}, "columns count from 1"),
-        ({"scheme": "iob3"}, "no scheme 'iob3' to read; there are iob1, iob2, bioes"),
+        ({"scheme": "iob3"}, "no scheme to read 'iob3'; did you mean iob2. there are iob1, iob2, bioes"),
         ({"ends": "open"}, "ends are inclusive or exclusive"),
     ],
 )

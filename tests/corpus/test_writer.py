@@ -249,7 +249,7 @@ def test_targets_that_cannot_be_written_are_usage_errors(tmp_path, name, format_
 
 
 def test_an_unknown_scheme_is_refused():
-    with pytest.raises(UsageError, match="no scheme 'x' to write; there are iob2, iob1, bioes, bmes"):
+    with pytest.raises(UsageError, match="no scheme to write 'x'; there are iob2, iob1, bioes, bmes"):
         WriteOptions(scheme="x")
 
 
