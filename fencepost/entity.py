@@ -84,6 +84,8 @@ class Sentence:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__  # the one place where a frozen instance is still being made
+        if isinstance(self.words, str):
+            raise ValueError(f"the words are a list of strings, not the string {self.words[:40]!r}")
         set_(self, "words", tuple(self.words))
         set_(self, "entities", tuple(sorted(self.entities, key=_reading_order)))
         set_(self, "left", tuple(self.left))

@@ -113,3 +113,8 @@ def test_contains_and_crosses_agree_with_sets_of_words(one, two):
     assert one.crosses(two) == bool(a & b and a - b and b - a) == two.crosses(one)
     assert len(one) == len(a)
     assert one.key == (*one.span, "X")
+
+
+def test_a_string_is_no_list_of_words():
+    with pytest.raises(ValueError, match="not the string 'Ada left'"):
+        Sentence("Ada left")

@@ -64,7 +64,7 @@ def _read_brat(case: Case) -> Outcome:
         splitter = make_splitter(case.options.language, pretokenized=case.options.pretokenized)
         source = Source.from_bytes(case.parts[0])
         text = case.parts[1].decode("utf-8", "replace")
-        for reading in read_document(text, source, case.options, splitter, source):
+        for reading in read_document(text, source, case.options, splitter):
             outcome.readings.append(reading)
         outcome.complete = True
     return outcome

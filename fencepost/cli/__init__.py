@@ -3,6 +3,9 @@
 Nothing heavy is imported before a subcommand runs, so that `fencepost --help` answers at once.
 """
 
+import io
+import sys
+
 from fencepost.cli import convert, evaluate, inspect
 from fencepost.cli.frame import app
 
@@ -11,4 +14,7 @@ __all__ = ["convert", "evaluate", "inspect", "main"]
 
 def main() -> None:
     """Runs the command line; ends the process with 0 done, 1 the work failed, 2 usage or bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has not all letters gets the others
     app()

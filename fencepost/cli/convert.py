@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
 
 import typer
 
-from fencepost.cli.frame import Json, Quiet, command, progress_of, say, write_json
+from fencepost.cli.frame import (
+    Json,
+    Quiet,
+    check_json_target,
+    command,
+    progress_of,
+    say,
+    write_json,
+)
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from fencepost.corpus import Reader, ReadOptions, Rejected, Written
+    from fencepost.corpus.transform import TypeChanges
     from fencepost.entity import Sentence
 
 _PANEL = "What to write"
@@ -81,33 +93,56 @@ def convert(
 ) -> None:
     """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently."""
     from fencepost.corpus import Reader, WriteOptions, write
-    from fencepost.corpus.transform import with_types
+    from fencepost.corpus.transform import TypeChanges
 
-    if rejected is not None and not skip_invalid:
-        raise UsageError("--rejected needs --skip-invalid: without it, the first invalid sentence stops")
-    if target == "-" and json is not None and str(json) == "-":
-        raise UsageError("the corpus and --json cannot both go to standard output; name a file for one")
-    beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
-    kept_types = types.split(",") if types else None
+    beside = _check(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
+    changes = TypeChanges(rename or [], _names(types))
     with Reader(source, format, options) as reader, _Rejections(beside, reader) as rejections:
         if skip_invalid:
             reader.on_invalid = rejections.invalid
         result = write(
-            with_types(_watched(reader, quiet=quiet), rename or [], kept_types),
+            changes.apply(_watched(reader, quiet=quiet)),
             target,
             to,
             WriteOptions(scheme=to_scheme),
             prefer=None if overlaps == "refuse" else overlaps,
             on_refused=rejections.refused if skip_invalid else None,
         )
+    if skip_invalid and rejected is None and beside and not rejections.count:
+        beside.unlink(missing_ok=True)  # it would be of an earlier run
     for note in reader.notes:
         say(str(note), quiet=quiet)
-    for line in _account(reader, result, target, beside):
+    for line in (*_account(reader, result, target, beside), *_changes(changes)):
         say(line, quiet=quiet)
     if json is not None:
-        account = {"input": source, "input_format": reader.format.name, "output": target}
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
+        figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
+        account = {"input": source, "input_format": reader.format.name, "output": target}
         write_json({**account, **figures}, json)
+
+
+def _check(
+    source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
+) -> Path | None:
+    """Refuses what cannot go together; the file for what is skipped, None on standard output."""
+    check_json_target(json)
+    if rejected is not None and not skip_invalid:
+        raise UsageError("--rejected needs --skip-invalid: without it, the first invalid sentence stops")
+    if target == "-" and json is not None and str(json) == "-":
+        raise UsageError("the corpus and --json cannot both go to standard output; name a file for one")
+    beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
+    if beside and beside.resolve() in (Path(source).resolve(), Path(target).resolve()):
+        raise UsageError(f"{beside}: what is skipped cannot go into the corpus itself; see --rejected")
+    return beside
+
+
+def _names(types: str | None) -> list[str] | None:
+    if types is None:
+        return None
+    names = [name.strip() for name in types.split(",")]
+    if not all(names):
+        raise UsageError(f"--types takes names with commas between them, not {types!r}")
+    return names
 
 
 def _watched(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
@@ -123,28 +158,45 @@ class _Rejections:
     def __init__(self, path: Path | None, reader: Reader) -> None:
         self.path = path
         self.reader = reader
-        self.stream: TextIO | None = None
+        self.count = 0
+        self._open = ExitStack()
+        self._stream: BinaryIO | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.stream is not None:
-            self.stream.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
 
     def invalid(self, rejected: Rejected) -> None:
-        self._keep(rejected.line, rejected.reason, rejected.raw)
+        self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
 
     def refused(self, sentence: Sentence, reason: str) -> None:
-        self._keep(self.reader.line, reason, sentence.text)
+        from fencepost.corpus.json_tokens import as_json
 
-    def _keep(self, line: int, reason: str, raw: str) -> None:
+        self._keep(self.reader.file, self.reader.line, reason, as_json(sentence))
+
+    def _keep(self, file: str | None, line: int, reason: str, raw: str) -> None:
+        from fencepost.corpus.output import whole_file
+
+        self.count += 1
         if self.path is None:
             return
-        if self.stream is None:
-            self.stream = self.path.open("w", encoding="utf-8")
-        entry = {"source": self.reader.source.name, "line": line, "reason": reason, "raw": raw}
-        self.stream.write(json_module.dumps(entry) + "\n")
+        if self._stream is None:
+            self._stream = self._open.enter_context(whole_file(self.path))
+        entry = {"source": file or self.reader.source.name, "line": line, "reason": reason, "raw": raw}
+        self._stream.write((json_module.dumps(entry) + "\n").encode())
+
+
+def _changes(changes: TypeChanges) -> Iterator[str]:
+    if changes.removed:
+        yield f"{changes.removed:,} entities of other types were left out"
+    if changes.merged:
+        yield f"{changes.merged:,} entities were the same as another one after renaming"
+    if changes.unused():
+        yield f"no entity had anything to do with: {', '.join(changes.unused())}"
 
 
 def _account(reader: Reader, result: Written, target: str, beside: Path | None) -> Iterator[str]:

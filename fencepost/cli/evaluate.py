@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.frame import Json, Quiet, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
 from fencepost.cli.options import FormatName, reads_corpora
+from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,6 +41,9 @@ def evaluate(
     from fencepost import evaluation
     from fencepost.corpus import Reader
 
+    check_json_target(json)
+    if gold == predicted == "-":
+        raise UsageError("standard input can be read once, but it is named twice")
     with Reader(gold, format, options) as true, Reader(predicted, predicted_format, options) as guessed:
         result = evaluation.evaluate(true, guessed)
     for note in (*true.notes, *guessed.notes):

@@ -34,7 +34,7 @@ Json = Annotated[
     typer.Option(
         "--json",
         metavar="[FILE.json]",
-        help="The result as JSON: to a file, or to standard output if no file is named.",
+        help="The result as JSON: to a file whose name ends in .json, or else to standard output.",
     ),
 ]
 
@@ -134,14 +134,21 @@ def write_json(result: dict[str, Any], target: Path) -> None:
     """
     from fencepost.corpus.output import whole_file
 
-    text = json.dumps({"fencepost": __version__, **result}, indent=2, ensure_ascii=False) + "\n"
+    whole = {"fencepost": __version__, **result}
     if str(target) == "-":
-        typer.echo(text, nl=False)
+        ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+        typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
         return
-    if target.exists() and not _is_result(target):
-        raise UsageError(f"{target}: is there already and no result of fencepost; give another name")
+    check_json_target(target)
+    text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     with whole_file(target) as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(text.encode("utf-8", "backslashreplace"))  # a file's name need not be UTF-8
+
+
+def check_json_target(target: Path | None) -> None:
+    """Refuses a file that `--json` must not overwrite, before any work is done."""
+    if target is not None and str(target) != "-" and target.exists() and not _is_result(target):
+        raise UsageError(f"{target}: is there already and no result of fencepost; give another name")
 
 
 def _is_result(path: Path) -> bool:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.frame import Json, Quiet, command, progress_of, say, write_json
+from fencepost.cli.frame import (
+    Json,
+    Quiet,
+    check_json_target,
+    command,
+    progress_of,
+    say,
+    write_json,
+)
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +53,9 @@ def inspect(
     """Print the statistics of annotated corpora: sizes, types, nesting, lengths."""
     from fencepost.corpus import Reader
 
+    check_json_target(json)
+    if files.count("-") > 1:
+        raise UsageError("standard input can be read once, but it is named twice")
     corpora = []
     for file in files:
         skipped: list[Rejected] = []
@@ -53,7 +65,7 @@ def inspect(
         for note in reader.notes:
             say(str(note), quiet=quiet)
         for one in skipped:
-            say(f"{reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
+            say(f"{one.file or reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
         if reader.invalid > len(skipped):
             say(f"{reader.source.name}: skipped {reader.invalid - len(skipped):,} more", quiet=quiet)
     if json is not None:

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -50,12 +50,20 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         if not text_path.with_suffix(".ann").exists():
             source.note("text without annotations (.ann) passed over", example=text_path.name)
     for text_path, annotation_path in pairs(source.path):
-        source.name = str(annotation_path)  # the place that messages name
+        name = annotation_path.relative_to(source.path) if source.path.is_dir() else annotation_path
         annotations = Source.open(annotation_path)
         try:
-            yield from read_document(_read_text(text_path), annotations, options, splitter, source)
+            document = read_document(
+                _read_text(text_path),
+                annotations,
+                options,
+                splitter,
+                name.with_suffix("").as_posix() if source.path.is_dir() else name.stem,
+            )
+            yield from (replace(reading, file=annotations.name) for reading in document)
         finally:
             annotations.close()
+            source.adopt(annotations.notes.values())
 
 
 def pairs(path: Path) -> list[tuple[Path, Path]]:
@@ -85,14 +93,14 @@ def _read_text(path: Path) -> str:
 
 
 def read_document(
-    text: str, annotations: Source, options: ReadOptions, splitter: Splitter, source: Source
+    text: str, annotations: Source, options: ReadOptions, splitter: Splitter, name: str | None = None
 ) -> Iterator[Reading]:
-    """The sentences of one document; `source` takes the notes."""
+    """The sentences of one document, named after it."""
     spans: list[tuple[int, CharSpan]] = []
     problems: list[Problem] = []
     for line in annotations.lines():
         try:
-            span = _span(line, text, options, source)
+            span = _span(line, text, options, annotations)
         except ValueError as error:
             yield Rejected(line.number, f"{error}; the whole document is left out", line.text)
             return
@@ -100,7 +108,7 @@ def read_document(
             problems.append(span)
         elif span is not None:
             spans.append((line.number, span))
-    yield from _sentences(text, spans, problems, annotations, splitter, source)
+    yield from _sentences(text, spans, problems, annotations, splitter, name)
 
 
 def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Problem | None:
@@ -143,12 +151,11 @@ def _sentences(
     problems: list[Problem],
     annotations: Source,
     splitter: Splitter,
-    source: Source,
+    name: str | None,
 ) -> Iterator[Reading]:
-    name = annotations.path.stem if annotations.path else None
     placed, words_split = sentences_of(text, [span for _, span in spans], splitter, name, name)
     for _ in range(words_split):
-        source.note(WORD_SPLIT)
+        annotations.note(WORD_SPLIT)
     starts, ends = [start for start, _, _ in placed], [end for _, end, _ in placed]
     spoilt: dict[int, Problem] = {}  # by the number of the sentence
     for problem in problems:
@@ -225,5 +232,4 @@ BRAT = Format(
     obstacle=obstacle,
     overlaps="any",
     keeps=frozenset({"doc", "space_after"}),
-    suffixes=(".ann",),
 )

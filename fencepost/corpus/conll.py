@@ -139,6 +139,12 @@ def looks_tagged(lines: list[str]) -> bool:
     )
 
 
+def may_have_tags(lines: list[str]) -> bool:
+    """Whether a tag stands in any column of the first lines, or there is nothing there at all."""
+    rows = [columns_of(text).split(text) for text in _contents(lines)]
+    return not rows or any(iob.parse(field) for row in rows for field in row[1:])
+
+
 def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
     """The sentences' lines; comments stand before a sentence, and a document mark ends one."""
     block, documents = Block(), 0

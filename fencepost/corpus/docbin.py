@@ -57,9 +57,10 @@ class _ManyGroups(Exception):
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     from spacy.vocab import Vocab
 
-    number = 0
+    groups: set[str] = set()
     for number, doc in enumerate(_documents(source, Vocab()), start=1):
         try:
+            groups.update(doc.spans)
             sentences = _sentences(doc, number, options, source)
         except _ManyGroups as error:
             raise DataError(str(error), source=source.name, line=number) from error
@@ -67,6 +68,9 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             yield Rejected(number, f"document {number} cannot be read: {error}", "")
         else:
             yield from (Found(number, sentence) for sentence in sentences)
+    if options.spans_key is not None and options.spans_key not in groups:
+        there = f"there are {', '.join(sorted(groups))}" if groups else "there are none"
+        raise DataError(f"no span group {options.spans_key!r}; {there}", source=source.name)
 
 
 def _documents(source: Source, vocab: Vocab) -> Iterator[Doc]:

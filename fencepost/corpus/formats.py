@@ -89,4 +89,10 @@ def _detect_columns(source: Source) -> Format:
         return conll2012.CONLL2012
     if conll.has_positions(lines):
         return conll.WEIBO
+    if b"\x00" in source.head or not conll.may_have_tags(lines):
+        raise DataError(
+            "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column; "
+            f"unpack it if it is compressed, or name its format with --format ({', '.join(FORMATS)})",
+            source=source.name,
+        )
     return conll.CONLL

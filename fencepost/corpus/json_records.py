@@ -45,6 +45,9 @@ def records(source: Source) -> Iterator[Record]:
     for line in source.lines():
         if line.problem:
             yield Record(line.number, line.text, {}, line.problem)
+        elif line.text.strip() == "{":
+            problem = "an object over several lines; put each on a line of its own, or all into one array"
+            yield Record(line.number, line.text, {}, problem)
         elif line.text.strip():
             yield _record(line.number, line.text)
 

@@ -15,6 +15,7 @@ text is what the text says. A file without any such sign is refused until the us
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -36,7 +37,7 @@ from fencepost.corpus.json_records import Record, encode_records, records
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError
+from fencepost.errors import DataError, UsageError
 
 UNDECIDED_CHARACTERS = 1 << 24  # how much is kept in memory while the ends are undecided
 
@@ -117,6 +118,9 @@ def _with_ends(
 
     From the first span on, objects are held back until one shows whether ends are inclusive.
     """
+    if options.ends and shape.ends and (shape.indices or options.ends != shape.ends):
+        what = "lists every word of an entity" if shape.indices else f"has {shape.ends} ends by definition"
+        raise UsageError(f"{source.name}: {shape.name} {what}, so --ends {options.ends} is wrong here")
     found = records(source)
     known = shape.ends or options.ends
     held: list[Record] = []
@@ -128,7 +132,7 @@ def _with_ends(
             continue
         held.append(record)
         characters += len(record.raw)
-        for ends in signs(words, spans):
+        for ends in sorted(signs(words, spans)):
             yield from ((each, ends, record.line) for each in chain(held, found))
             return
         if characters > UNDECIDED_CHARACTERS:
@@ -277,6 +281,14 @@ def _text_differs(entity: Entity, text: str, phrase: list[str]) -> str:
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions, *, shape: Shape) -> Iterator[str]:
     return encode_records((_object(sentence, shape) for sentence in sentences), options)
+
+
+def as_json(sentence: Sentence) -> str:
+    """A sentence as one line of `jsonl`; one that has no JSON as its text."""
+    try:
+        return json.dumps(_object(sentence, SHAPES[0]), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return sentence.text
 
 
 def _object(sentence: Sentence, shape: Shape) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from fencepost.corpus.format import Format, ReadOptions
 from fencepost.corpus.formats import detect_format, format_by_name
 from fencepost.corpus.source import Found, Note, Rejected, Source
 from fencepost.entity import Sentence
-from fencepost.errors import DataError, FencepostError
+from fencepost.errors import DataError, FencepostError, UsageError
 
 OnInvalid = Callable[[Rejected], None]
 
@@ -40,13 +40,15 @@ class Reader:
             self.source.close()
             raise
         self.line = 0  # of the sentence that was given last
+        self.file = self.source.name  # the same; a corpus may have several
+        self._read = False
         self.sentences = 0
         self.invalid = 0
 
     @property
     def place(self) -> str:
         """Where the sentence stands that was given last."""
-        return f"{self.source.name}:{self.line}" if self.line else self.source.name
+        return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
     def notes(self) -> list[Note]:
@@ -59,10 +61,13 @@ class Reader:
         self.source.close()
 
     def __iter__(self) -> Iterator[Sentence]:
+        if self._read:
+            raise UsageError(f"{self.source.name}: a Reader reads its file once; make another one")
+        self._read = True
         try:
             for reading in self.format.read(self.source, self.options):
                 if isinstance(reading, Found):
-                    self.line = reading.line
+                    self.line, self.file = reading.line, reading.file or self.source.name
                     self.sentences += 1
                     yield reading.sentence
                 else:
@@ -75,7 +80,8 @@ class Reader:
     def _refuse(self, rejected: Rejected) -> None:
         self.invalid += 1
         if self.on_invalid is None:
-            raise DataError(rejected.reason, source=self.source.name, line=rejected.line or None)
+            place = rejected.file or self.source.name
+            raise DataError(rejected.reason, source=place, line=rejected.line or None)
         self.on_invalid(rejected)
 
 

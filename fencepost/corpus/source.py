@@ -13,7 +13,7 @@ from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 HEAD_BYTES = 1 << 20  # what detection may look at before the reading starts
 CHUNK_BYTES = 1 << 20
@@ -29,6 +29,7 @@ class Found:
 
     line: int
     sentence: Sentence
+    file: str | None = None  # where a corpus has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Rejected:
     line: int
     reason: str
     raw: str
+    file: str | None = None  # where a corpus has several
 
 
 Reading = Found | Rejected
@@ -53,9 +55,9 @@ class Note:
     count: int = 0
 
     def __str__(self) -> str:
-        times = "once" if self.count == 1 else f"{self.count:,} times, first here"
+        times = f" ({self.count:,} times, first here)" if self.count > 1 else ""
         example = f": {self.example}" if self.example else ""
-        return f"{self.place}: {self.kind} ({times}){example}"
+        return f"{self.place}: {self.kind}{times}{example}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,11 @@ class Source:
     @classmethod
     def open(cls, path: str | Path) -> Source:
         """A file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
+        if not str(path):
+            raise UsageError("an empty file name")
         if str(path) == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise UsageError("there is no standard input to read")
             return cls.from_stream("standard input", cast("io.BufferedReader", sys.stdin.buffer))
         name = str(path)
         path = sample.path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
@@ -111,7 +117,7 @@ class Source:
         return cls.from_stream(name, io.BytesIO(data))
 
     def close(self) -> None:
-        if self.rest is not sys.stdin.buffer:
+        if sys.stdin is None or self.rest is not sys.stdin.buffer:
             self.rest.close()
 
     def note(self, kind: str, line: int | None = None, example: str = "") -> None:
@@ -120,6 +126,14 @@ class Source:
             place = self.name if line is None else f"{self.name}:{line}"
             self.notes[kind] = Note(kind, place, example)
         self.notes[kind].count += 1
+
+    def adopt(self, notes: Iterable[Note]) -> None:
+        """Takes over the notes on one of several files."""
+        for note in notes:
+            if note.kind in self.notes:
+                self.notes[note.kind].count += note.count
+            else:
+                self.notes[note.kind] = note
 
     def chunks(self) -> Iterator[bytes]:
         """All bytes, in pieces, without the byte order mark."""

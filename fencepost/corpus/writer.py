@@ -46,8 +46,8 @@ def write(
     """Writes a corpus; the file appears whole at the end, or not at all. `-` is standard output.
 
     Where the format cannot hold overlapping entities, `prefer` says which to keep. Sentences that it cannot
-    hold for another reason are given to `on_refused` and left out. Without these, such sentences are counted
-    and raise `CannotHold` at the end.
+    hold are given to `on_refused` and left out; without it, they are counted and raise `CannotHold` at the
+    end.
     """
     to_stdout = str(path) == STANDARD_INPUT
     target = None if to_stdout else Path(path)
@@ -73,6 +73,7 @@ class _Gate:
         self.on_refused = on_refused
         self.written = Written(format_.name)
         self.refused: Counter[str] = Counter()
+        self.overlaps_refused = False
 
     def passing(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
@@ -89,33 +90,36 @@ class _Gate:
 
     def _fit(self, sentence: Sentence) -> Sentence | None:
         """The sentence as the format can hold it; None if it cannot."""
+        fitting = sentence
         if overlapping(sentence.entities, self.format.overlaps):
             if self.prefer is None:
-                self.refused[f"{_OVERLAP_NAMES[self.format.overlaps]} entities"] += 1
+                self.overlaps_refused = True
+                self._refuse(sentence, f"{_OVERLAP_NAMES[self.format.overlaps]} entities")
                 return None
             kept = keep_compatible(sentence.entities, self.format.overlaps, self.prefer)
-            self.written.entities_dropped += len(sentence.entities) - len(kept)
-            sentence = sentence.with_entities(kept)
-        obstacle = self.format.obstacle(sentence) or _unwritable(sentence, self.format.keeps)
-        if obstacle is None:
-            return sentence
+            fitting = sentence.with_entities(kept)
+        obstacle = self.format.obstacle(fitting) or _unwritable(fitting, self.format.keeps)
+        if obstacle is not None:
+            self._refuse(sentence, obstacle)
+            return None
+        self.written.entities_dropped += len(sentence.entities) - len(fitting.entities)
+        return fitting
+
+    def _refuse(self, sentence: Sentence, obstacle: str) -> None:
         if self.on_refused is None:
             self.refused[obstacle] += 1
         else:
             self.written.left_out += 1
             self.on_refused(sentence, f"{self.format.name} cannot hold {obstacle}")
-        return None
 
     def _message(self) -> str:
         reasons = "; ".join(
             f"{count:,} {'sentence has' if count == 1 else 'sentences have'} {reason}"
             for reason, count in self.refused.most_common()
         )
-        advice = []
-        if any(reason.endswith(" entities") for reason in self.refused):
-            advice.append("--overlaps outermost, innermost or best keeps some of them")
-        if any(not reason.endswith(" entities") for reason in self.refused):
-            advice.append("--skip-invalid leaves such sentences out")
+        advice = ["--skip-invalid leaves these sentences out"]
+        if self.overlaps_refused:
+            advice.insert(0, "--overlaps outermost, innermost or best keeps some of the entities")
         if self.format.name != "jsonl":
             advice.append("jsonl holds everything")
         return f"{self.format.name} cannot hold this corpus: {reasons} ({'; '.join(advice)})"

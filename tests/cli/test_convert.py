@@ -112,3 +112,42 @@ def test_a_corpus_can_replace_itself(run, tmp_path):
 
 def test_one_output_at_a_time_on_standard_output(run):
     assert "cannot both" in run("convert", "sample:dev", "-", "--json", code=2).stderr
+
+
+def test_what_is_skipped_never_overwrites_a_corpus(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    corpus.write_text("oops\n" + CROSSED)
+    for path in (corpus, out):
+        options = ("--format", "jsonl", "--skip-invalid", "--rejected", path)
+        assert "cannot go into the corpus" in run("convert", corpus, out, *options, code=2).stderr
+    assert corpus.read_text() == "oops\n" + CROSSED
+
+
+def test_what_was_skipped_earlier_does_not_stay(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    stale = tmp_path / "out.jsonl.rejected.jsonl"
+    corpus.write_text(CROSSED + "oops\n")
+    run("convert", corpus, out, "--skip-invalid")
+    assert stale.exists()
+    corpus.write_text(CROSSED)
+    run("convert", corpus, out, "--skip-invalid")
+    assert not stale.exists()
+
+
+def test_sentences_that_do_not_fit_are_skipped_with_their_entities(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
+    corpus.write_text(CROSSED + '{"words": ["a"], "entities": []}\n')
+    assert "skipped: 0 invalid and 1 that do not fit" in run("convert", corpus, out, "--skip-invalid").stderr
+    [rejected] = map(json.loads, (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines())
+    assert rejected["reason"] == "conll cannot hold overlapping or nested entities"
+    assert json.loads(rejected["raw"]) == json.loads(CROSSED)
+
+
+def test_types_that_are_removed_or_never_occur_are_mentioned(run, tmp_path):
+    result = run(
+        "convert", "sample:test", tmp_path / "x.jsonl", "--types", "person, persn", "--rename", "a=b"
+    )
+    assert "sentences with 144 entities" in result.stderr
+    assert "372 entities of other types were left out" in result.stderr
+    assert "no entity had anything to do with: a=b, persn" in result.stderr
+    assert "names with commas" in run("convert", "sample:test", "-", "--types", "", code=2).stderr

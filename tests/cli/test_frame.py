@@ -169,3 +169,31 @@ def test_a_path_that_cannot_be_written_is_an_error(run, tmp_path):
     assert "cannot be written" in result.stderr
     result = run("convert", "sample:dev", Path(tmp_path), "--to", "jsonl", code=2)
     assert "is a folder" in result.stderr
+
+
+def test_a_terminal_without_all_letters_and_a_closed_standard_input(tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = shell("inspect", "sample:dev", "--examples", "1", env=environment)
+    assert result.returncode == 0
+    assert "sample:dev" in result.stdout
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text(
+        '{"words": ["科"], "entities": [{"start": 0, "end": 1, "type": "科"}]}\n', encoding="utf-8"
+    )
+    figures = json.loads(shell("inspect", corpus, "--json", env=environment).stdout)["corpora"][0]
+    assert figures["by_type"] == {"科": 1}
+    command = f"{sys.executable} -m fencepost inspect {corpus} <&-"
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+def test_standard_input_is_read_once(run):
+    assert "named twice" in run("inspect", "-", "-", code=2).stderr
+    assert "named twice" in run("evaluate", "--gold", "-", "--predicted", "-", code=2).stderr
+
+
+def test_a_file_whose_name_is_not_utf8(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.conll"
+    Path(os.fsdecode(name)).write_text("a O\n")
+    report = tmp_path / "report.json"
+    subprocess.run([*COMMAND, "inspect", name, "--json", report], check=True, capture_output=True)
+    assert json.loads(report.read_text())["corpora"][0]["sentences"] == 1

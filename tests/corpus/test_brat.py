@@ -53,7 +53,7 @@ def test_folders_are_read_in_depth_and_in_order(folder):
     (folder / "sub").mkdir()
     pair(folder, "", name="b")
     pair(folder / "sub", "", name="a")
-    assert [s.doc for s in read(folder)] == ["b", "b", "a", "a"]
+    assert [s.doc for s in read(folder)] == ["b", "b", "sub/a", "sub/a"]
 
 
 def test_a_discontinuous_entity_costs_its_sentence_only(folder):
@@ -172,13 +172,26 @@ def test_documents_of_like_names_do_not_overwrite_each_other(tmp_path):
     assert len(set(names)) == len(docs)
 
 
+def test_documents_of_one_name_in_two_folders_stay_apart_and_messages_name_the_file(folder):
+    for name, annotations in (("x", "T1\tPER 0 3;13 18\tAda lived\n"), ("y", "R1\tEquiv a b\n")):
+        (folder / name).mkdir()
+        pair(folder / name, annotations)
+    skipped = []
+    reader = Reader(folder, on_invalid=skipped.append)
+    assert [sentence.id for sentence in reader] == ["x/doc-2", "y/doc-1", "y/doc-2"]
+    assert [(one.file, one.line) for one in skipped] == [(str(folder / "x" / "doc.ann"), 1)]
+    assert [note.place for note in reader.notes] == [f"{folder / 'y' / 'doc.ann'}:1"]
+    with pytest.raises(DataError, match=r"x/doc.ann:1: PER 0 3;13 18 has a gap"):
+        list(read(folder))
+
+
 def test_a_text_without_annotations_is_mentioned(folder):
     pair(folder, "T1\tPER 0 12\tAda Lovelace\n")
     (folder / "lonely.txt").write_text("Nobody annotated this.\n")
     reader = Reader(folder)
     assert len(list(reader)) == 2
     assert [str(note) for note in reader.notes] == [
-        f"{folder}: text without annotations (.ann) passed over (once): lonely.txt"
+        f"{folder}: text without annotations (.ann) passed over: lonely.txt"
     ]
 
 

@@ -154,3 +154,9 @@ def test_very_many_spans_and_sentences_take_no_quadratic_time(saved):
     made = Doc(NLP.vocab, words=["a", "."] * count, sent_starts=[True, False] * count)
     made.spans["sc"] = [Span(made, start, start + 1, label="X") for start in range(2 * count)]
     assert sum(len(s.entities) for s in read(saved(made))) == 2 * count
+
+
+def test_a_span_group_that_no_document_has_is_refused(tmp_path):
+    write([Sentence(["Ada"], [Entity(0, 1, "PER")])], tmp_path / "a.spacy")
+    with pytest.raises(DataError, match="no span group 'typo'; there are sc"):
+        list(read(tmp_path / "a.spacy", options=ReadOptions(spans_key="typo")))

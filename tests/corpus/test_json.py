@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.corpus import read
 from fencepost.entity import Entity
-from fencepost.errors import DataError
+from fencepost.errors import DataError, UsageError
 
 WORDS = ["Ada", "Lovelace", "of", "London"]
 PERSON, PLACE = Entity(0, 2, "PER"), Entity(3, 4, "LOC")
@@ -224,7 +224,8 @@ def test_a_malformed_object_is_refused_with_the_field_and_the_line(skipping, rea
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON: Expecting property name"),
+        ("{", "an object over several lines; put each on a line of its own"),
+        ("{x", "not JSON: Expecting property name"),
         ('{"words": []', "not JSON: Expecting ',' delimiter at character 13"),
         ("[1]", "a JSON object was expected, not an array"),
         ("3", "a JSON object was expected, not a number"),
@@ -470,3 +471,16 @@ def test_only_white_space_of_json_may_stand_between_values(skipping):
     one = '{"words": ["a"], "entities": []}'
     _, sentences, rejected = skipping(f"[{one},\u3000{one},\n{one}]")
     assert (len(sentences), len(rejected)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "ends", "message"),
+    [
+        ({"words": ["a"], "entities": []}, "inclusive", "jsonl has exclusive ends by definition"),
+        ({"tokenized_text": ["a"], "ner": []}, "exclusive", "jsonl-gliner has inclusive ends by definition"),
+        ({"sentence": ["a"], "ner": []}, "exclusive", "jsonl-index lists every word of an entity"),
+    ],
+)
+def test_ends_that_contradict_the_shape_are_refused(reading, record, ends, message):
+    with pytest.raises(UsageError, match=message):
+        list(reading(lines(record), ends=ends))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from fencepost.corpus.overlaps import keep_compatible, overlapping
-from fencepost.corpus.transform import with_types
+from fencepost.corpus.transform import TypeChanges
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from tests import strategies
@@ -48,14 +48,22 @@ def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one
 
 def test_types_are_renamed_and_chosen():
     sentence = Sentence(["a", "b"], [Entity(0, 1, "PER.NAM"), Entity(0, 1, "PER.NOM"), Entity(1, 2, "LOC")])
-    [renamed] = with_types([sentence], ["PER.*=PER", "*=X"])
+    [renamed] = TypeChanges(["PER.*=PER", "*=X"]).apply([sentence])
     assert [e.key for e in renamed.entities] == [(0, 1, "PER"), (1, 2, "X")]
-    [chosen] = with_types([sentence], [], {"LOC"})
+    [chosen] = TypeChanges([], {"LOC"}).apply([sentence])
     assert [e.key for e in chosen.entities] == [(1, 2, "LOC")]
-    assert list(with_types([sentence], [])) == [sentence]
+    assert list(TypeChanges().apply([sentence])) == [sentence]
 
 
 @pytest.mark.parametrize("rename", ["PER", "=X", "X=", ""])
 def test_a_rename_without_two_sides_is_refused(rename):
     with pytest.raises(UsageError, match="OLD=NEW"):
-        list(with_types([], [rename]))
+        TypeChanges([rename])
+
+
+def test_changes_are_counted_and_what_never_fits_is_named():
+    sentence = Sentence(["a", "b"], [Entity(0, 1, "A1"), Entity(0, 1, "A2"), Entity(1, 2, "B")])
+    changes = TypeChanges(["A*=A", "C=D"], ["A", "E"])
+    assert [one.entities for one in changes.apply([sentence])] == [(Entity(0, 1, "A"),)]
+    assert (changes.removed, changes.merged) == (1, 1)
+    assert changes.unused() == ["C=D", "E"]

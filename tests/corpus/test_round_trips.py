@@ -22,11 +22,12 @@ def fitting(sentences, path, name, options=None):
     write(sentences, path, name, options, prefer="outermost", on_refused=lambda s, _: refused.append(s))
     kept = []
     for sentence in sentences:
+        if sentence in refused:
+            continue
         if overlapping(sentence.entities, FORMATS[name].overlaps):
             entities = keep_compatible(sentence.entities, FORMATS[name].overlaps, "outermost")
             sentence = sentence.with_entities(entities)
-        if sentence not in refused:
-            kept.append(sentence)
+        kept.append(sentence)
     return kept
 
 
