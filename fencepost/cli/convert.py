@@ -108,7 +108,7 @@ def convert(
             prefer=None if overlaps == "refuse" else overlaps,
             on_refused=rejections.refused if skip_invalid else None,
         )
-    if skip_invalid and rejected is None and beside and not rejections.count:
+    if beside and rejected is None and not rejections.count:
         beside.unlink(missing_ok=True)  # it would be of an earlier run
     for note in reader.notes:
         say(str(note), quiet=quiet)
@@ -124,12 +124,14 @@ def convert(
 def _check(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
-    """Refuses what cannot go together; the file for what is skipped, None on standard output."""
+    """Refuses what cannot go together; the file for what is skipped, None where there is none."""
     check_json_target(json)
     if rejected is not None and not skip_invalid:
         raise UsageError("--rejected needs --skip-invalid: without it, the first invalid sentence stops")
     if target == "-" and json is not None and str(json) == "-":
         raise UsageError("the corpus and --json cannot both go to standard output; name a file for one")
+    if not skip_invalid:
+        return None
     beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
     if beside and beside.resolve() in (Path(source).resolve(), Path(target).resolve()):
         raise UsageError(f"{beside}: what is skipped cannot go into the corpus itself; see --rejected")

@@ -151,3 +151,11 @@ def test_types_that_are_removed_or_never_occur_are_mentioned(run, tmp_path):
     assert "372 entities of other types were left out" in result.stderr
     assert "no entity had anything to do with: a=b, persn" in result.stderr
     assert "names with commas" in run("convert", "sample:test", "-", "--types", "", code=2).stderr
+
+
+def test_without_skipping_a_corpus_of_any_name_is_read(run, tmp_path):
+    corpus, out = tmp_path / "out.jsonl.rejected.jsonl", tmp_path / "out.jsonl"
+    corpus.write_text(CROSSED)
+    run("convert", corpus, out)
+    assert corpus.exists()
+    assert len(list(read(out))) == 1
