@@ -1,0 +1,158 @@
+"""The encoder: words to vectors, by a transformer or from scratch, with features and a BiLSTM on top."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from fencepost.encoder.config import EncoderSettings, LSTMSettings
+from fencepost.encoder.embedder import NAMED, Batch, Embedder, Vocabulary
+from fencepost.encoder.features import WordVectors, features, vocabulary
+from fencepost.encoder.scratch import Scratch
+from fencepost.encoder.vectors import read_vectors
+from fencepost.entity import Sentence
+from fencepost.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a method gets: a vector for each word, and for each prompt that it asked for."""
+
+    vectors: Tensor  # [B, T, d]
+    lengths: Tensor  # [B]
+    prompts: Tensor | None = None  # [B, P, d]
+
+    @property
+    def mask(self) -> Tensor:
+        """`[B, T]`, true where there is a word."""
+        positions = torch.arange(self.vectors.shape[1], device=self.lengths.device)
+        return positions < self.lengths[:, None]
+
+
+class Encoder(nn.Module):
+    """A batch of sentences to `Words`."""
+
+    VOCABULARY_FILE = "vocabulary.json"
+
+    def __init__(
+        self,
+        settings: EncoderSettings,
+        embedder: Embedder,
+        known: Vocabulary,
+        prompts: int = 0,
+        vector_width: int = 0,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embedder = embedder
+        self.known = known
+        self.vector_width = vector_width
+        self.features = nn.ModuleList(features(settings, known, vector_width))
+        self.prompts = nn.Parameter(torch.randn(prompts, embedder.prompt_width)) if prompts else None
+        width = embedder.width + sum(feature.width for feature in self.features)
+        self.lstm = BiLSTM(width, settings.lstm) if settings.lstm.size else None
+        self.width: int = settings.lstm.size or width
+
+    @classmethod
+    def build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int = 0) -> Encoder:
+        """A new one, for these training sentences."""
+        known = vocabulary(settings, sentences)
+        path = settings.features.vectors
+        if path is None:
+            return cls(settings, _embedder(settings, known, prompts), known, prompts)
+        wanted = {form for s in sentences for word in s.words for form in (word, word.lower())}
+        known["vectors"], vectors = read_vectors(path, settings.features.vectors_limit, wanted)
+        embedder = _embedder(settings, known, prompts)
+        encoder = cls(settings, embedder, known, prompts, vector_width=vectors.shape[1])
+        feature = next(feature for feature in encoder.features if isinstance(feature, WordVectors))
+        feature.embedding.weight.data[NAMED:] = torch.from_numpy(vectors)
+        return encoder
+
+    @classmethod
+    def load(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Encoder:
+        """As it was saved into the folder; the weights are still to be filled in."""
+        path = folder / cls.VOCABULARY_FILE
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            known, vector_width = saved["known"], int(saved["vector_width"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"the vocabulary of this model cannot be read: {error}", source=str(path)) from None
+        return cls(settings, _embedder(settings, known, prompts, folder), known, prompts, vector_width)
+
+    def save(self, folder: Path) -> None:
+        self.embedder.save(folder)
+        saved = {"vector_width": self.vector_width, "known": self.known}
+        text = json.dumps(saved, ensure_ascii=False, indent=0)
+        (folder / self.VOCABULARY_FILE).write_text(text + "\n", encoding="utf-8")
+
+    def pretrained(self) -> Iterator[nn.Parameter]:
+        """The weights that learn at the encoder's rate; all others learn at the higher one."""
+        yield from self.embedder.pretrained()
+
+    def size(self, sentence: Sentence) -> int:
+        """How much there is to compute: sentences of like size belong into one batch."""
+        return self.embedder.size(sentence)
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        """Sentences as tensors; none may be empty."""
+        batch = {"lengths": torch.tensor([len(sentence) for sentence in sentences])}
+        for part in (self.embedder, *self.features):
+            batch |= part.collate(sentences)
+        return batch
+
+    def forward(self, batch: Batch) -> Words:
+        vectors, prompts = self.embedder(batch, self.prompts)  # [B, T, d], [B, P, d]
+        vectors = torch.cat([vectors, *(feature(batch) for feature in self.features)], dim=2)
+        lengths = batch["lengths"]
+        if self.lstm is None and not self.features:
+            return Words(vectors, lengths, prompts)
+        # prompts have no features; they and the words are one sequence
+        extra = 0
+        if prompts is not None:
+            extra = prompts.shape[1]
+            prompts = nn.functional.pad(prompts, (0, vectors.shape[2] - prompts.shape[2]))
+            vectors = torch.cat((prompts, vectors), dim=1)  # [B, P + T, d]
+        if self.lstm is not None:
+            vectors = self.lstm(vectors, lengths + extra)
+        return Words(vectors[:, extra:], lengths, vectors[:, :extra] if extra else None)
+
+
+class BiLSTM(nn.Module):
+    """Reads a sequence in both directions, `size / 2` wide each."""
+
+    def __init__(self, width: int, settings: LSTMSettings) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(settings.dropout)
+        self.lstm = nn.LSTM(
+            width,
+            settings.size // 2,
+            settings.layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+        )
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """`[B, T, d]` to `[B, T, size]`; zeros behind the end of a sentence."""
+        packed = pack_padded_sequence(
+            self.dropout(vectors), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        output, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=vectors.shape[1])
+        return output
+
+
+def _embedder(
+    settings: EncoderSettings, known: Vocabulary, prompts: int, saved: Path | None = None
+) -> Embedder:
+    """The lowest part: from scratch, or a transformer, fetched by its name or built as it was saved."""
+    if settings.name == "scratch":
+        return Scratch(settings.scratch, known)
+    from fencepost.encoder.pretrained import Pretrained
+
+    return Pretrained.load(settings, saved, prompts) if saved else Pretrained.fetch(settings, prompts)

@@ -1,0 +1,155 @@
+"""What a word vector may have besides the encoder's: characters, part of speech, word vectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+
+from fencepost.encoder.config import EncoderSettings
+from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN, Batch, Vocabulary
+from fencepost.entity import Sentence
+
+LONGEST = 64
+"""Characters of a word that are looked at."""
+
+
+def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
+    """Each name once, the frequent ones first, in an order that only their counts and spelling decide."""
+    counts = Counter(names)
+    return sorted((name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name))
+
+
+def numbered(names: Sequence[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names, start=NAMED)}
+
+
+def grid(rows: Iterable[Iterable[int]]) -> Tensor:
+    """Numbers of words as a rectangle `[B, T]`, filled up with `PAD`."""
+    return pad_sequence([torch.tensor(list(row)) for row in rows], batch_first=True, padding_value=PAD)
+
+
+class Feature(nn.Module):
+    """Adds `width` numbers to each word vector."""
+
+    width: int
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> Tensor:
+        """`[B, T, width]`"""
+        raise NotImplementedError
+
+
+class Characters(Feature):
+    """A word from its letters: a BiLSTM's two last states, or a convolution's maximum."""
+
+    def __init__(self, kind: Literal["cnn", "lstm"], size: int, width: int, names: Sequence[str]) -> None:
+        super().__init__()
+        self.width = width
+        self.numbers = numbered(names)
+        self.embedding = nn.Embedding(NAMED + len(names), size, padding_idx=PAD)
+        self.reader: nn.Module
+        if kind == "cnn":
+            self.reader = nn.Conv1d(size, width, kernel_size=3, padding=1)
+        else:
+            self.reader = nn.LSTM(size, width // 2, batch_first=True, bidirectional=True)
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        """Every different word once: `[W, L]`; and which of them stands where: `[B, T]`."""
+        words = dict.fromkeys(word[:LONGEST] for sentence in sentences for word in sentence.words)
+        place = {word: index for index, word in enumerate(words)}
+        letters = [[self.numbers.get(letter, UNKNOWN) for letter in word] or [UNKNOWN] for word in words]
+        return {
+            "letters": grid(letters),
+            "letter_counts": torch.tensor([len(word) for word in letters]),
+            "letters_of": grid([place[word[:LONGEST]] for word in s.words] for s in sentences),
+        }
+
+    def forward(self, batch: Batch) -> Tensor:
+        letters = self.embedding(batch["letters"])  # [W, L, size]
+        if isinstance(self.reader, nn.Conv1d):
+            read = self.reader(letters.transpose(1, 2))  # [W, width, L]
+            beyond = (batch["letters"] == PAD)[:, None]
+            words = read.masked_fill(beyond, float("-inf")).amax(dim=2).tanh()  # [W, width]
+        else:
+            packed = pack_padded_sequence(
+                letters, batch["letter_counts"].cpu(), batch_first=True, enforce_sorted=False
+            )
+            _, (states, _) = self.reader(packed)  # [2, W, width / 2]
+            words = states.transpose(0, 1).flatten(1)
+        return words[batch["letters_of"]]
+
+
+class PartOfSpeech(Feature):
+    """An embedding of the word's part of speech; unknown where the corpus does not tell it."""
+
+    def __init__(self, width: int, names: Sequence[str]) -> None:
+        super().__init__()
+        self.width = width
+        self.numbers = numbered(names)
+        self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        tags = (sentence.pos or ("",) * len(sentence) for sentence in sentences)
+        return {"pos": grid([self.numbers.get(tag, UNKNOWN) for tag in of_sentence] for of_sentence in tags)}
+
+    def forward(self, batch: Batch) -> Tensor:
+        vectors: Tensor = self.embedding(batch["pos"])
+        return vectors
+
+
+class WordVectors(Feature):
+    """Vectors read from a file; a word is looked up as it is, then in lower case, else it is zeros."""
+
+    def __init__(self, width: int, names: Sequence[str], *, trained: bool) -> None:
+        super().__init__()
+        self.width = width
+        self.numbers = numbered(names)
+        self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
+        nn.init.zeros_(self.embedding.weight)
+        self.embedding.weight.requires_grad_(trained)
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        return {"vectors": grid(map(self._number, sentence.words) for sentence in sentences)}
+
+    def _number(self, word: str) -> int:
+        return self.numbers.get(word) or self.numbers.get(word.lower(), UNKNOWN)
+
+    def forward(self, batch: Batch) -> Tensor:
+        vectors: Tensor = self.embedding(batch["vectors"])
+        return vectors
+
+
+def vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -> Vocabulary:
+    """What the encoder must know by name: from the training data, and only what its settings use."""
+    found: Vocabulary = {}
+    scratch = settings.name == "scratch"
+    words = (word for sentence in sentences for word in sentence.words)
+    if scratch and settings.scratch.word_size:
+        found["words"] = names_by_frequency(words, settings.scratch.min_count)
+    if settings.features.characters or (scratch and settings.scratch.characters != "none"):
+        letters = (letter for sentence in sentences for word in sentence.words for letter in word)
+        found["characters"] = names_by_frequency(letters)
+    if settings.features.pos:
+        found["pos"] = names_by_frequency(tag for sentence in sentences for tag in sentence.pos or ())
+    return found
+
+
+def features(settings: EncoderSettings, known: Vocabulary, vector_width: int) -> list[Feature]:
+    """The features that the settings ask for."""
+    wanted = settings.features
+    found: list[Feature] = []
+    if wanted.characters:
+        size = settings.scratch.character_size
+        found.append(Characters("lstm", size, wanted.characters, known["characters"]))
+    if wanted.pos:
+        found.append(PartOfSpeech(wanted.pos, known["pos"]))
+    if wanted.vectors is not None:
+        found.append(WordVectors(vector_width, known["vectors"], trained=wanted.train_vectors))
+    return found

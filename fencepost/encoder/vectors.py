@@ -1,0 +1,58 @@
+"""Word vectors from a text file in GloVe's format: a word and its numbers on each line."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import DataError
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def read_vectors(path: Path, limit: int, wanted: Container[str]) -> tuple[list[str], FloatArray]:
+    """The first `limit` words of the file, and any word in `wanted`, with their vectors `[N, d]`.
+
+    The file is streamed, so only what is kept takes memory. The first vector of a word counts.
+    """
+    words: dict[str, None] = {}
+    vectors: list[FloatArray] = []
+    for number, (line, word, values) in enumerate(_lines(path)):
+        if (number < limit or word in wanted) and word not in words:
+            try:
+                vector = np.array(values.split(" "), dtype=np.float32)
+            except ValueError:
+                raise DataError(f"the vector of {word!r} is not made of numbers", source=str(path), line=line) from None
+            if not np.isfinite(vector).all():
+                raise DataError(f"the vector of {word!r} is not finite", source=str(path), line=line)
+            words[word] = None
+            vectors.append(vector)
+    if not vectors:
+        raise DataError("there are no word vectors in this file", source=str(path))
+    return list(words), np.stack(vectors)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line number, word and numbers; a word may have spaces in it, so the numbers count from the end."""
+    width = 0
+    try:
+        with path.open(encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, start=1):
+                fields = line.rstrip(" \r\n").split(" ")
+                if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                    continue  # word2vec and fastText write the number of words and the width first
+                width = width or len(fields) - 1
+                if width < 1 or len(fields) <= width:
+                    raise DataError(
+                        f"{len(fields) - 1} numbers behind the word, but {max(width, 1)} are needed",
+                        source=str(path),
+                        line=number,
+                    )
+                yield number, " ".join(fields[:-width]), " ".join(fields[-width:])
+    except OSError as error:
+        raise DataError(f"word vectors cannot be read: {error.strerror}", source=str(path)) from None
+    except UnicodeDecodeError:
+        raise DataError("word vectors must be a text file in UTF-8", source=str(path)) from None

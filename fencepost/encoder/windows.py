@@ -1,0 +1,85 @@
+"""How a sentence is laid before a pretrained encoder: which pieces it sees at once.
+
+A sentence that fits is one row of pieces, with as much of its neighbours around it as was asked for
+and still fits. A longer one is seen through overlapping windows, and each of its words takes its
+vector from the window that shows the most around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+Pieces = Sequence[tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of a batch, one behind the other, and where among them each word's pieces are."""
+
+    ids: list[int] = field(default_factory=list)  # of all rows
+    lengths: list[int] = field(default_factory=list)  # of each row, in pieces
+    sentences: list[int] = field(default_factory=list)  # of each row, whose it is
+    piece_at: list[int] = field(default_factory=list)  # of each word's piece, where it is in `ids`
+    piece_word: list[int] = field(default_factory=list)  # and which word it belongs to
+
+    def add(
+        self, ids: Sequence[int], sentence: int, before: int, pieces: Pieces, first_word: int
+    ) -> None:
+        """A row whose pieces from position `before` on are those of the words from `first_word` on."""
+        start = len(self.ids) + before
+        self.ids += ids
+        self.lengths.append(len(ids))
+        self.sentences.append(sentence)
+        for word, of_word in enumerate(pieces, start=first_word):
+            self.piece_word += [word] * len(of_word)
+        self.piece_at += range(start, start + sum(map(len, pieces)))
+
+
+def context_that_fits(left: Pieces, right: Pieces, room: int) -> tuple[list[int], list[int]]:
+    """The words nearest to the sentence, on both sides alike, in at most `room` pieces together."""
+    left_size, right_size = sum(map(len, left)), sum(map(len, right))
+    left_room = max(room // 2, room - right_size)
+    kept_left: list[int] = []
+    for piece in reversed(left):
+        if len(kept_left) + len(piece) > min(left_room, left_size):
+            break
+        kept_left[:0] = piece
+    kept_right: list[int] = []
+    for piece in right:
+        if len(kept_left) + len(kept_right) + len(piece) > room:
+            break
+        kept_right += piece
+    return kept_left, kept_right
+
+
+def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, int]]:
+    """Overlapping windows over words of these sizes (in pieces), each of at most `room` pieces.
+
+    For each window: its first word and the word behind its last, and the same of the words that
+    take their vectors from it. Windows overlap by about half, and the border between two
+    neighbours is the middle of what they share, where both show equally much around a word.
+    """
+    behind = np.cumsum(sizes)  # [T], pieces up to and with each word
+    before = behind - sizes  # [T]
+    starts, ends = [0], [int(np.searchsorted(behind, room, side="right"))]
+    while ends[-1] < len(sizes):
+        half = before[starts[-1]] + (behind[ends[-1] - 1] - before[starts[-1]]) / 2
+        start = max(int(np.searchsorted(before, half)), starts[-1] + 1)
+        start = min(start, ends[-1])
+        starts.append(start)
+        ends.append(int(np.searchsorted(behind, before[start] + room, side="right")))
+    centres = (before + behind) / 2  # [T]
+    taken = 0
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        border = len(sizes)
+        if index + 1 < len(starts):
+            middle = (before[starts[index + 1]] + behind[end - 1]) / 2
+            border = int(np.searchsorted(centres, middle))
+            border = min(max(border, starts[index + 1], taken), end)
+        yield start, end, taken, border
+        taken = border

@@ -1,0 +1,12 @@
+"""Word vectors to entities: one file per paper."""
+
+from typing import Any
+
+from fencepost.methods.boundary_smoothing import BoundarySmoothing
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings
+
+METHODS: dict[str, type[Method[Any]]] = {
+    "boundary-smoothing": BoundarySmoothing,
+}
+
+__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings"]

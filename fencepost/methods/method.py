@@ -1,0 +1,117 @@
+"""What a method is: four verbs, from word vectors to entities.
+
+`score` makes of word vectors whatever the method scores; `loss` compares that with the gold entities;
+`candidates` reduces it, on the device, to a handful of spans; `select` decides among those, in NumPy.
+A method is one file with one subclass of `Method`, and one line in `fencepost.methods.METHODS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from fencepost import decoding
+from fencepost.decoding import Candidates
+from fencepost.encoder import Settings, Words
+from fencepost.entity import Sentence
+
+S = TypeVar("S")
+
+
+class MethodSettings(Settings):
+    """What a method is trained with; subclasses fix `name` and add their own."""
+
+    name: str
+
+    def fitted(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002 - for those who need it
+        """With what depends on the training data filled in, so that the saved settings say it all."""
+        return self
+
+
+class PredictSettings(Settings):
+    """What may be changed after training; methods add their own."""
+
+    select: Literal["auto", "flat", "nested", "keep-all"] = Field(
+        "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
+    )
+    batch_size: int = Field(32, ge=1, description="Sentences that are predicted together.")
+
+    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+        """With `auto` replaced by what the training data asks for."""
+        if self.select != "auto":
+            return self
+        overlapping = any(
+            left.end > right.start
+            for sentence in sentences
+            for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
+        )
+        return self.model_copy(update={"select": "nested" if overlapping else "flat"})
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The true entities of a batch, as columns; spans are half-open."""
+
+    sentence: Tensor  # [N], which of the batch
+    start: Tensor  # [N]
+    end: Tensor  # [N]
+    type: Tensor  # [N], from 0
+
+    @classmethod
+    def of(cls, columns: Tensor) -> Gold:
+        """From a tensor `[N, 4]`."""
+        return cls(*columns.unbind(dim=1))
+
+
+class Method(nn.Module, ABC, Generic[S]):
+    """Word vectors to entities; `S` is whatever the method scores."""
+
+    Settings: ClassVar[type[MethodSettings]]
+    Predict: ClassVar[type[PredictSettings]] = PredictSettings
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Where the paper's encoder or training differs from our defaults: a part of a config."""
+    learns_from_gold: ClassVar[bool] = False
+    """Whether `score` makes its input from gold (by adding noise, say): then it cannot judge itself by it."""
+
+    predict: PredictSettings
+
+    def __init__(
+        self, settings: MethodSettings, predict: PredictSettings, width: int, types: Sequence[str]
+    ) -> None:
+        """`width` is that of the word vectors."""
+        super().__init__()
+        self.predict = predict
+        self.types = tuple(types)
+
+    @classmethod
+    def prompts(cls, settings: MethodSettings, types: Sequence[str]) -> int:  # noqa: ARG003
+        """How many prompt vectors the encoder shall put before each sentence."""
+        return 0
+
+    @abstractmethod
+    def score(self, words: Words, gold: Gold | None = None) -> S:
+        """With gold, what `loss` needs; without, what `candidates` needs: often the same."""
+
+    @abstractmethod
+    def loss(self, scores: S, gold: Gold) -> dict[str, Tensor]:
+        """Named terms, each one number, that add up to the loss: a mean over the batch's sentences."""
+
+    @abstractmethod
+    def candidates(self, scores: S) -> Candidates:
+        """Spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
+
+    def select(self, candidates: Candidates) -> Candidates:
+        """Those that are entities."""
+        return decoding.select(candidates, self.predict.select)
+
+
+def as_candidates(sentence: Tensor, start: Tensor, end: Tensor, type_: Tensor, score: Tensor, length: int) -> Candidates:
+    """Columns on the device, `[N]` each, to candidates of a batch whose longest sentence has `length` words."""
+    spans = torch.stack((sentence * length + start, sentence * length + end, type_)).cpu().numpy()
+    return Candidates(spans[0], spans[1], spans[2], score.double().clamp(0, 1).cpu().numpy())

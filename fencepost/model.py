@@ -1,0 +1,181 @@
+"""The model: an encoder and a method, trained together, and saved and loaded as one folder.
+
+    words -> batch -> word vectors -> scores -> candidates -> entities
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from fencepost import __version__
+from fencepost.config import Config
+from fencepost.corpus.context import with_context
+from fencepost.encoder import Batch, Encoder, Words
+from fencepost.entity import Entity, Sentence
+from fencepost.errors import DataError, UsageError
+from fencepost.methods import METHODS, Gold, Method
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+
+_LOOK_AHEAD = 2048
+"""Sentences that prediction sorts by length at a time."""
+
+_WORD_PAIRS = 1_000_000
+"""A batch has at most so many pairs of words, unless one sentence alone has more."""
+
+
+class Model(nn.Module):
+    """Finds entities of `types`."""
+
+    def __init__(self, config: Config, types: Sequence[str], encoder: Encoder) -> None:
+        super().__init__()
+        self.settings = config
+        self.types = tuple(types)
+        self.encoder = encoder
+        self.method: Method[Any] = METHODS[config.method.name](
+            config.method, config.predict, encoder.width, self.types
+        )
+        self._numbers = {type_: number for number, type_ in enumerate(self.types)}
+
+    @classmethod
+    def build(cls, config: Config, sentences: Sequence[Sentence]) -> Model:
+        """A new one for this training data, which decides the types and all settings left open."""
+        types = sorted({entity.type for sentence in sentences for entity in sentence.entities})
+        if not types:
+            raise UsageError("the training data has no entities: there is nothing to learn")
+        config = config.model_copy(
+            update={"method": config.method.fitted(sentences), "predict": config.predict.fitted(sentences)}
+        )
+        prompts = METHODS[config.method.name].prompts(config.method, types)
+        return cls(config, types, Encoder.build(config.encoder, sentences, prompts))
+
+    @classmethod
+    def load(cls, folder: str | Path, changes: Sequence[str] = ()) -> Model:
+        """A model that was saved; `changes` are `predict.key=value`."""
+        folder = Path(folder)
+        path = folder / CONFIG_FILE
+        if not path.is_file():
+            raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            types, tree = [str(type_) for type_ in saved["types"]], dict(saved["config"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"this is not the config of a fencepost model: {error!r}", source=str(path)) from None
+        config = Config.parse(tree, where=str(path)).changed(changes)
+        prompts = METHODS[config.method.name].prompts(config.method, types)
+        model = cls(config, types, Encoder.load(config.encoder, folder, prompts))
+        weights = folder / WEIGHTS_FILE
+        try:
+            model.load_state_dict(load_file(weights))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"the weights do not fit the model's config: {reason}", source=str(weights)) from None
+        return model.eval()
+
+    def save(self, folder: str | Path) -> None:
+        """Into a folder; the config, which makes it a model, is put there last."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as name:
+            temporary = Path(name)
+            self.encoder.save(temporary)
+            save_file(
+                {key: value.contiguous() for key, value in self.state_dict().items()}, temporary / WEIGHTS_FILE
+            )
+            saved = {"fencepost": __version__, "types": self.types, "config": self.settings.model_dump(mode="json")}
+            text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
+            (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
+            for path in sorted(temporary.iterdir(), key=lambda path: path.name == CONFIG_FILE):
+                os.replace(path, folder / path.name)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def collate(self, sentences: Sequence[Sentence]) -> Batch:
+        """Sentences as tensors, with their entities (each once) as columns `[N, 4]`."""
+        gold = [
+            (index, start, end, self._numbers[type_])
+            for index, sentence in enumerate(sentences)
+            for start, end, type_ in dict.fromkeys(entity.key for entity in sentence.entities)
+            if type_ in self._numbers
+        ]
+        return self.encoder.collate(sentences) | {"gold": torch.tensor(gold).view(-1, 4).long()}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The terms of the loss, and their sum as `loss`."""
+        gold = Gold.of(batch["gold"])
+        return self._losses(self.method.score(self.encoder(batch), gold), gold)
+
+    def _losses(self, scores: Any, gold: Gold) -> dict[str, Tensor]:
+        terms = self.method.loss(scores, gold)
+        return {**terms, "loss": torch.stack(list(terms.values())).sum()}
+
+    def predict(
+        self, sentences: Iterable[Sentence], on_loss: Callable[[float, int], None] | None = None
+    ) -> Iterator[Sentence]:
+        """The same sentences, in the same order, with the entities that the model finds.
+
+        Streams: a bounded number of sentences is in memory at once. With `on_loss`, the loss on the
+        gold entities is told too, as a mean over each batch's sentences and their number.
+        """
+        stream = iter(with_context(sentences, self.settings.encoder.context))
+        while chunk := list(islice(stream, _LOOK_AHEAD)):
+            found: dict[int, Sentence] = {
+                index: sentence.with_entities(()) for index, sentence in enumerate(chunk) if not sentence.words
+            }
+            for batch in self._batches(chunk):
+                together = [chunk[index] for index in batch]
+                found.update(zip(batch, self._predict_batch(together, on_loss), strict=True))
+            for index in range(len(chunk)):
+                yield found[index]
+
+    def _batches(self, sentences: Sequence[Sentence]) -> Iterator[list[int]]:
+        """Sentences of like length together, the longest first: too long a batch fails at once."""
+        sizes = [self.encoder.size(sentence) if sentence.words else 0 for sentence in sentences]
+        order = sorted((index for index, size in enumerate(sizes) if size), key=lambda index: -sizes[index])
+        batch: list[int] = []
+        longest = 0
+        for index in order:
+            longest = max(longest, len(sentences[index]))
+            full = len(batch) == self.settings.predict.batch_size
+            if batch and (full or (len(batch) + 1) * longest**2 > _WORD_PAIRS):
+                yield batch
+                batch, longest = [], len(sentences[index])
+            batch.append(index)
+        if batch:
+            yield batch
+
+    @torch.inference_mode()
+    def _predict_batch(
+        self, sentences: Sequence[Sentence], on_loss: Callable[[float, int], None] | None
+    ) -> list[Sentence]:
+        batch = {name: tensor.to(self.device) for name, tensor in self.collate(sentences).items()}
+        words = self.encoder(batch)
+        scores = self.method.score(words)
+        if on_loss is not None:
+            on_loss(self._dev_loss(words, scores, Gold.of(batch["gold"])), len(sentences))
+        kept = self.method.select(self.method.candidates(scores))
+        length = words.vectors.shape[1]
+        entities: list[list[Entity]] = [[] for _ in sentences]
+        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        for start, end, type_, confidence in zip(*columns, strict=True):
+            owner, first = divmod(start, length)
+            entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
+        return [sentence.with_entities(found) for sentence, found in zip(sentences, entities, strict=True)]
+
+    def _dev_loss(self, words: Words, scores: Any, gold: Gold) -> float:
+        if self.method.learns_from_gold:
+            scores = self.method.score(words, gold)
+        return self._losses(scores, gold)["loss"].item()

@@ -1,0 +1,45 @@
+"""The model card: what a model finds, how it was made, how well it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencepost import __version__
+from fencepost.evaluation import Evaluation
+from fencepost.model import Model
+
+
+def model_card(model: Model, dev: dict[str, Any] | None, test: Evaluation | None) -> str:
+    """Markdown for `README.md`; figures only where they were measured."""
+    config = model.settings
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    lines = [
+        "# A named entity recogniser",
+        "",
+        f"Finds entities of {len(model.types)} types: {', '.join(f'`{type_}`' for type_ in model.types)}.",
+        "",
+        f"- method: `{config.method.name}` on the encoder `{config.encoder.name}`, {weights / 1e6:.1f} M weights",
+        f"- selection: `{config.predict.select}`",
+        f"- trained for up to {config.training.epochs} epochs, seed {config.training.seed}, "
+        f"with fencepost {__version__}; all settings are in `config.json`",
+        "",
+    ]
+    rows = []
+    if dev is not None:
+        rows.append(
+            f"| development, epoch {dev['epoch']:.0f} | {_percent(dev['dev_precision'])} | "
+            f"{_percent(dev['dev_recall'])} | {_percent(dev['dev_f1'])} |"
+        )
+    if test is not None:
+        score = test.overall
+        rows.append(f"| test | {_percent(score.precision)} | {_percent(score.recall)} | {_percent(score.f1)} |")
+    if rows:
+        lines += ["Strict scores (start, end and type must all be right), in percent:", ""]
+        lines += ["| data | precision | recall | F1 |", "|---|---|---|---|", *rows, ""]
+    else:
+        lines += ["It has not been scored: there was neither development nor test data.", ""]
+    return "\n".join(lines)
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.1f}"
