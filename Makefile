@@ -6,7 +6,9 @@ READY := .venv/.installed
 .PHONY: demo test lint bench fuzz clean
 
 demo: $(READY)
-	$(BIN)/fencepost inspect sample:train sample:dev sample:test --examples 2
+	rm -rf demo-model
+	$(BIN)/fencepost train --train sample:train --dev sample:dev --test sample:test --out demo-model --epochs 8
+	$(BIN)/fencepost predict demo-model --input sample:test --limit 4
 
 test: $(READY)
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
@@ -20,6 +22,8 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.corpus_io
+	$(BIN)/python -m benchmarks.head_cost
+	$(BIN)/python -m benchmarks.memory
 
 fuzz: $(READY)
 	$(BIN)/python -m benchmarks.fuzz_readers
@@ -30,4 +34,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-model

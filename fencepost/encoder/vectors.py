@@ -23,9 +23,12 @@ def read_vectors(path: Path, limit: int, wanted: Container[str]) -> tuple[list[s
     for number, (line, word, values) in enumerate(_lines(path)):
         if (number < limit or word in wanted) and word not in words:
             try:
-                vector = np.array(values.split(" "), dtype=np.float32)
+                with np.errstate(over="ignore"):  # to infinity, which is refused below
+                    vector = np.array(values.split(" "), dtype=np.float32)
             except ValueError:
-                raise DataError(f"the vector of {word!r} is not made of numbers", source=str(path), line=line) from None
+                raise DataError(
+                    f"the vector of {word!r} is not made of numbers", source=str(path), line=line
+                ) from None
             if not np.isfinite(vector).all():
                 raise DataError(f"the vector of {word!r} is not finite", source=str(path), line=line)
             words[word] = None
@@ -42,7 +45,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
         with path.open(encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, start=1):
                 fields = line.rstrip(" \r\n").split(" ")
-                if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
+                    width = int(fields[1])
                     continue  # word2vec and fastText write the number of words and the width first
                 width = width or len(fields) - 1
                 if width < 1 or len(fields) <= width:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,7 @@ class Rows:
     piece_at: list[int] = field(default_factory=list)  # of each word's piece, where it is in `ids`
     piece_word: list[int] = field(default_factory=list)  # and which word it belongs to
 
-    def add(
-        self, ids: Sequence[int], sentence: int, before: int, pieces: Pieces, first_word: int
-    ) -> None:
+    def add(self, ids: Sequence[int], sentence: int, before: int, pieces: Pieces, first_word: int) -> None:
         """A row whose pieces from position `before` on are those of the words from `first_word` on."""
         start = len(self.ids) + before
         self.ids += ids
@@ -42,19 +41,21 @@ class Rows:
 
 def context_that_fits(left: Pieces, right: Pieces, room: int) -> tuple[list[int], list[int]]:
     """The words nearest to the sentence, on both sides alike, in at most `room` pieces together."""
-    left_size, right_size = sum(map(len, left)), sum(map(len, right))
-    left_room = max(room // 2, room - right_size)
-    kept_left: list[int] = []
-    for piece in reversed(left):
-        if len(kept_left) + len(piece) > min(left_room, left_size):
+    kept_right = _nearest(right, room - room // 2)
+    kept_left = _nearest(left[::-1], room - sum(map(len, kept_right)))
+    kept_right = _nearest(right, room - sum(map(len, kept_left)))  # with what the left has no use for
+    return list(chain.from_iterable(reversed(kept_left))), list(chain.from_iterable(kept_right))
+
+
+def _nearest(words: Pieces, room: int) -> list[tuple[int, ...]]:
+    """The first words, as many as there is room for."""
+    kept: list[tuple[int, ...]] = []
+    for word in words:
+        room -= len(word)
+        if room < 0:
             break
-        kept_left[:0] = piece
-    kept_right: list[int] = []
-    for piece in right:
-        if len(kept_left) + len(kept_right) + len(piece) > room:
-            break
-        kept_right += piece
-    return kept_left, kept_right
+        kept.append(word)
+    return kept
 
 
 def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, int]]:
@@ -81,5 +82,6 @@ def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, in
             middle = (before[starts[index + 1]] + behind[end - 1]) / 2
             border = int(np.searchsorted(centres, middle))
             border = min(max(border, starts[index + 1], taken), end)
-        yield start, end, taken, border
+        if taken < border:  # beside a very long word, a window may have nothing to give
+            yield start, end, taken, border
         taken = border

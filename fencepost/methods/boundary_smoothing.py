@@ -27,8 +27,12 @@ _CELLS_AT_ONCE = 4_000_000
 
 
 class BoundarySmoothingSettings(MethodSettings):
+    """How much the targets are smoothed, and the sizes of the biaffine layer."""
+
     name: Literal["boundary-smoothing"] = "boundary-smoothing"
-    epsilon: float = Field(0.1, ge=0, lt=1, description="The probability that neighbouring spans share; 0 is none.")
+    epsilon: float = Field(
+        0.1, ge=0, lt=1, description="The probability that neighbouring spans share; 0 is none."
+    )
     smoothing_size: int = Field(1, ge=1, description="D: how far away, in words, the farthest of them are.")
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="The part of an entity's probability that all types share (ablation)."
@@ -102,7 +106,7 @@ class BoundarySmoothing(Method[SpanScores]):
         """
         hs, he = self.start_view(words.vectors), self.end_view(words.vectors)  # [B, T, h]
         size = self.settings.size
-        w_start, w_end, w_width = self.W.split((size, size, self.settings.width_size), dim=1)
+        w_start, w_end, w_width = torch.split(self.W, [size, size, self.settings.width_size], dim=1)
         return SpanScores(
             start=hs[:, None] @ self.U + w_end[:, None],
             start_bias=(hs @ w_start.T + self.b).transpose(1, 2)[..., None],
@@ -138,7 +142,8 @@ class BoundarySmoothing(Method[SpanScores]):
         """The cells whose best class is a type; its probability is the confidence."""
         batch, classes, length, _ = scores.start.shape
         at_once = max(1, _CELLS_AT_ONCE // (batch * classes * length))
-        found: list[tuple[Tensor, ...]] = []
+        spans = scores.lengths.new_empty((4, 0))  # sentence, start, end, type
+        confidences = scores.start.new_empty(0, dtype=torch.float32)
         for first in range(0, length, at_once):
             behind = min(first + at_once, length)
             rows = scores.rows(first, behind).float()  # [B, C + 1, I, T]
@@ -146,9 +151,13 @@ class BoundarySmoothing(Method[SpanScores]):
             entity = (class_ > 0) & scores.valid(first, behind)
             confidence = (best - rows.logsumexp(dim=1))[entity].exp()
             sentence, start, last = entity.nonzero(as_tuple=True)
-            found.append((sentence, start + first, last + 1, class_[entity] - 1, confidence))
-        columns = [torch.cat(column) for column in zip(*found, strict=True)]
-        return as_candidates(*columns, length=length)
+            new = torch.stack((sentence, start + first, last + 1, class_[entity] - 1))
+            # one growing tensor, not a list of small ones: scattered between the large blocks, they
+            # would keep the allocator from using the memory of a block for the next one
+            spans = torch.cat((spans, new), dim=1)
+            confidences = torch.cat((confidences, confidence))
+        sentence, start, end, type_ = spans
+        return as_candidates(sentence, start, end, type_, confidences, length)
 
 
 def smoothed(gold: Gold, lengths: Tensor, length: int, types: int, epsilon: float, size: int) -> Tensor:
@@ -161,13 +170,13 @@ def smoothed(gold: Gold, lengths: Tensor, length: int, types: int, epsilon: floa
     around = torch.arange(-size, size + 1, device=gold.start.device)
     moves = torch.cartesian_prod(around, around)  # [K, 2]
     distance = moves.abs().sum(dim=1)
-    moves, distance = moves[(0 < distance) & (distance <= size)], distance[(0 < distance) & (distance <= size)]
-    share = epsilon / (4 * distance * size)  # [K]
+    near = (distance > 0) & (distance <= size)
+    moves, share = moves[near], epsilon / (4 * distance[near] * size)  # [K, 2], [K]
 
     last = gold.end - 1
     start_near = gold.start[:, None] + moves[:, 0]  # [N, K]
     last_near = last[:, None] + moves[:, 1]
-    is_span = (0 <= start_near) & (start_near <= last_near) & (last_near < lengths[gold.sentence][:, None])
+    is_span = (start_near >= 0) & (start_near <= last_near) & (last_near < lengths[gold.sentence][:, None])
     given = share * is_span  # [N, K]
 
     def cell(start: Tensor, last: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class PredictSettings(Settings):
         if self.select != "auto":
             return self
         overlapping = any(
-            left.end > right.start
+            left.end > right.start and left.key != right.key  # a repetition is no overlap
             for sentence in sentences
             for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
         )
@@ -82,7 +82,11 @@ class Method(nn.Module, ABC, Generic[S]):
     predict: PredictSettings
 
     def __init__(
-        self, settings: MethodSettings, predict: PredictSettings, width: int, types: Sequence[str]
+        self,
+        settings: MethodSettings,  # noqa: ARG002 - for those who have some of their own
+        predict: PredictSettings,
+        width: int,  # noqa: ARG002
+        types: Sequence[str],
     ) -> None:
         """`width` is that of the word vectors."""
         super().__init__()
@@ -111,7 +115,9 @@ class Method(nn.Module, ABC, Generic[S]):
         return decoding.select(candidates, self.predict.select)
 
 
-def as_candidates(sentence: Tensor, start: Tensor, end: Tensor, type_: Tensor, score: Tensor, length: int) -> Candidates:
-    """Columns on the device, `[N]` each, to candidates of a batch whose longest sentence has `length` words."""
+def as_candidates(
+    sentence: Tensor, start: Tensor, end: Tensor, type_: Tensor, score: Tensor, length: int
+) -> Candidates:
+    """Columns on the device, `[N]` each, to candidates of a batch padded to `length` words."""
     spans = torch.stack((sentence * length + start, sentence * length + end, type_)).cpu().numpy()
-    return Candidates(spans[0], spans[1], spans[2], score.double().clamp(0, 1).cpu().numpy())
+    return Candidates(spans[0], spans[1], spans[2], score.detach().double().clamp(0, 1).cpu().numpy())

@@ -14,6 +14,6 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """`[..., width]` to `[..., size]`"""
+        """`[..., width]` to `[..., size]`."""
         view: Tensor = self.dropout(self.linear(vectors).relu())
         return view

@@ -8,9 +8,8 @@ makes most of the work a look-up. A word never vanishes: where the tokenizer mak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -18,6 +17,9 @@ from fencepost.errors import DataError
 
 LONGEST = 64
 """A word of more pieces than this (a URL, a gene sequence) is represented by its first ones."""
+
+_READ = 20 * LONGEST
+"""Characters of a word that are read: plenty for the pieces that are kept of it."""
 
 _CACHED_WORDS = 200_000
 
@@ -36,7 +38,7 @@ class Subwords:
         self.tokenizer = tokenizer
         self.unknown, self.pad = unknown, pad
         self.first, self.last = tuple(first), tuple(last)
-        self._prefix = " " if _wants_space(json.loads(tokenizer.to_str())["pre_tokenizer"]) else ""
+        self._prefix = " " if _wants_space(tokenizer) else ""
         self._pieces: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> list[tuple[int, ...]]:
@@ -44,18 +46,19 @@ class Subwords:
         try:
             return [self._pieces[word] for word in words]
         except KeyError:
-            self._learn(words)
-            return [self._pieces[word] for word in words]
+            return self._learn([word[:_READ] for word in words])
 
-    def _learn(self, words: Sequence[str]) -> None:
+    def _learn(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         if len(self._pieces) > _CACHED_WORDS:
-            self._pieces.clear()
-        new = [word for word in dict.fromkeys(words) if word not in self._pieces]
-        # 20 characters for each piece that is kept are plenty: no need to cut a megabyte to pieces
-        texts = [self._prefix + word[: 20 * LONGEST] for word in new]
+            self._pieces = {}  # not emptied: another thread may be at work with the old one
+        known = self._pieces
+        new = [word for word in dict.fromkeys(words) if word not in known]
+        # half a surrogate pair is a character to Python only; the tokenizer gets a question mark for it
+        texts = [(self._prefix + word).encode("utf-8", "replace").decode("utf-8") for word in new]
         encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         for word, encoding in zip(new, encodings, strict=True):
-            self._pieces[word] = tuple(encoding.ids[:LONGEST]) or (self.unknown,)
+            known[word] = tuple(encoding.ids[:LONGEST]) or (self.unknown,)
+        return [known[word] for word in words]
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(str(folder / self.FILE))
@@ -72,14 +75,12 @@ class Subwords:
             raise DataError(message, source=str(folder)) from None
 
 
-def _wants_space(pre_tokenizer: dict[str, Any] | None) -> bool:
+def _wants_space(tokenizer: Tokenizer) -> bool:
     """Whether a word inside a sentence is known with the space before it, which we must then add.
 
-    RoBERTa and its kin work on bytes and take the space as part of the word; a tokenizer of that
-    kind which adds no space by itself would take every word for the continuation of another.
+    RoBERTa and its kin take the space as part of the word; a tokenizer of that kind which adds no
+    space by itself would take every word for the continuation of another.
     """
-    if not pre_tokenizer:
-        return False
-    steps: Iterable[dict[str, Any]] = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
-    byte_level = [step for step in steps if step["type"] == "ByteLevel"]
-    return bool(byte_level) and not any(step.get("add_prefix_space") for step in byte_level)
+    texts = ["a", " a", "a a"]
+    bare, spaced, twice = (one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False))
+    return bool(twice != bare + bare and twice == bare + spaced)

@@ -14,10 +14,14 @@ small enough to leave much to chance."""
 class LengthGroupedBatches:
     """Batches of positions, shuffled anew for each epoch, always the same for one seed and epoch."""
 
+    # For accelerate, which shares batches out to processes: all count, and their sizes may differ. With
+    # a size given it would take the one small batch, which may come at any time, for the end.
+    batch_size = None
+    drop_last = False
+
     def __init__(self, sizes: Sequence[int], batch_size: int, seed: int) -> None:
         self.sizes = np.asarray(sizes)
-        self.batch_size = batch_size
-        self.drop_last = False  # accelerate asks for this when it shares batches out to processes
+        self.at_most = batch_size
         self.seed = seed
         self.epoch = 0
 
@@ -25,19 +29,18 @@ class LengthGroupedBatches:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return -(-len(self.sizes) // self.batch_size)
+        return -(-len(self.sizes) // self.at_most)
 
     def __iter__(self) -> Iterator[list[int]]:
         random = np.random.default_rng((self.seed, self.epoch))
         order = random.permutation(len(self.sizes))
-        pool = _POOL * self.batch_size
+        pool = _POOL * self.at_most
         batches: list[list[int]] = []
         for start in range(0, len(order), pool):
             drawn = order[start : start + pool]
             drawn = drawn[np.argsort(-self.sizes[drawn], kind="stable")]
             batches += [
-                drawn[first : first + self.batch_size].tolist()
-                for first in range(0, len(drawn), self.batch_size)
+                drawn[first : first + self.at_most].tolist() for first in range(0, len(drawn), self.at_most)
             ]
         for index in random.permutation(len(batches)):
             yield batches[index]

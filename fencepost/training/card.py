@@ -18,10 +18,11 @@ def model_card(model: Model, dev: dict[str, Any] | None, test: Evaluation | None
         "",
         f"Finds entities of {len(model.types)} types: {', '.join(f'`{type_}`' for type_ in model.types)}.",
         "",
-        f"- method: `{config.method.name}` on the encoder `{config.encoder.name}`, {weights / 1e6:.1f} M weights",
+        f"- method: `{config.method.name}`",
+        f"- encoder: `{config.encoder.name}`; {weights / 1e6:.1f} M weights in all",
         f"- selection: `{config.predict.select}`",
-        f"- trained for up to {config.training.epochs} epochs, seed {config.training.seed}, "
-        f"with fencepost {__version__}; all settings are in `config.json`",
+        f"- training: up to {config.training.epochs} epochs, seed {config.training.seed}",
+        f"- made with fencepost {__version__}; all settings are in `config.json`",
         "",
     ]
     rows = []
@@ -32,7 +33,9 @@ def model_card(model: Model, dev: dict[str, Any] | None, test: Evaluation | None
         )
     if test is not None:
         score = test.overall
-        rows.append(f"| test | {_percent(score.precision)} | {_percent(score.recall)} | {_percent(score.f1)} |")
+        rows.append(
+            f"| test | {_percent(score.precision)} | {_percent(score.recall)} | {_percent(score.f1)} |"
+        )
     if rows:
         lines += ["Strict scores (start, end and type must all be right), in percent:", ""]
         lines += ["| data | precision | recall | F1 |", "|---|---|---|---|", *rows, ""]

@@ -1,14 +1,23 @@
 """What a training run leaves behind while it goes on: `metrics.jsonl`, TensorBoard, lines and bars."""
 
+# ruff: noqa: ARG002 - transformers says what a callback is given
+
 from __future__ import annotations
 
 import json
+import math
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from fencepost.corpus.output import whole_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from torch.utils.tensorboard import SummaryWriter
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 
@@ -27,92 +36,103 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 class Records(TrainerCallback):
-    """Writes each record to `metrics.jsonl` and to TensorBoard."""
+    """Writes each record to `metrics.jsonl` and to TensorBoard; of several processes, only the first."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.writer: SummaryWriter | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         """Resumed, the run writes again what came after its checkpoint: that part is dropped first."""
+        if not state.is_world_process_zero:
+            return
         from torch.utils.tensorboard import SummaryWriter
 
-        kept = [record for record in read_metrics(self.folder) if record["step"] <= state.global_step]
-        if state.global_step == 0:
-            kept = []
-        lines = "".join(json.dumps(record) + "\n" for record in kept)
-        (self.folder / METRICS_FILE).write_text(lines, encoding="utf-8")
-        self.writer = SummaryWriter(
-            str(self.folder / TENSORBOARD_FOLDER), purge_step=state.global_step + 1 if kept else None
-        )
+        kept = [record for record in read_metrics(self.folder) if True]
+        with whole_file(self.folder / METRICS_FILE) as stream:
+            stream.writelines(_line(record) for record in kept)
+        self.writer = SummaryWriter(str(self.folder / TENSORBOARD_FOLDER), purge_step=state.global_step + 1)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        control.should_log = True  # so that a checkpoint and what was logged end at the same step
+        """So that a checkpoint and what was logged end at the same step; all processes log together."""
+        control.should_log = True
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any],
-        **_: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
     ) -> None:
-        if "train_runtime" in logs:
+        logs: dict[str, Any] = more["logs"]
+        if "train_runtime" in logs or self.writer is None:
             return
-        values = {name.replace("eval_", "dev_"): value for name, value in logs.items() if name != "epoch"}
-        values.pop("learning_rate", None)  # both rates are there by name
+        # `epoch` comes first, and both learning rates are there by name
+        values = {
+            f"dev_{name.removeprefix('eval_')}" if name.startswith("eval_") else name: value
+            for name, value in logs.items()
+            if name not in ("epoch", "learning_rate")
+        }
         record = {"step": state.global_step, "epoch": round(state.epoch or 0.0, 4), **values}
-        with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
+        with (self.folder / METRICS_FILE).open("ab") as stream:
+            stream.write(_line(record))  # at one go
         for name, value in values.items():
             if value is not None:
                 self.writer.add_scalar(name, value, state.global_step)
+        self.writer.flush()  # what a checkpoint follows must be there if the process is killed
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.writer.close()
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"
 
 
 class Display(TrainerCallback):
-    """A bar with loss and F1 in a terminal; a line for each epoch elsewhere."""
+    """A line for each epoch and, in a terminal, a bar with loss and F1 below them."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.console = Console(stderr=True, highlight=False)
-        self.loss: float | None = None
+        self.console = console or Console(
+            stderr=True,
+            highlight=False,
+            force_terminal=sys.stderr.isatty(),  # whatever the environment says
+        )
         self.best = -1.0
+        self.loss: float | None = None  # as it was logged last
+        self.logged = 0  # the step of that
+        self.losses: list[tuple[float, int]] = []  # of this epoch, with the number of steps of each
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TextColumn("{task.fields[told]}"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
-            disable=not sys.stderr.isatty(),
+            expand=True,
+            disable=not self.console.is_interactive,
         )
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         self.best = state.best_metric if state.best_metric is not None else -1.0
+        self.logged = state.global_step
         self.bar.start()
         self.task = self.bar.add_task("training", total=state.max_steps, completed=state.global_step, told="")
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        epoch = min(int(state.epoch or 0) + 1, int(args.num_train_epochs))
         self.bar.update(
             self.task,
             completed=state.global_step,
-            description=f"epoch {epoch}/{args.num_train_epochs:.0f}",
+            description=f"epoch {math.ceil(state.epoch or 0)}/{args.num_train_epochs:.0f}",
             told=self._told(),
         )
 
@@ -121,41 +141,39 @@ class Display(TrainerCallback):
         return loss if self.best < 0 else f"{loss}  best F1 {100 * self.best:.1f}"
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any],
-        **_: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
     ) -> None:
-        self.loss = logs.get("loss", self.loss)
+        if "loss" in more["logs"]:
+            self.loss = more["logs"]["loss"]
+            self.losses.append((self.loss, state.global_step - self.logged))
+            self.logged = state.global_step
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, Any],
-        **_: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
     ) -> None:
+        metrics: dict[str, Any] = more["metrics"]
         better = metrics["eval_f1"] > self.best
         self.best = max(self.best, metrics["eval_f1"])
-        self.console.print(
-            f"epoch {state.epoch or 0:>3.0f}   loss {self.loss or 0:8.3f}   dev loss {metrics['eval_loss']:8.3f}   "
-            f"P {100 * metrics['eval_precision']:5.1f}   R {100 * metrics['eval_recall']:5.1f}   "
-            f"F1 {100 * metrics['eval_f1']:5.1f}{'  best so far' if better else ''}"
+        self._line(
+            state,
+            f"   dev loss {metrics['eval_loss']:8.3f}   P {100 * metrics['eval_precision']:5.1f}   "
+            f"R {100 * metrics['eval_recall']:5.1f}   F1 {100 * metrics['eval_f1']:5.1f}"
+            f"{'  best so far' if better else ''}",
         )
 
-    def on_epoch_end(
+    def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        """The end of an epoch, when its loss has been logged."""
         if args.eval_strategy == "no":
-            self.console.print(f"epoch {state.epoch or 0:>3.0f}   loss {self.loss or 0:8.3f}")
+            self._line(state, "")
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.close()
+    def _line(self, state: TrainerState, more: str) -> None:
+        steps = sum(count for _, count in self.losses)
+        loss = sum(loss * count for loss, count in self.losses) / max(1, steps)
+        self.losses = []
+        # a line is a line, however narrow the terminal or the log file's idea of one
+        self.console.print(f"epoch {state.epoch or 0:>3.0f}   loss {loss:8.3f}{more}", soft_wrap=True)
 
     def close(self) -> None:
         self.bar.stop()

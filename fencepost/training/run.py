@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import EarlyStoppingCallback, PrinterCallback, ProgressCallback, TrainingArguments, set_seed
+import torch
+from transformers import PrinterCallback, ProgressCallback, TrainingArguments, set_seed
+from transformers.utils import logging as transformers_logging
 
 from fencepost.config import Config
 from fencepost.corpus.context import with_context
@@ -18,12 +22,14 @@ from fencepost.corpus.output import whole_file
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, evaluate
-from fencepost.model import CONFIG_FILE, Model
+from fencepost.model import Model
 from fencepost.training.card import model_card
-from fencepost.training.records import METRICS_FILE, TENSORBOARD_FOLDER, Display, Records, read_metrics
-from fencepost.training.trainer import ModelTrainer, last_checkpoint
+from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.records import Display, Records, read_metrics
+from fencepost.training.trainer import ModelTrainer
 
-RUN_FILE, CHECKPOINTS, RESULT_FILE, CARD_FILE = "run.yaml", "checkpoints", "metrics.json", "README.md"
+RUN_FILE, DATA_FILE, CHECKPOINTS = "run.yaml", "data.json", "checkpoints"
+RESULT_FILE, CARD_FILE = "metrics.json", "README.md"
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,11 @@ class Outcome:
     test: Evaluation | None
 
 
-def held_out(
-    sentences: Sequence[Sentence], share: float, seed: int
-) -> tuple[list[Sentence], list[Sentence]]:
+def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
     """Splits off a share of the sentences, by whole documents, as a development set: (rest, held out).
 
-    A sentence without `doc` is a document of its own.
+    A sentence without `doc` is a document of its own. The share is reached, and exceeded by no more
+    than the smallest document that is left; at least one document is left to learn from.
     """
     if not 0 < share < 1:
         raise UsageError(f"the share to hold out must be between 0 and 1, not {share:g}")
@@ -49,16 +54,21 @@ def held_out(
     sizes: dict[str | int, int] = {}
     for name in names:
         sizes[name] = sizes.get(name, 0) + 1
+    if not sizes:
+        raise UsageError("the training data has no sentences")
+    if len(sizes) == 1:
+        raise UsageError("the training data has 1 document: no part of it can be held out; give --dev")
     documents = list(sizes)
+    shuffled = [documents[index] for index in np.random.default_rng(seed).permutation(len(documents))]
     chosen: set[str | int] = set()
-    wanted, got = share * len(sentences), 0
-    for index in np.random.default_rng(seed).permutation(len(documents)).tolist():
-        if got >= wanted or len(chosen) == len(documents) - 1:
-            break
-        chosen.add(documents[index])
-        got += sizes[documents[index]]
-    if not chosen:
-        raise UsageError("the training data is a single document: no part of it can be held out; give --dev")
+    room = share * len(sentences)
+    for name in shuffled:
+        if sizes[name] <= room:
+            chosen.add(name)
+            room -= sizes[name]
+    others = [name for name in shuffled if name not in chosen]
+    if room > 0 and len(others) > 1:
+        chosen.add(min(others, key=lambda name: sizes[name]))
     kept = [sentence for sentence, name in zip(sentences, names, strict=True) if name not in chosen]
     out = [sentence for sentence, name in zip(sentences, names, strict=True) if name in chosen]
     return kept, out
@@ -80,60 +90,125 @@ def train(
     was broken off goes on from its last checkpoint, and ends as if nothing had happened.
     """
     out = Path(out)
-    checkpoint = _prepare(out, config, resume=resume)
-    set_seed(config.training.seed)
     learnt = [s for s in with_context(sentences, config.encoder.context) if s.words]
     if not learnt:
         raise UsageError("the training data has no sentences")
     if dev is not None and not dev:
         raise UsageError("the development data has no sentences")
+    data = {"train": _fingerprint(learnt), "dev": None if dev is None else _fingerprint(dev)}
+    arguments = _arguments(config, out, dev)
+    first = arguments.process_index == 0  # of several, where torchrun or its like has started them
+    if first:
+        _check(out, config, data, resume=resume)
+    checkpoint = last_checkpoint(out / CHECKPOINTS) if resume else None
+    set_seed(config.training.seed)
     model = Model.build(config, learnt)
-    trainer = ModelTrainer(model, config.training, _arguments(config, out, dev), learnt, dev)
+    if first and not resume:
+        _begin(out, config, data)
+    with _only_errors():
+        trainer = ModelTrainer(model, config.training, arguments, learnt, dev)
+        _run(trainer, checkpoint, [Records(out), *([Display()] if first and not quiet else [])])
+        trainer.load_best()
+        trainer.accelerator.wait_for_everyone()  # the checkpoints are removed when nobody needs them
+        trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # a `forward` in bfloat16
+    model.eval()
+    return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None)
+
+
+def _run(trainer: ModelTrainer, checkpoint: Path | None, tellers: Sequence[Records | Display]) -> None:
     for shown in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(shown)
-    trainer.add_callback(Records(out))
-    display = None if quiet else Display()
-    if display:
-        trainer.add_callback(display)
-    if dev is not None and config.training.patience:
-        trainer.add_callback(EarlyStoppingCallback(config.training.patience))
+    for teller in tellers:
+        trainer.add_callback(teller)
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
-        if display:
-            display.close()
-    model.eval()
-    return _finish(model, out, test, trainer)
+        for teller in tellers:
+            teller.close()
 
 
-def _prepare(out: Path, config: Config, *, resume: bool) -> Path | None:
-    """The checkpoint to go on from, if any; a new run gets an empty folder."""
-    run_file = out / RUN_FILE
-    if resume:
-        if not run_file.is_file():
-            raise UsageError(f"{out}: there is no training run to resume here (no {RUN_FILE})")
-        if (out / RESULT_FILE).is_file():
-            raise UsageError(f"{out}: this training run is complete; there is nothing to resume")
-        if Config.compose(run_file) != config:
-            raise UsageError(f"{out}: the run there has other settings ({run_file}); resume it with the same")
-        return last_checkpoint(out / CHECKPOINTS)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        ours = run_file.is_file()
-        todo = "go on with --resume, or give another name" if ours else "give another name"
-        raise UsageError(f"{out}: is there already and not an empty folder; {todo}")
+@contextmanager
+def _only_errors() -> Iterator[None]:
+    """Silences transformers, which warns of checkpoints less than a second apart and the like."""
+    before = transformers_logging.get_verbosity()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) -> None:
+    """A new run needs an empty folder; one to resume must be there, be incomplete, and be the same."""
+    run_file, complete = out / RUN_FILE, (out / RESULT_FILE).is_file()
+    if not resume:
+        try:
+            taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+        except OSError as error:
+            raise UsageError(f"{out}: cannot be read: {error.strerror}") from None
+        if taken:
+            resumable = run_file.is_file() and not complete
+            todo = "go on with --resume, or give another name" if resumable else "give another name"
+            raise UsageError(f"{out}: is there already and not an empty folder; {todo}")
+        return
+    if not run_file.is_file():
+        raise UsageError(
+            f"{out}: there is no training run to resume here (no {RUN_FILE}); "
+            "check the name, or start one without --resume"
+        )
+    if complete:
+        raise UsageError(
+            f"{out}: this training run is complete and there is nothing to resume; "
+            "for another one leave out --resume and give another folder"
+        )
+    there = Config.compose(run_file)
+    if there != config:
+        changed = "; ".join(_differences(there.model_dump(mode="json"), config.model_dump(mode="json")))
+        raise UsageError(
+            f"{out}: the run there has other settings; resume it with the same, which are in {run_file} "
+            f"({changed})"
+        )
+    try:
+        same = json.loads((out / DATA_FILE).read_text(encoding="utf-8")) == data
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise UsageError(
+            f"{out}: the run there has other training or development data; resume it with the same"
+        )
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in sorted(there.keys() | here.keys()):
+        old, new = there.get(key), here.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key} is {old} there and {new} here"
+
+
+def _begin(out: Path, config: Config, data: Mapping[str, Any]) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        run_file.write_text(config.to_yaml(), encoding="utf-8")
+        _write(out / DATA_FILE, json.dumps(data, indent=2) + "\n")
+        _write(out / RUN_FILE, config.to_yaml())
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
-    return None
+
+
+def _fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
+    """What tells whether sentences are the same to a training."""
+    count, content = 0, hashlib.sha256()
+    for count, s in enumerate(sentences, start=1):  # noqa: B007 - the last one is the number
+        entities = [entity.key for entity in s.entities]
+        content.update(json.dumps([s.words, entities, s.doc, s.left, s.right, s.pos]).encode())
+    return {"sentences": count, "sha256": content.hexdigest()}
 
 
 def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> TrainingArguments:
     settings = config.training
-    every = "no" if dev is None else "epoch"
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(out / CHECKPOINTS),
+        use_cpu=not torch.accelerator.is_available(),
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.batch_size,
         gradient_accumulation_steps=settings.accumulate,
@@ -142,11 +217,10 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
         max_grad_norm=settings.clip,
         seed=settings.seed,
         bf16=settings.precision == "bfloat16",
-        eval_strategy=every,
+        eval_strategy="no" if dev is None else "epoch",
         save_strategy="epoch",
         save_total_limit=2,
-        load_best_model_at_end=dev is not None,
-        metric_for_best_model="f1" if dev is not None else None,
+        metric_for_best_model=None if dev is None else "f1",
         greater_is_better=True,
         logging_steps=10,
         logging_nan_inf_filter=False,
@@ -154,13 +228,18 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
         dataloader_pin_memory=False,
         disable_tqdm=True,
         report_to="none",
+        log_level="error",
+        log_level_replica="error",
     )
+    if arguments.n_gpu > 1:
+        # `Trainer` would cut each batch into pieces for the GPUs, which ours does not survive; one
+        # process for each of them, through torchrun, is the better way anyway.
+        arguments._n_gpu = 1
+    return arguments
 
 
 def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: ModelTrainer) -> Outcome:
     """Saves the model with its scores and its card, and removes what only a resumption would need."""
-    if not trainer.is_world_process_zero():
-        return Outcome(model, [], None, None)
     result = evaluate(test, model.predict(test)) if test is not None else None
     epochs = [record for record in read_metrics(out) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"], default=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
@@ -19,20 +19,26 @@ from fencepost.encoder import Batch
 from fencepost.entity import Sentence
 from fencepost.errors import FencepostError
 from fencepost.evaluation import evaluate
-from fencepost.model import Model
+from fencepost.model import WEIGHTS_FILE, Model
 from fencepost.training.batches import LengthGroupedBatches
-
-_STATE_FILE = "trainer_state.json"
+from fencepost.training.checkpoint import (
+    last_checkpoint,
+    load_chance,
+    load_optimizer,
+    save_chance,
+    save_optimizer,
+)
 
 
 class Diverged(FencepostError):
-    """The loss or its gradient is no number any more."""
+    """The loss, its gradient or a weight is no number any more."""
 
 
 class ModelTrainer(Trainer):
     """Trains a `Model` on sentences, and scores it on others after each epoch."""
 
     model: Model
+    optimizer: Any  # none before `create_optimizer`
 
     def __init__(
         self,
@@ -43,37 +49,60 @@ class ModelTrainer(Trainer):
         dev: Sequence[Sentence] | None,
     ) -> None:
         self.settings = settings
+        self.sentences = sentences
         self.dev = dev
         self._terms: dict[str, float] = {}  # of the loss, summed up since they were logged
         self._batches = 0
+        self._rates: dict[str, float] = {}  # that the last step was made with
         super().__init__(
-            model, arguments, data_collator=model.collate, train_dataset=sentences, eval_dataset=dev
+            model,
+            arguments,
+            data_collator=model.collate,
+            train_dataset=sentences,
+            eval_dataset=dev,
         )
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        sizes = [self.model.encoder.size(sentence) for sentence in self.train_dataset]
+        sizes = [self.model.encoder.size(sentence) for sentence in self.sentences]
         batches = LengthGroupedBatches(sizes, self.settings.batch_size, self.settings.seed)
-        loader = DataLoader(self.train_dataset, batch_sampler=batches, collate_fn=self.data_collator)
+        loader: DataLoader[Any] = DataLoader(
+            self.sentences,  # type: ignore[arg-type]
+            batch_sampler=batches,
+            collate_fn=self.data_collator,
+        )
         return self.accelerator.prepare(loader)  # type: ignore[no-any-return]
 
-    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:  # noqa: ARG002
         """AdamW; pretrained weights learn at their own rate, biases and norms do not decay."""
         if self.optimizer is None:
             self.optimizer = torch.optim.AdamW(
                 parameter_groups(self.model, self.settings), lr=self.settings.learning_rate, fused=True
             )
-        return self.optimizer
+        return self.optimizer  # type: ignore[no-any-return]
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """Unless patience is at an end, which the scores tell: a resumed run stops where any other would."""
+        if self._out_of_patience():
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _out_of_patience(self) -> bool:
+        scores = [record["eval_f1"] for record in self.state.log_history if "eval_f1" in record]
+        if self.settings.patience is None or not scores:
+            return False
+        return len(scores) - 1 - scores.index(max(scores)) >= self.settings.patience
 
     def compute_loss(
         self,
         model: nn.Module,
         inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        return_outputs: bool = False,  # noqa: ARG002
+        num_items_in_batch: Tensor | int | None = None,  # noqa: ARG002
     ) -> Tensor:
         terms: dict[str, Tensor] = model(inputs)
         if not math.isfinite(terms["loss"].item()):
-            raise self._diverged("the loss")
+            raise self._diverged("the loss", self.state.global_step + 1)
         for name, term in terms.items():
             self._terms[name] = self._terms.get(name, 0.0) + term.item()
         self._batches += 1
@@ -81,38 +110,50 @@ class ModelTrainer(Trainer):
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """Before each step of the optimiser: a gradient that is no number must not reach the weights."""
-        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)  # type: ignore[no-untyped-call]
         if not math.isfinite(float(norm)):
-            raise self._diverged("the gradient")
+            raise self._diverged("the gradient", self.state.global_step + 1)
         return norm
 
-    def _diverged(self, what: str) -> Diverged:
-        kept = last_checkpoint(Path(self.args.output_dir))
+    def _diverged(self, what: str, step: int) -> Diverged:
+        epoch = math.ceil(step * self.args.num_train_epochs / self.state.max_steps)
+        kept = last_checkpoint(Path(str(self.args.output_dir)))
         last = f"the model of the last good epoch is kept in {kept}" if kept else "no epoch was completed"
         return Diverged(
-            f"{what} is not a finite number any more at step {self.state.global_step + 1} (epoch "
-            f"{(self.state.epoch or 0) + 1:.0f}): the training diverges. {last}. Train again with a lower "
-            f"training.learning_rate (it is {self.settings.learning_rate:g}) or "
-            f"training.encoder_learning_rate ({self.settings.encoder_learning_rate:g})"
+            f"{what} is not a finite number any more at step {step} (epoch {epoch}): the training diverges. "
+            f"{last[0].upper()}{last[1:]}. Train again with a lower training.learning_rate (it is "
+            f"{self.settings.learning_rate:g}) or training.encoder_learning_rate "
+            f"({self.settings.encoder_learning_rate:g})"
         )
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+    def _get_learning_rate(self) -> float:
+        """Called when the optimiser has made its step, and the schedule not yet."""
+        self._rates = {f"{group['name']}_rate": group["lr"] for group in self.optimizer.param_groups[::2]}
+        return super()._get_learning_rate()
+
+    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """With the loss's terms, and both learning rates by name."""
         if "learning_rate" in logs and self._batches:
             terms = {name: value / self._batches for name, value in self._terms.items() if name != "loss"}
             if len(terms) > 1:
                 logs |= terms
-            logs |= {f"{group['name']}_rate": group["lr"] for group in self.optimizer.param_groups[::2]}
+            logs |= self._rates
             self._terms, self._batches = {}, 0
         super().log(logs, start_time)
 
-    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Strict scores and the loss on the development set."""
         assert self.dev is not None  # noqa: S101 - the arguments ask for it only then
         self.model.eval()
         losses: list[tuple[float, int]] = []
+
+        def on_loss(loss: float, count: int) -> None:
+            if not math.isfinite(loss):  # the last step has spoilt the weights
+                raise self._diverged("the loss on the development data", self.state.global_step)
+            losses.append((loss, count))
+
         start = time.perf_counter()
-        predicted = list(self.model.predict(self.dev, on_loss=lambda loss, count: losses.append((loss, count))))
+        predicted = list(self.model.predict(self.dev, on_loss))
         seconds = time.perf_counter() - start
         result = evaluate(self.dev, predicted)
         metrics = {
@@ -127,36 +168,49 @@ class ModelTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """A checkpoint is a model like any other, with the optimiser's state beside it."""
+        if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+            raise self._diverged("a weight", self.state.global_step)
         self.model.save(output_dir or str(self.args.output_dir))
+
+    def load_best(self) -> None:
+        """Takes the best epoch's weights back; without a development set there is none but the last."""
+        if self.state.best_global_step:
+            self._load_from_checkpoint(f"{self.args.output_dir}/checkpoint-{self.state.best_global_step}")
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:  # noqa: ARG002
+        self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / WEIGHTS_FILE))
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if self.args.should_save:
+            save_optimizer(Path(output_dir), self.optimizer, self.lr_scheduler)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            load_optimizer(Path(checkpoint), self.optimizer, self.lr_scheduler)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        save_chance(Path(output_dir), self.args.process_index)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            load_chance(Path(checkpoint), self.args.process_index)
 
 
 def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
-    """Pretrained or not, times decaying or not; a group without weights is left in, so that order tells."""
+    """Pretrained or not, times decaying or not; a group without weights is left in, so that order tells.
+
+    Biases and norms are vectors, and no other weight is one.
+    """
     pretrained = {id(parameter) for parameter in model.encoder.pretrained()}
-    groups: list[dict[str, Any]] = []
-    for name, rate in (("encoder", settings.encoder_learning_rate), ("head", settings.learning_rate)):
-        for decay in (settings.weight_decay, 0.0):
-            groups.append({"name": name, "lr": rate, "weight_decay": decay, "params": []})
-    for _, parameter in model.named_parameters():
+    groups: list[dict[str, Any]] = [
+        {"name": name, "lr": rate, "weight_decay": decay, "params": []}
+        for name, rate in (("encoder", settings.encoder_learning_rate), ("head", settings.learning_rate))
+        for decay in (settings.weight_decay, 0.0)
+    ]
+    for parameter in model.parameters():
         if parameter.requires_grad:
             group = 2 * (id(parameter) not in pretrained) + (parameter.ndim < 2)
             groups[group]["params"].append(parameter)
     return groups
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole: its state is written last, so a broken-off one has none."""
-    found = [
-        path for path in folder.glob("checkpoint-*") if path.name.split("-")[1].isdigit() and _is_whole(path)
-    ]
-    return max(found, key=lambda path: int(path.name.split("-")[1]), default=None)
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    try:
-        json.loads((checkpoint / _STATE_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return True

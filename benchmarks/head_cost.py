@@ -1,0 +1,189 @@
+"""What boundary smoothing costs on top of its encoder, and how fast it trains and predicts.
+
+    python -m benchmarks.head_cost [--batches 40] [--rounds 3]
+
+Needs GENIA. Ours and the bare encoder (the same weights, a linear layer on top) do the same length-grouped
+batches of real sentences in turn, so that whatever else the machine does hits both alike.
+
+- training: forward, backward, clip, optimiser. BiLSTM and biaffine layer are in ours, tokenising in neither.
+- prediction: ours from words to entities, tokenisation and decoding included, against the bare encoder's
+  forward pass alone.
+
+Prints one JSON object as its last line; the ratios are of the sums of the fastest round of each batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.common import corpora, machine, report, say
+from fencepost.config import Config
+from fencepost.corpus import read
+from fencepost.encoder.pretrained import Pretrained
+from fencepost.entity import Sentence
+from fencepost.model import Model
+from fencepost.training.batches import LengthGroupedBatches
+from fencepost.training.trainer import parameter_groups
+
+BATCH, CLIP = 16, 5.0
+
+
+class Bare(nn.Module):
+    """The encoder alone, with a linear layer over the pieces."""
+
+    def __init__(self, settings: Config, classes: int) -> None:
+        super().__init__()
+        self.embedder = Pretrained.fetch(settings.encoder, prompts=0)
+        self.linear = nn.Linear(self.embedder.width, classes)
+
+    def pad(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        subwords = self.embedder.subwords
+        rows = [
+            torch.tensor([*subwords.first, *(i for word in subwords(s.words) for i in word), *subwords.last])
+            for s in sentences
+        ]
+        ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=subwords.pad)
+        lengths = torch.tensor([len(row) for row in rows])
+        return ids, (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        scores: Tensor = self.linear(
+            self.embedder.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
+        )
+        return scores
+
+
+def timed(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def step(module: nn.Module, optimiser: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
+    loss().backward()
+    nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+    optimiser.step()
+    optimiser.zero_grad()
+
+
+def alternate(
+    ours: Sequence[Callable[[], Any]], bare: Sequence[Callable[[], Any]], rounds: int
+) -> tuple[float, float]:
+    """Both do each batch in turn, and take turns at being first; the sums of each batch's fastest time."""
+    best_ours, best_bare = [float("inf")] * len(ours), [float("inf")] * len(bare)
+    for index in range(min(2, len(ours))):  # warm up
+        ours[index]()
+        bare[index]()
+    for turn in range(rounds):
+        for index, (one, other) in enumerate(zip(ours, bare, strict=True)):
+            if (turn + index) % 2:
+                best_bare[index] = min(best_bare[index], timed(other))
+                best_ours[index] = min(best_ours[index], timed(one))
+            else:
+                best_ours[index] = min(best_ours[index], timed(one))
+                best_bare[index] = min(best_bare[index], timed(other))
+        say(f"round {turn + 1}: {sum(best_ours):.2f} s against {sum(best_bare):.2f} s")
+    return sum(best_ours), sum(best_bare)
+
+
+def measure_training(
+    model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int
+) -> tuple[float, float]:
+    settings = model.settings.training
+    our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), lr=1e-5, fused=True)
+    bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=1e-5, fused=True)
+    model.train()
+    bare.train()
+
+    def our_step(batch: list[Sentence]) -> Callable[[], None]:
+        tensors = model.collate(batch)
+        return lambda: step(model, our_optimiser, lambda: model(tensors)["loss"])
+
+    def bare_step(batch: list[Sentence]) -> Callable[[], None]:
+        ids, mask = bare.pad(batch)
+        labels = torch.zeros_like(ids)
+
+        def loss() -> Tensor:
+            return nn.functional.cross_entropy(bare(ids, mask).flatten(0, 1), labels.flatten())
+
+        return lambda: step(bare, bare_optimiser, loss)
+
+    return alternate([our_step(b) for b in batches], [bare_step(b) for b in batches], rounds)
+
+
+def measure_prediction(
+    model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int
+) -> tuple[float, float]:
+    model.eval()
+    bare.eval()
+    subwords = model.encoder.embedder.subwords  # type: ignore[union-attr]
+
+    def ours(batch: list[Sentence]) -> Callable[[], None]:
+        def run() -> None:
+            subwords._pieces.clear()  # type: ignore[operator,union-attr]  # every word is tokenised anew
+            for _ in model.predict(batch):
+                pass
+
+        return run
+
+    def forward(batch: list[Sentence]) -> Callable[[], None]:
+        ids, mask = bare.pad(batch)
+
+        def run() -> None:
+            with torch.inference_mode():
+                bare(ids, mask)
+
+        return run
+
+    return alternate([ours(b) for b in batches], [forward(b) for b in batches], rounds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    folder = corpora()
+    if folder is None:
+        report({"benchmark": "head_cost", "skipped": "no corpora"})
+        return
+    torch.manual_seed(0)
+    sentences = list(read(folder / "genia" / "train.jsonl"))
+    config = Config.compose(changes=[f"predict.batch_size={2 * BATCH}"])
+    model = Model.build(config, sentences)
+    bare = Bare(config, 1 + len(model.types))
+
+    def batches(size: int) -> list[list[Sentence]]:
+        grouped = LengthGroupedBatches([model.encoder.size(s) for s in sentences], size, seed=0)
+        return [[sentences[i] for i in batch] for batch in list(grouped)[: arguments.batches]]
+
+    say("training")
+    trained = batches(BATCH)
+    train_ours, train_bare = measure_training(model, bare, trained, arguments.rounds)
+    say("prediction")
+    predicted = batches(2 * BATCH)
+    predict_ours, predict_bare = measure_prediction(model, bare, predicted, arguments.rounds)
+    count_trained, count_predicted = sum(map(len, trained)), sum(map(len, predicted))
+    report(
+        {
+            "benchmark": "head_cost",
+            **machine(),
+            "threads": torch.get_num_threads(),
+            "train_ratio": round(train_ours / train_bare, 3),
+            "train_sentences_per_second": round(count_trained / train_ours, 1),
+            "bare_train_sentences_per_second": round(count_trained / train_bare, 1),
+            "predict_ratio": round(predict_ours / predict_bare, 3),
+            "predict_sentences_per_second": round(count_predicted / predict_ours, 1),
+            "bare_forward_sentences_per_second": round(count_predicted / predict_bare, 1),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

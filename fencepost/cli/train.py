@@ -1,0 +1,176 @@
+"""`fencepost train`: a model from an annotated corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.corpora import read_all
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.models import training_installed
+from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.scores import print_epochs, print_scores
+from fencepost.errors import UsageError
+
+if TYPE_CHECKING:
+    from fencepost.config import Config
+    from fencepost.corpus import ReadOptions
+    from fencepost.entity import Sentence
+    from fencepost.training import Outcome
+
+_DATA, _SETTINGS = "Data", "Settings"
+
+
+def _option(name: str, text: str, panel: str, **more: Any) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=panel, **more)
+
+
+Train = Annotated[str | None, _option("--train", "The corpus to learn from.", _DATA, metavar="FILE")]
+Dev = Annotated[
+    str | None,
+    _option(
+        "--dev", "Development data: its F1 after each epoch decides which one is kept.", _DATA, metavar="FILE"
+    ),
+]
+DevShare = Annotated[
+    float | None,
+    _option("--dev-share", "Instead: hold out this share of the training data, by document.", _DATA),
+]
+Test = Annotated[
+    str | None, _option("--test", "Data to score the model on at the end.", _DATA, metavar="FILE")
+]
+Out = Annotated[
+    Path | None, _option("--out", "The folder for the model; new or empty.", _DATA, metavar="FOLDER")
+]
+Resume = Annotated[
+    bool, _option("--resume", "Go on with a run in --out that was broken off, with the same data.", _DATA)
+]
+MethodName = Annotated[
+    str | None, _option("--method", "The method, as boundary-smoothing, which is the default.", _SETTINGS)
+]
+ConfigFile = Annotated[
+    Path | None, _option("--config", "All settings in a YAML file.", _SETTINGS, metavar="FILE.yaml")
+]
+Set = Annotated[
+    list[str] | None,
+    _option(
+        "--set", "Change one setting, as method.epsilon=0.2; repeatable.", _SETTINGS, metavar="KEY=VALUE"
+    ),
+]
+ShowConfig = Annotated[
+    bool, _option("--show-config", "Print all settings as YAML, as they would be used, and stop.", _SETTINGS)
+]
+EncoderName = Annotated[
+    str | None,
+    _option("--encoder", "encoder.name: minilm, scratch, a folder, or a name on the hub.", _SETTINGS),
+]
+Epochs = Annotated[int | None, _option("--epochs", "training.epochs", _SETTINGS)]
+BatchSize = Annotated[int | None, _option("--batch-size", "training.batch_size", _SETTINGS)]
+Seed = Annotated[int | None, _option("--seed", "training.seed", _SETTINGS)]
+
+
+@command("train")
+@reads_corpora
+def train(
+    options: ReadOptions,
+    train: Train = None,
+    dev: Dev = None,
+    dev_share: DevShare = None,
+    test: Test = None,
+    out: Out = None,
+    resume: Resume = False,
+    method: MethodName = None,
+    config: ConfigFile = None,
+    changes: Set = None,
+    show_config: ShowConfig = False,
+    encoder: EncoderName = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    seed: Seed = None,
+    format: FormatName = None,  # noqa: A002
+    skip_invalid: SkipInvalid = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a recogniser on an annotated corpus; the best epoch by development F1 is kept."""
+    check_json_target(json)
+    flags: dict[str, dict[str, Any]] = {
+        "method": {"name": method},
+        "encoder": {"name": encoder},
+        "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
+    }
+    settings = _settings(config, changes or [], flags, out if resume else None)
+    if show_config:
+        typer.echo(settings.to_yaml(), nl=False)
+        return
+    if train is None or out is None:
+        raise UsageError("give the training data with --train and the folder for the model with --out")
+    if dev is not None and dev_share is not None:
+        raise UsageError("--dev and --dev-share contradict each other; give one of them")
+
+    def read(path: str) -> list[Sentence]:
+        return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
+
+    from fencepost import training
+
+    learnt = read(train)
+    held: list[Sentence] | None = read(dev) if dev is not None else None
+    if dev_share is not None:
+        learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
+    tested = read(test) if test is not None else None
+    say(_plan(settings, learnt, held), quiet=quiet)
+    outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+    _report(outcome, out, json)
+
+
+def _settings(
+    config: Path | None, changes: list[str], flags: dict[str, dict[str, Any]], resumed: Path | None
+) -> Config:
+    """All settings; those of the run that is resumed are its own."""
+    with training_installed():
+        from fencepost.config import Config
+        from fencepost.training.run import RUN_FILE
+    given = {
+        part: {key: value for key, value in values.items() if value is not None}
+        for part, values in flags.items()
+    }
+    if resumed is not None and config is None and (resumed / RUN_FILE).is_file():
+        config = resumed / RUN_FILE
+    return Config.compose(config, changes, {part: values for part, values in given.items() if values})
+
+
+def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:
+    held_text = (
+        f"{len(held):,} sentences decide which epoch is kept"
+        if held is not None
+        else "without development data (--dev, --dev-share) the last epoch is kept"
+    )
+    return (
+        f"{settings.method.name} on {settings.encoder.name}: {settings.training.epochs} epochs over "
+        f"{len(learnt):,} sentences; {held_text}"
+    )
+
+
+def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
+    """What the run came to, as tables and as JSON."""
+    from rich.console import Console
+
+    if json is not None:
+        scores = {
+            "model": str(out),
+            "settings": outcome.model.settings.model_dump(mode="json"),
+            "epochs": outcome.epochs,
+            "kept": outcome.best,
+            "test": outcome.test.to_dict() if outcome.test else None,
+        }
+        write_json(scores, json)
+    if json is not None and str(json) == "-":
+        return
+    console = Console(highlight=False)
+    if outcome.best is not None:
+        print_epochs(console, outcome.epochs, outcome.best["epoch"])
+    if outcome.test is not None:
+        print_scores(console, outcome.test, "Strict scores on the test data, in percent")
+    console.print(f"the model is in {out}", soft_wrap=True, markup=False)

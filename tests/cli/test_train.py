@@ -1,0 +1,251 @@
+"""`train`, `evaluate MODEL DATA` and `predict`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fencepost.cli.frame import app
+from fencepost.corpus import read, write
+
+SMALL = [
+    "--encoder",
+    "scratch",
+    "--set",
+    "encoder.lstm.size=100",
+    "--set",
+    "method.size=30",
+    "--set",
+    "training.learning_rate=0.01",
+    "--set",
+    "encoder.lstm.dropout=0.1",
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A little of the shipped corpus: 250 sentences to learn from, 40 to choose by, 40 to test on."""
+    folder = tmp_path_factory.mktemp("data")
+    for part, count in (("train", 250), ("dev", 40), ("test", 40)):
+        write(islice(read(f"sample:{part}"), count), folder / f"{part}.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    """A model, and what the command printed while it was made."""
+    arguments = ["train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
+    arguments += ["--test", data / "test.jsonl", "--out", data / "model", "--epochs", "6", *SMALL]
+    arguments += ["--batch-size", "8", "--seed", "3", "--json", data / "run.json"]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return data / "model", result
+
+
+def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
+    folder, result = trained
+    assert "boundary-smoothing on scratch: 6 epochs over 250 sentences" in result.stderr
+    assert sum(line.startswith("epoch ") for line in result.stderr.splitlines()) == 6
+    assert "Development scores" in result.stdout
+    assert "Strict scores on the test data" in result.stdout
+    assert f"the model is in {folder}" in result.stdout
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"config.json", "model.safetensors", "metrics.json", "metrics.jsonl", "README.md"}
+    assert not names & {"checkpoints"}
+    told = json.loads((data / "run.json").read_text())
+    assert told["settings"]["training"]["batch_size"] == 8
+    assert told["settings"]["training"]["seed"] == 3
+    assert len(told["epochs"]) == 6
+    assert told["kept"]["dev_f1"] == max(epoch["dev_f1"] for epoch in told["epochs"]) > 0.3
+    assert told["test"]["support"] == sum(len(s.entities) for s in read(data / "test.jsonl"))
+
+
+def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
+    folder, _ = trained
+    scores = json.loads(run("evaluate", folder, data / "test.jsonl", "--json").stdout)
+    at_the_end = json.loads((folder / "metrics.json").read_text())["test"]
+    for name in ("precision", "recall", "f1", "support", "by_type", "by_length"):
+        assert scores[name] == at_the_end[name]
+    assert scores["ece"] == pytest.approx(at_the_end["ece"])
+    assert scores["sentences_per_second"] > 0
+    assert scores["peak_memory_mb"] > 50
+    assert scores["settings"]["encoder"]["name"] == "scratch"
+    shown = run("evaluate", folder, data / "test.jsonl").stdout
+    assert "sentences a second" in shown
+    assert "MB of memory" in shown
+
+
+def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, data, tmp_path):
+    folder, _ = trained
+    out = tmp_path / "found.jsonl"
+    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out)
+    assert "40 sentences with" in told.stderr
+    direct = json.loads(run("evaluate", folder, data / "test.jsonl", "--json").stdout)
+    files = run("evaluate", "--gold", data / "test.jsonl", "--predicted", out, "--json")
+    assert json.loads(files.stdout)["f1"] == direct["f1"]
+    assert json.loads(files.stdout)["ece"] == pytest.approx(direct["ece"])
+    xml = tmp_path / "found.xml"
+    run("predict", folder, "--input", data / "test.jsonl", "--output", xml, "--quiet")
+    assert [s.words for s in read(xml)] == [s.words for s in read(out)]
+    piped = run("predict", folder, "--input", data / "test.jsonl", "--output", "-", "--to", "jsonl", "-q")
+    assert piped.stdout == out.read_text()
+
+
+def test_predict_draws_without_an_output_and_keeps_to_the_limit(run, trained, data):
+    folder, _ = trained
+    shown = run("predict", folder, "--input", data / "test.jsonl", "--limit", "2").stdout
+    first, second, third = islice(read(data / "test.jsonl"), 3)
+    assert first.words[0] in shown
+    assert second.words[0] in shown
+    assert " ".join(third.words[:4]) not in shown
+    assert "╰" in shown
+
+
+def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp_path):
+    folder, _ = trained
+    run("predict", folder, "--input", data / "test.jsonl", "--output", tmp_path / "flat.conll",
+        "--set", "predict.select=flat")  # fmt: skip
+    refused = run("predict", folder, "--input", data / "test.jsonl", "--output", tmp_path / "all.jsonl",
+                  "--set", "method.epsilon=0", code=2)  # fmt: skip
+    assert "only predict.* can change" in refused.stderr
+    refused = run("evaluate", folder, data / "test.jsonl", "--set", "predict.selekt=flat", code=2)
+    assert "did you mean predict.select?" in refused.stderr
+
+
+def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
+    folder, _ = trained
+    out = tmp_path / "out.conll"
+    refused = run("predict", folder, "--input", data / "test.jsonl", "--output", out, code=1)
+    assert "--overlaps" in refused.stderr
+    assert not out.exists()
+    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best")
+    assert "overlapping entities were dropped" in told.stderr
+
+
+def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path):
+    folder, _ = trained
+    broken = tmp_path / "broken.jsonl"
+    lines = (data / "test.jsonl").read_text().splitlines()[:6]
+    broken.write_text("\n".join([*lines[:3], '{"words": ["a"], "entities": [{"start": 0', *lines[3:]]) + "\n")
+    stopped = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", code=2)
+    assert f"{broken}:4: " in stopped.stderr
+    told = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", "--skip-invalid")
+    assert f"{broken}:4: skipped" in told.stderr
+    assert len(list(read(tmp_path / "x.jsonl"))) == 6
+    assert json.loads(run("evaluate", folder, broken, "--skip-invalid", "--json").stdout)["sentences"] == 6
+
+
+def test_without_dev_the_last_epoch_is_kept_and_it_says_so(run, data, tmp_path):
+    result = run("train", "--train", data / "dev.jsonl", "--out", tmp_path / "m", "--epochs", 1, *SMALL)
+    assert "the last epoch is kept" in result.stderr
+    assert json.loads((tmp_path / "m" / "metrics.json").read_text())["dev"] is None
+    assert "not been scored" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_dev_share_holds_out_whole_documents(run, data, tmp_path):
+    result = run("train", "--train", data / "train.jsonl", "--dev-share", 0.25, "--out", tmp_path / "m",
+                 "--epochs", 1, *SMALL)  # fmt: skip
+    learnt, held = map(int, re.search(r"over (\d+) sentences; (\d+) ", result.stderr).groups())
+    assert learnt + held == 250
+    assert 62 <= held <= 70  # a quarter, and the rest of a document
+    assert json.loads((tmp_path / "m" / "metrics.json").read_text())["dev"]["dev_f1"] >= 0
+
+
+def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
+    shown = run("train", "--set", "method.epsilon=0.3", "--epochs", 7, "--show-config").stdout
+    assert yaml.safe_load(shown)["method"]["epsilon"] == 0.3
+    file = tmp_path / "config.yaml"
+    file.write_text(shown)
+    again = run("train", "--config", file, "--set", "training.seed=9", "--show-config").stdout
+    assert again == shown.replace("seed: 1\n", "seed: 9\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train", "sample:train"], "give the training data with --train and the folder"),
+        (["--set", "training.epoch=3"], "did you mean training.epochs?"),
+        (["--set", "method.epsilon=1.5"], "method.epsilon: should be less than 1, not 1.5"),
+        (["--method", "boundary-smothing"], "did you mean boundary-smoothing?"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: the configuration cannot be read"),
+        (["--train", "nowhere.conll", "--out", "m"], "nowhere.conll: cannot be read"),
+        (["--train", "sample:dev", "--dev", "sample:dev", "--dev-share", "0.1", "--out", "m"], "contradict"),
+        (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),
+        (["--train", "sample:dev", "--encoder", "no/such", "--out", "m"], "encoder.name: 'no/such' cannot"),
+        (["--train", "sample:dev", "--out", "m", "--resume"], "no training run to resume"),
+    ],
+)
+def test_wrong_requests_end_with_2_and_say_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert message in run("train", *arguments, code=2).stderr
+
+
+def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    refused = run("train", "--train", data / "dev.jsonl", "--out", tmp_path, *SMALL, code=2)
+    assert "not an empty folder" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["model"], ["model", "data", "--gold", "x"], ["--gold", "x"], ["m", "d", "--predicted", "x"]],
+)
+def test_evaluate_wants_a_model_and_data_or_two_files(run, arguments):
+    assert "fencepost evaluate MODEL DATA" in run("evaluate", *arguments, code=2).stderr
+
+
+def test_a_model_that_is_none(run, data, tmp_path):
+    assert "there is no model here" in run("evaluate", tmp_path, data / "test.jsonl", code=2).stderr
+    refused = run("predict", tmp_path, "--input", data / "test.jsonl", "--output", "x.jsonl", code=2)
+    assert "there is no model here" in refused.stderr
+
+
+def test_without_pytorch_it_says_what_to_install(data, tmp_path):
+    code = (
+        "import sys; sys.modules['torch'] = None; from fencepost.cli import main; "
+        f"sys.argv = ['fencepost', 'predict', {str(tmp_path)!r}, '--input', 'sample:test']; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "pip install 'fencepost[train]'" in result.stderr
+
+
+def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened(
+    run, trained, data, tmp_path
+):
+    folder, _ = trained
+    out = tmp_path / "model"
+    arguments = ["train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
+    arguments += ["--test", data / "test.jsonl", "--out", out, "--epochs", 6, *SMALL]
+    arguments += ["--batch-size", 8, "--seed", 3]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fencepost", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    while not any((out / "checkpoints").glob("*/trainer_state.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert "--resume" in run(*arguments, code=2).stderr
+    run("train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl",
+        "--out", out, "--resume")  # fmt: skip
+    ended = [json.loads((path / "metrics.json").read_text())["test"] for path in (folder, out)]
+    assert ended[0] == ended[1]

@@ -1,0 +1,183 @@
+"""Other transformers than BERT, tiny and random: each with its own limit, layers and embeddings."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from fencepost.encoder import Encoder, EncoderSettings
+from fencepost.encoder.pretrained import Pretrained
+from fencepost.entity import Sentence
+from fencepost.errors import UsageError
+from tests.encoder import tiny
+
+KINDS = tuple(tiny.CONFIGS)
+ROOM = dict.fromkeys(KINDS, 38) | {"roberta": 40 - 1 - 1 - 2, "modernbert": 510, "t5": 510}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, tuple[Path, torch.nn.Module]]:
+    found = {}
+    for kind in KINDS:
+        folder = tmp_path_factory.mktemp(kind)
+        found[kind] = folder, tiny.save_encoder(kind, folder)
+    return found
+
+
+@pytest.fixture(params=KINDS)
+def kind(request) -> str:
+    return request.param
+
+
+def build(folder: Path, prompts: int = 0, **changes) -> Encoder:
+    settings = EncoderSettings(**{"name": str(folder), "lstm": {"size": 0}, **changes})
+    return Encoder.build(settings, [], prompts).eval()
+
+
+@torch.inference_mode()
+def encoded(encoder: Encoder, of: list[Sentence]):
+    words = encoder(encoder.collate(of))
+    return tiny.words_of(words.vectors, of), words.prompts
+
+
+@torch.inference_mode()
+def slowly(transformer, words, prompts=None):
+    """Mean over the pieces of each word, as `transformers` numbers them; every word after a space."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny.byte_level(add_prefix_space=True), **tiny.SPECIAL
+    )
+    encoding = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+    inputs = {"input_ids": encoding["input_ids"]}
+    extra = 0
+    if prompts is not None:
+        extra = len(prompts)
+        embedded = transformer.get_input_embeddings()(encoding["input_ids"])
+        inputs = {"inputs_embeds": torch.cat((prompts[None], embedded), dim=1)}
+    mask = torch.ones(1, extra + encoding["input_ids"].shape[1], dtype=torch.long)
+    vectors = transformer(**inputs, attention_mask=mask).last_hidden_state[0]
+    owners = [None] * extra + encoding.word_ids()
+    return torch.stack(
+        [
+            vectors[[at for at, owner in enumerate(owners) if owner == word]].mean(dim=0)
+            for word in range(len(words))
+        ]
+    ), vectors[:extra]
+
+
+@pytest.mark.parametrize("prompts", [0, 3])
+def test_word_vectors_equal_the_slow_way(folders, kind, prompts):
+    folder, transformer = folders[kind]
+    encoder = build(folder, prompts)
+    assert encoder.embedder.room == ROOM[kind] - prompts
+    of = tiny.sentences(1, 3, 7, 2)
+    found, of_prompts = encoded(encoder, of)
+    for index, sentence in enumerate(of):
+        words, its_prompts = slowly(transformer, sentence.words, encoder.prompts)
+        assert tiny.same(found[index], words)
+        assert prompts == 0 or tiny.same(of_prompts[index], its_prompts)
+
+
+@pytest.mark.parametrize("prompts", [0, 3])
+def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
+    encoder = build(folders[kind][0], prompts, pooling="max", layers=2)
+    of = [*tiny.sentences(2, 30, 1, 11), Sentence(tiny.cycled(300))]
+    found, _ = encoded(encoder, of)
+    for vectors, sentence in zip(found, of, strict=True):
+        (alone,), _ = encoded(encoder, [sentence])
+        assert tiny.same(vectors, alone)
+        assert vectors.isfinite().all()
+        assert vectors.any(dim=1).all()
+
+
+@pytest.mark.parametrize("prompts", [0, 2])
+def test_saved_and_loaded_it_gives_the_same(folders, kind, prompts, tmp_path):
+    encoder = build(folders[kind][0], prompts)
+    encoder.save(tmp_path)
+    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # nobody's business
+    loaded = Encoder.load(encoder.settings, tmp_path, prompts).eval()
+    loaded.load_state_dict(encoder.state_dict())
+    of = tiny.sentences(4, 60)
+    for one, other in zip(encoded(encoder, of)[0], encoded(loaded, of)[0], strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
+def test_only_what_is_not_frozen_learns(folders, kind):
+    encoder = build(folders[kind][0], frozen_layers=1, freeze_embeddings=True, prompts=2)
+    encoder(encoder.collate(tiny.sentences(5, 3))).vectors.square().sum().backward()
+    assert encoder.prompts.grad.any()
+    learning = [name for name, one in encoder.embedder.named_parameters() if one.grad is not None]
+    layers = {next((part for part in name.split(".") if part.isdigit()), None) for name in learning}
+    assert layers - {None} == {"1"}
+    assert not any("word_embeddings" in name or "embed_tokens" in name for name in learning)
+
+
+def test_a_layer_that_is_used_again_and_again_cannot_be_frozen(folders):
+    with pytest.raises(UsageError, match=r"frozen_layers: the layers of .* are not found; use 0"):
+        build(folders["albert"][0], frozen_layers=1)
+
+
+def test_the_gradient_is_that_of_every_weight(folders, kind):
+    """Nothing of the transformer is computed beside the point."""
+    encoder = build(folders[kind][0])
+    encoder(encoder.collate(tiny.sentences(5, 3))).vectors.square().sum().backward()
+    without = [name for name, one in encoder.named_parameters() if one.grad is None]
+    assert without == []
+
+
+def test_a_high_limit_is_used_when_asked_for(folders):
+    folder, _ = folders["modernbert"]
+    assert build(folder, window=1000).embedder.room == 998
+    with pytest.raises(UsageError, match=r"encoder.window is 1001, but .* sees at most 1000 pieces"):
+        build(folder, window=1001)
+
+
+def test_no_limit_is_no_limit(folders):
+    encoder = build(folders["t5"][0], window=2000)
+    assert encoder.embedder.room == 1998
+    of = [Sentence(tiny.cycled(400))]
+    assert len(encoder.collate(of)["row_lengths"]) == 1
+    assert encoded(encoder, of)[0][0].any(dim=1).all()
+
+
+def test_the_limit_of_roberta_is_without_the_positions_of_padding(folders):
+    """One piece more and the table of positions has no row for it."""
+    folder, transformer = folders["roberta"]
+    encoder = build(folder)
+    word = next(word for word in tiny.WORDS if len(encoder.embedder.subwords([word])[0]) == 1)
+    of = [Sentence([word] * encoder.embedder.room)]
+    lengths = encoder.collate(of)["row_lengths"].tolist()
+    assert lengths == [transformer.config.max_position_embeddings - transformer.config.pad_token_id - 1]
+    assert encoded(encoder, of)[0][0].any(dim=1).all()
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        transformer(input_ids=torch.full((1, lengths[0] + 1), 9))
+
+
+def test_words_that_vanish_keep_their_place(tmp_path):
+    tiny.save_encoder("roberta", tmp_path, tiny.wordpiece())
+    encoder = build(tmp_path)
+    (plain,), _ = encoded(encoder, [Sentence(["met", tiny.UNKNOWN, "London"])])
+    (odd,), _ = encoded(encoder, [Sentence(["met", "\u200b", "London"])])
+    assert torch.equal(plain, odd)
+
+
+@pytest.mark.parametrize("tokenizer", [tiny.unigram, tiny.wordpiece])
+def test_special_tokens_are_found_whatever_the_tokenizer(tmp_path, tokenizer):
+    tiny.save_encoder("distilbert", tmp_path, tokenizer())
+    subwords = Pretrained.fetch(EncoderSettings(name=str(tmp_path)), prompts=0).subwords
+    assert (subwords.first, subwords.last, subwords.pad, subwords.unknown) == ((0,), (2,), 1, 3)
+
+
+def test_a_tokenizer_without_special_tokens(tmp_path):
+    transformer = tiny.save_encoder("distilbert", tmp_path)
+    tokenizer = tiny.byte_level(add_prefix_space=False)
+    tokenizer.post_processor = None
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path)
+    encoder = build(tmp_path)
+    subwords = encoder.embedder.subwords
+    assert (subwords.first, subwords.last, subwords.pad, subwords.unknown) == ((), (), 0, 0)
+    of = tiny.sentences(1, 40)
+    (short, _), _ = encoded(encoder, of)
+    pieces = torch.tensor([subwords(of[0].words)[0]])
+    assert tiny.same(short, transformer(input_ids=pieces).last_hidden_state.mean(dim=1))

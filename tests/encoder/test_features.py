@@ -1,0 +1,163 @@
+"""The features of a word, each against the same computed for one word alone."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fencepost.encoder import EncoderSettings
+from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN
+from fencepost.encoder.features import (
+    LONGEST,
+    Characters,
+    PartOfSpeech,
+    WordVectors,
+    features,
+    names_by_frequency,
+    vocabulary,
+)
+from fencepost.entity import Sentence
+from tests import strategies
+from tests.encoder.tiny import same
+
+LETTERS = list("abcdeLon北")
+words = st.lists(strategies.odd_words | st.text(LETTERS, max_size=8), min_size=1, max_size=5)
+batches = st.lists(words.map(Sentence), min_size=1, max_size=4)
+
+
+def letters_of(word: str) -> list[int]:
+    numbers = [NAMED + LETTERS.index(letter) if letter in LETTERS else UNKNOWN for letter in word[:LONGEST]]
+    return numbers or [UNKNOWN]
+
+
+def by_convolution(reader: nn.Conv1d, letters: torch.Tensor) -> torch.Tensor:
+    """Three letters at a time, nothing before the first and behind the last; the maximum of it all."""
+    nothing = torch.zeros(1, letters.shape[1])
+    padded = torch.cat((nothing, letters, nothing))
+    at_each = [
+        torch.einsum("osk,ks->o", reader.weight, padded[at : at + 3]) + reader.bias
+        for at in range(len(letters))
+    ]
+    return torch.stack(at_each).amax(dim=0).tanh()
+
+
+def by_lstm(reader: nn.LSTM, letters: torch.Tensor) -> torch.Tensor:
+    """What the two directions say when each has read all: the last of the one, the first of the other."""
+    output, _ = reader(letters[None])
+    half = output.shape[2] // 2
+    return torch.cat((output[0, -1, :half], output[0, 0, half:]))
+
+
+torch.manual_seed(0)
+READERS = {kind: Characters(kind, size=5, width=6, names=LETTERS) for kind in ("cnn", "lstm")}
+
+
+@pytest.mark.parametrize(("kind", "alone"), [("cnn", by_convolution), ("lstm", by_lstm)])
+@settings(max_examples=60)
+@given(sentences=batches)
+def test_characters_of_a_batch_are_those_of_each_word(kind, alone, sentences):
+    feature = READERS[kind]
+    with torch.inference_mode():
+        vectors = feature(feature.collate(sentences))
+        assert vectors.shape == (len(sentences), max(map(len, sentences)), 6)
+        for found, sentence in zip(vectors, sentences, strict=True):
+            for vector, word in zip(found, sentence.words, strict=False):
+                letters = feature.embedding(torch.tensor(letters_of(word)))
+                assert same(vector, alone(feature.reader, letters))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_characters_beyond_the_longest_word_are_not_read(kind):
+    feature = READERS[kind]
+    long = "ab" * LONGEST
+    batch = feature.collate([Sentence([long, long[:LONGEST] + "c", long[: LONGEST - 1]])])
+    assert batch["letters_of"].tolist() == [[0, 0, 1]]
+    assert batch["letter_counts"].tolist() == [LONGEST, LONGEST - 1]
+    assert feature(batch).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
+    vectors = READERS[kind](READERS[kind].collate([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
+    assert torch.equal(vectors[0], vectors[1])
+    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that nobody knows
+    assert not torch.equal(vectors[0], vectors[3])
+    assert not torch.equal(vectors[0], vectors[4])
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_word_is_read_once_for_the_whole_batch(kind):
+    batch = READERS[kind].collate([Sentence(["a", "b", "a"]), Sentence(["b"] * 9)])
+    assert batch["letters"].tolist() == [letters_of("a"), letters_of("b")]
+
+
+def test_parts_of_speech():
+    feature = PartOfSpeech(4, ["NN", "VB"])
+    batch = feature.collate(
+        [Sentence(["a", "b", "c"], pos=["VB", "NN", "XX"]), Sentence(["a", "b"]), Sentence(["a"], pos=["NN"])]
+    )
+    assert batch["pos"].tolist() == [[3, 2, UNKNOWN], [UNKNOWN, UNKNOWN, PAD], [2, PAD, PAD]]
+    vectors = feature(batch)
+    assert vectors.shape == (3, 3, 4)
+    assert torch.equal(vectors[0, 0], feature.embedding.weight[3])
+    assert not vectors[1, 2].any()
+
+
+def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
+    feature = WordVectors(2, ["london", "London", "the", ""], trained=False)
+    feature.embedding.weight.data[NAMED:] = torch.tensor([[1.0, 1], [2, 2], [3, 3], [4, 4]])
+    batch = feature.collate([Sentence(["London", "LONDON", "The", "Toronto", ""]), Sentence(["the"])])
+    vectors = feature(batch)
+    assert vectors[0].tolist() == [[2, 2], [1, 1], [3, 3], [0, 0], [4, 4]]
+    assert vectors[1].tolist() == [[3, 3], [0, 0], [0, 0], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_word_vectors_learn_only_when_asked_to(trained):
+    feature = WordVectors(2, ["a"], trained=trained)
+    assert feature.embedding.weight.requires_grad is trained
+
+
+def test_names_go_by_frequency_then_spelling():
+    assert names_by_frequency("banana") == ["a", "n", "b"]
+    assert names_by_frequency("nab") == ["a", "b", "n"]
+    assert names_by_frequency("banana", min_count=2) == ["a", "n"]
+    assert names_by_frequency("") == []
+
+
+@given(st.lists(strategies.odd_words, max_size=20), st.randoms())
+def test_the_order_of_the_training_data_does_not_matter(names, random):
+    shuffled = list(names)
+    random.shuffle(shuffled)
+    found = names_by_frequency(names)
+    assert names_by_frequency(shuffled) == found
+    assert sorted(found) == sorted(set(names))
+    assert [names.count(name) for name in found] == sorted(map(names.count, set(names)), reverse=True)
+
+
+SENTENCES = [Sentence(["b", "ab"], pos=["NN", "VB"]), Sentence(["b", "c"], pos=["NN", "NN"]), Sentence(["c"])]
+
+
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({}, {}),
+        ({"features": {"characters": 4}}, {"characters": ["b", "c", "a"]}),
+        ({"features": {"pos": 4}}, {"pos": ["NN", "VB"]}),
+        ({"name": "scratch"}, {"words": ["b", "c", "ab"], "characters": ["b", "c", "a"]}),
+        ({"name": "scratch", "scratch": {"min_count": 2, "characters": "none"}}, {"words": ["b", "c"]}),
+        ({"name": "scratch", "scratch": {"word_size": 0}}, {"characters": ["b", "c", "a"]}),
+    ],
+)
+def test_only_what_the_settings_use_is_known_by_name(changes, known):
+    assert vocabulary(EncoderSettings(**changes), SENTENCES) == known
+
+
+def test_features_are_off_unless_asked_for(tmp_path):
+    assert features(EncoderSettings(), {}, 0) == []
+    every = {"characters": 6, "pos": 3, "vectors": tmp_path / "no such file"}
+    known = {"characters": ["a"], "pos": ["NN"], "vectors": ["a", "b"]}
+    found = features(EncoderSettings(features=every), known, vector_width=7)
+    assert [type(one) for one in found] == [Characters, PartOfSpeech, WordVectors]
+    assert [one.width for one in found] == [6, 3, 7]

@@ -1,0 +1,344 @@
+"""minilm as encoder, against `transformers` used in the plainest way: one sentence, one word at a time."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.encoder import Encoder, EncoderSettings
+from fencepost.encoder import pretrained as module
+from fencepost.encoder.pretrained import Pretrained
+from fencepost.encoder.windows import windows
+from fencepost.entity import Sentence
+from fencepost.errors import DataError, UsageError
+from tests.encoder.tiny import cycled, same, sentences, words_of
+
+MIXED = [
+    Sentence(["The", "University", "of", "Toronto", "'s", "president", "met", "Ada", "Lovelace", "."]),
+    Sentence(["5-lipoxygenase", "and", "NF-kappa", "B"]),
+    Sentence(["北京", "São", "Paulo", "😀", "naïve"]),
+    Sentence(["London"]),
+    Sentence(["met", "\u200b", "", "London"]),  # two words of which the tokenizer makes nothing
+    Sentence(cycled(60)),
+    Sentence(cycled(260)),
+]
+POOLING = {
+    "mean": lambda pieces: pieces.mean(dim=0),
+    "max": lambda pieces: pieces.amax(dim=0),
+    "first": lambda pieces: pieces[0],
+}
+
+
+def settings(**changes) -> EncoderSettings:
+    return EncoderSettings(**{"lstm": {"size": 0}, **changes})
+
+
+def with_settings(minilm: Pretrained, prompts: int = 0, **changes) -> Pretrained:
+    """The same weights with other settings, without loading them again."""
+    return Pretrained(settings(**changes), minilm.transformer, minilm.subwords, prompts).eval()
+
+
+@torch.inference_mode()
+def encoded(embedder: Pretrained, of: list[Sentence], prompts=None):
+    batch = {"lengths": torch.tensor([len(sentence) for sentence in of])} | embedder.collate(of)
+    words, of_prompts = embedder(batch, prompts)
+    assert words.shape == (len(of), max(map(len, of)), embedder.width)
+    for vectors, sentence in zip(words, of, strict=True):
+        assert not vectors[len(sentence) :].any()
+    return words_of(words, of), of_prompts
+
+
+@torch.inference_mode()
+def slowly(bert, tokenizer, words, pooling="mean", layers=1, prompts=None):
+    """Word vectors, and those of the prompts, as the documentation of `transformers` would have it."""
+    known = [word if tokenizer.tokenize(word) else tokenizer.unk_token for word in words]
+    encoding = tokenizer(known, is_split_into_words=True, return_tensors="pt")
+    inputs = bert.get_input_embeddings()(encoding["input_ids"])
+    extra = 0 if prompts is None else len(prompts)
+    if extra:
+        inputs = torch.cat((prompts[None], inputs), dim=1)
+    states = bert(inputs_embeds=inputs, output_hidden_states=True).hidden_states
+    vectors = sum(state[0] for state in states[len(states) - layers :]) / layers
+    owners = [None] * extra + encoding.word_ids()
+    of_words = [
+        POOLING[pooling](vectors[[at for at, owner in enumerate(owners) if owner == word]])
+        for word in range(len(words))
+    ]
+    return torch.stack(of_words), vectors[:extra]
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+@pytest.mark.parametrize("pooling", POOLING)
+def test_word_vectors_equal_the_slow_way(minilm, bert, bert_tokenizer, pooling, layers):
+    found, none = encoded(with_settings(minilm, pooling=pooling, layers=layers), MIXED)
+    assert none is None
+    for vectors, sentence in zip(found, MIXED, strict=True):
+        assert same(vectors, slowly(bert, bert_tokenizer, sentence.words, pooling, layers)[0])
+
+
+def test_a_batch_changes_nothing(minilm):
+    """Whatever else is in the batch: short and long, in several windows, of one word."""
+    of = [*MIXED, *sentences(1, 2, 17, 40), Sentence(cycled(600))]
+    alone = [encoded(minilm, [sentence])[0][0] for sentence in of]
+    for size in (2, 3, 5, len(of)):
+        order = torch.randperm(len(of))[:size].tolist()
+        found, _ = encoded(minilm, [of[index] for index in order])
+        for vectors, index in zip(found, order, strict=True):
+            assert same(vectors, alone[index])
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 10_000])
+def test_how_rows_are_grouped_changes_nothing(minilm, monkeypatch, at_once):
+    expected, _ = encoded(minilm, MIXED)
+    monkeypatch.setattr(module, "_PIECES_AT_ONCE", at_once)
+    found, _ = encoded(minilm, MIXED)
+    assert all(map(same, found, expected))
+
+
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=40), st.integers(0, 20))
+def test_rows_of_like_length_go_together(lengths, extra):
+    groups = list(module._alike(lengths, extra))
+    assert sorted(row for group in groups for row in group) == list(range(len(lengths)))
+    for group in groups:
+        filled = [lengths[row] + extra for row in group]
+        area = max(filled) * len(group)
+        assert area <= 1.25 * sum(filled) + 128
+        assert area <= module._PIECES_AT_ONCE
+    alike = max(lengths) == min(lengths)
+    if alike and (max(lengths) + extra) * len(lengths) <= module._PIECES_AT_ONCE:
+        assert len(groups) == 1
+
+
+def best_of_windows(bert, tokenizer, words, room, **how):
+    """For each word, its vectors in those windows that show the most around it."""
+    sizes = [len(tokenizer.tokenize(word)) for word in words]
+    found = [range(start, end) for start, end, *_ in windows(sizes, room)]
+    vectors = [slowly(bert, tokenizer, [words[at] for at in shown], **how) for shown in found]
+    best = []
+    for word in range(len(words)):
+        around = [
+            min(sum(sizes[shown.start : word]), sum(sizes[word + 1 : shown.stop])) if word in shown else -1
+            for shown in found
+        ]
+        best.append(
+            [
+                vectors[index][0][word - shown.start]
+                for index, shown in enumerate(found)
+                if around[index] == max(around)
+            ]
+        )
+    return best, torch.stack([of_prompts for _, of_prompts in vectors])
+
+
+@pytest.mark.parametrize(("length", "window"), [(600, None), (70, 24), (70, 25), (15, 16)])
+def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, length, window):
+    embedder = with_settings(minilm, window=window)
+    assert embedder.room == (window or 512) - 2
+    words = cycled(length)
+    assert len(bert_tokenizer.tokenize(" ".join(words))) > embedder.room
+    (found,), _ = encoded(embedder, [Sentence(words)])
+    best, _ = best_of_windows(bert, bert_tokenizer, words, embedder.room)
+    for vector, choices in zip(found, best, strict=True):
+        assert any(same(vector, choice) for choice in choices)
+
+
+def test_a_sentence_that_just_fits_has_one_row(minilm):
+    for words, rows in ((["a"] * 510, 1), (["a"] * 511, 2)):
+        batch = minilm.collate([Sentence(words)])
+        assert len(batch["row_lengths"]) == rows
+        assert batch["row_lengths"].max() == 512
+        assert len(encoded(minilm, [Sentence(words)])[0][0]) == len(words)
+
+
+def test_a_word_longer_than_the_window_is_cut_to_it(minilm):
+    embedder = with_settings(minilm, window=16)
+    (found,), _ = encoded(embedder, [Sentence(["met", "x," * 40, "1." * 40, "London"])])
+    assert found.any(dim=1).all()
+    assert embedder.collate([Sentence(["x," * 40])])["row_lengths"].tolist() == [16]
+
+
+def test_five_thousand_words(minilm):
+    embedder = with_settings(minilm)
+    batch = embedder.collate([Sentence(cycled(5000))])
+    assert batch["row_lengths"].max() <= 512
+    assert batch["piece_word"].unique().tolist() == list(range(5000))
+    assert batch["piece_word"].tolist() == sorted(batch["piece_word"].tolist())
+
+
+def test_size_is_in_pieces(minilm, bert_tokenizer):
+    for sentence in MIXED[:4]:
+        assert minilm.size(sentence) == len(bert_tokenizer.tokenize(" ".join(sentence.words)))
+
+
+def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
+    prompts = torch.randn(3, 384) / 10
+    embedder = with_settings(minilm, prompts=3)
+    assert embedder.room == 507
+    found, of_prompts = encoded(embedder, MIXED, prompts)
+    assert of_prompts.shape == (len(MIXED), 3, 384)
+    without, _ = encoded(minilm, MIXED)
+    for index, sentence in enumerate(MIXED):
+        words, its_prompts = slowly(bert, bert_tokenizer, sentence.words, prompts=prompts)
+        assert same(found[index], words)
+        assert same(of_prompts[index], its_prompts)
+        assert not same(found[index], without[index], atol=1e-3)
+
+
+def test_prompts_of_a_sentence_in_windows_are_the_mean_over_them(minilm, bert, bert_tokenizer):
+    prompts = torch.randn(3, 384) / 10
+    embedder = with_settings(minilm, prompts=3, window=24)
+    words = cycled(50)
+    (found, short), of_prompts = encoded(embedder, [Sentence(words), Sentence(["London"])], prompts)
+    best, each = best_of_windows(bert, bert_tokenizer, words, 24 - 2 - 3, prompts=prompts)
+    assert len(each) > 2
+    assert same(of_prompts[0], each.mean(dim=0))
+    for vector, choices in zip(found, best, strict=True):
+        assert any(same(vector, choice) for choice in choices)
+    assert same(short, slowly(bert, bert_tokenizer, ["London"], prompts=prompts)[0])
+
+
+def test_no_word_is_lost_to_the_prompts(minilm):
+    embedder = with_settings(minilm, prompts=20)
+    of = [Sentence(["a"] * 505), Sentence(["a"] * 490), Sentence(["b"])]
+    batch = embedder.collate(of)
+    assert batch["row_sentences"].tolist() == [0, 0, 1, 2]
+    assert batch["row_lengths"].max() == 512 - 20
+    found, of_prompts = encoded(embedder, of, torch.randn(20, 384))
+    assert of_prompts.shape == (3, 20, 384)
+    assert all(vectors.any(dim=1).all() for vectors in found)
+
+
+def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
+    encoder = Encoder.build(settings(window=16), [], prompts=4)
+    words = encoder(encoder.collate(sentences(30, 2)))
+    words.vectors[0, -1].sum().backward()
+    assert encoder.prompts.grad.any(dim=1).all()
+    missing = [name for name, one in encoder.named_parameters() if one.grad is None]
+    assert missing == []
+
+
+def test_context_is_seen_but_not_returned(minilm, bert, bert_tokenizer):
+    left, words, right = ["She", "was", "born", "in"], ["Toronto", "'s"], ["suburbs", ",", "long", "ago"]
+    of = [Sentence(words, left=left, right=right), Sentence(words), Sentence(words, right=right)]
+    found, _ = encoded(with_settings(minilm, context=1), of)
+    for vectors, sentence in zip(found, of, strict=True):
+        everything = [*sentence.left, *words, *sentence.right]
+        slow, _ = slowly(bert, bert_tokenizer, everything)
+        assert same(vectors, slow[len(sentence.left) :][: len(words)])
+    assert not same(found[0], found[1], atol=1e-3)
+    assert not same(found[0], found[2], atol=1e-3)
+
+
+def test_context_that_was_not_asked_for_is_not_seen(minilm):
+    of = [Sentence(["Toronto"], left=["in"], right=["suburbs"]), Sentence(["Toronto"])]
+    (one, other), _ = encoded(minilm, of)
+    assert same(one, other)
+
+
+@pytest.mark.parametrize("length", [1, 13, 14, 15, 40])
+def test_context_takes_only_what_the_sentence_leaves(minilm, bert, bert_tokenizer, length):
+    embedder = with_settings(minilm, context=2, window=16)
+    sentence = Sentence(["a"] * length, left=["b"] * 1000 + ["c"], right=["d"] + ["e"] * 1000)
+    batch = embedder.collate([sentence])
+    assert batch["row_lengths"].max() <= 16
+    (found,), _ = encoded(embedder, [sentence])
+    assert found.any(dim=1).all()
+    if length <= 14:
+        room = 14 - length
+        shown = [*sentence.left[1001 - room // 2 :], *sentence.words, *sentence.right[: room - room // 2]]
+        slow, _ = slowly(bert, bert_tokenizer, shown)
+        assert same(found, slow[room // 2 :][:length])
+
+
+def with_gradient(encoder: Encoder) -> set[str]:
+    encoder(encoder.collate(sentences(3))).vectors.sum().backward()
+    return {name for name, one in encoder.named_parameters() if one.grad is not None and one.grad.any()}
+
+
+@pytest.mark.parametrize(("layers", "embeddings"), [(0, False), (2, False), (0, True), (6, True), (3, True)])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_does(layers, embeddings):
+    encoder = Encoder.build(
+        settings(frozen_layers=layers, freeze_embeddings=embeddings, lstm={"size": 4}), []
+    )
+    # a gradient exists where nothing is frozen; that of a key's bias is zero in theory
+    everything = {name for name, _ in encoder.named_parameters() if "key.bias" not in name}
+    frozen = tuple(f"embedder.transformer.encoder.layer.{layer}." for layer in range(layers))
+    if embeddings:
+        frozen += ("embedder.transformer.embeddings.",)
+    expected = {name for name in everything if not name.startswith(frozen)}
+    found = with_gradient(encoder)
+    assert {name for name in found if "key.bias" not in name} == expected
+    assert not any(name.startswith(frozen) for name in found)
+
+
+def test_only_the_transformer_learns_at_the_lower_rate():
+    encoder = Encoder.build(settings(lstm={"size": 4}, features={"pos": 3}), sentences(2), prompts=2)
+    lower = {id(one) for one in encoder.pretrained()}
+    for name, one in encoder.named_parameters():
+        assert (id(one) in lower) == name.startswith("embedder.transformer.")
+
+
+def test_what_no_word_needs_is_dropped(minilm):
+    assert not any("pooler" in name for name, _ in minilm.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"window": 513}, "encoder.window is 513, but minilm sees at most 512 pieces"),
+        ({"layers": 7}, "encoder.layers is 7, but minilm has 6 layers"),
+        ({"frozen_layers": 7}, "encoder.frozen_layers is 7, but there are 6 layers"),
+    ],
+)
+def test_settings_that_the_encoder_cannot_meet_are_refused(minilm, changes, message):
+    with pytest.raises(UsageError, match=message):
+        with_settings(minilm, **changes)
+
+
+def test_prompts_that_leave_no_room_are_refused(minilm):
+    assert with_settings(minilm, prompts=13, window=16).room == 1
+    with pytest.raises(UsageError, match="sees 16 pieces at once, but special tokens and prompts take 16"):
+        with_settings(minilm, prompts=14, window=16)
+    with pytest.raises(UsageError, match=r"give more with encoder\.window"):
+        with_settings(minilm, prompts=510)
+
+
+def test_saved_and_loaded_it_gives_the_same(tmp_path):
+    changes = {"window": 64, "layers": 2, "lstm": {"size": 8}, "features": {"characters": 6, "pos": 3}}
+    encoder = Encoder.build(settings(**changes), MIXED, prompts=2).eval()
+    encoder.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "encoder.json",
+        "special_tokens.json",
+        "tokenizer.json",
+        "vocabulary.json",
+    }
+    torch.manual_seed(1)
+    loaded = Encoder.load(encoder.settings, tmp_path, prompts=2).eval()
+    loaded.load_state_dict(encoder.state_dict())
+    batch, again = encoder.collate(MIXED), loaded.collate(MIXED)
+    assert batch.keys() == again.keys()
+    assert all(torch.equal(batch[name], again[name]) for name in batch)
+    with torch.inference_mode():
+        expected, found = encoder(batch), loaded(again)
+    assert torch.equal(expected.vectors, found.vectors)
+    assert torch.equal(expected.prompts, found.prompts)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"model_type": "no-such-type"}',
+        '{"model_type": "bert", "hidden_size": "wide"}',
+        '{"model_type": "bert", "hidden_size": 7, "num_attention_heads": 2}',
+    ],
+)
+def test_a_saved_encoder_that_is_damaged_is_refused(minilm, tmp_path, config):
+    minilm.save(tmp_path)
+    (tmp_path / Pretrained.CONFIG_FILE).write_text(config)
+    with pytest.raises(DataError, match=r"encoder.json: the encoder's config cannot be read") as caught:
+        Pretrained.load(minilm.settings, tmp_path, prompts=0)
+    assert "\n" not in str(caught.value)

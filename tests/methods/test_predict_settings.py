@@ -1,0 +1,55 @@
+"""How candidates are selected, where the user leaves it to the training data."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.entity import Entity, Sentence
+from fencepost.methods import PredictSettings
+from tests.strategies import entities, flat_entities, nested_entities
+
+WORDS = ["w"] * 8
+
+
+@given(st.lists(entities(8), max_size=3))
+def test_auto_is_nested_where_any_two_entities_overlap(batch: list[list[Entity]]) -> None:
+    overlap = any(
+        one.start < other.end and other.start < one.end and one.key != other.key
+        for found in batch
+        for one, other in itertools.combinations(found, 2)
+    )
+    fitted = PredictSettings().fitted([Sentence(WORDS, found) for found in batch])
+    assert fitted.select == ("nested" if overlap else "flat")
+
+
+@given(flat_entities(8))
+def test_flat_data_is_flat(found: list[Entity]) -> None:
+    assert PredictSettings().fitted([Sentence(WORDS, found)]).select == "flat"
+
+
+@given(nested_entities(8), st.sampled_from(["flat", "nested", "keep-all"]))
+def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
+    settings = PredictSettings(select=mode, batch_size=3)
+    assert settings.fitted([Sentence(WORDS, found)]) is settings
+
+
+@pytest.mark.parametrize(
+    ("found", "mode"),
+    [
+        ([], "flat"),
+        ([Entity(0, 2, "A"), Entity(2, 4, "A")], "flat"),  # touching
+        ([Entity(0, 5, "A"), Entity(1, 2, "A")], "nested"),
+        ([Entity(0, 5, "A"), Entity(4, 6, "A")], "nested"),  # crossing
+        ([Entity(0, 2, "A"), Entity(0, 2, "B")], "nested"),  # flat would lose one of them
+        ([Entity(0, 2, "A"), Entity(0, 2, "A", 0.5)], "flat"),  # the same one twice
+        ([Entity(0, 8, "A"), Entity(1, 2, "A"), Entity(4, 5, "A")], "nested"),
+    ],
+)
+def test_examples(found: list[Entity], mode: str) -> None:
+    settings = PredictSettings(batch_size=7)
+    fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, found)])
+    assert fitted == PredictSettings(select=mode, batch_size=7)

@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fencepost.config import Config, TrainingSettings, merged
+from fencepost.encoder import EncoderSettings
+from fencepost.errors import UsageError
+from fencepost.methods import METHODS
+from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
+from tests.methods.doubles import register
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "run.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def refused(*arguments, by=Config.compose, **named) -> str:
+    with pytest.raises(UsageError) as caught:
+        by(*arguments, **named)
+    return str(caught.value)
+
+
+# What is not said
+
+
+def test_without_a_word_it_is_boundary_smoothing_with_the_defaults() -> None:
+    config = Config.compose()
+    assert config.method == BoundarySmoothingSettings()
+    assert config.encoder == EncoderSettings()
+    assert config.training == TrainingSettings()
+    assert config.predict.select == "auto"
+    assert config == Config.parse({})
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "encoder:\ntraining:\n", "method:\n"])
+def test_an_empty_file_or_section_says_nothing(write, text: str) -> None:
+    assert Config.compose(write(text)) == Config.compose()
+
+
+# What is said
+
+
+def test_a_file(write) -> None:
+    config = Config.compose(
+        write(
+            """
+            method: {name: boundary-smoothing, epsilon: 0.2, smoothing_size: 2}
+            encoder:
+              name: scratch
+              lstm: {size: 20}
+              features: {vectors: glove/ä.txt}
+            training:
+              learning_rate: 1e-4   # a string, for YAML 1.1
+              encoder_learning_rate: 2.0e-5
+              patience: null
+            predict: {select: nested}
+            """
+        )
+    )
+    assert (config.method.epsilon, config.method.smoothing_size) == (0.2, 2)
+    assert config.encoder.lstm.size == 20
+    assert config.encoder.lstm.layers == 1
+    assert config.encoder.features.vectors == Path("glove/ä.txt")
+    assert (config.training.learning_rate, config.training.encoder_learning_rate) == (1e-4, 2e-5)
+    assert config.training.patience is None
+    assert config.predict.select == "nested"
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "key", "value"),
+    [
+        ("training.learning_rate=1e-4", "training", "learning_rate", 1e-4),
+        ("training.learning_rate=0.5", "training", "learning_rate", 0.5),
+        ("training.epochs=20", "training", "epochs", 20),
+        ("training.patience=null", "training", "patience", None),
+        ("training.patience=", "training", "patience", None),
+        ("training.patience=3", "training", "patience", 3),
+        ("encoder.freeze_embeddings=true", "encoder", "freeze_embeddings", True),
+        ("encoder.name=some/folder=1", "encoder", "name", "some/folder=1"),
+        ("encoder.name='123'", "encoder", "name", "123"),
+        ("method.epsilon=0", "method", "epsilon", 0.0),
+        ("method={epsilon: 0.3}", "method", "epsilon", 0.3),
+        ("predict.select=flat", "predict", "select", "flat"),
+    ],
+)
+def test_a_change(change: str, part: str, key: str, value) -> None:
+    config = Config.compose(changes=[change])
+    assert getattr(getattr(config, part), key) == value
+    others = {part: {key}}
+    assert config.model_dump(exclude=others) == Config.compose().model_dump(exclude=others)
+
+
+def test_the_later_one_counts_file_then_changes_then_flags(write) -> None:
+    path = write("training: {epochs: 1, batch_size: 2, seed: 3, accumulate: 4}")
+    config = Config.compose(
+        path,
+        ["training.epochs=10", "training.batch_size=20", "training.batch_size=21", "training.seed=30"],
+        {"training": {"epochs": 100}, "encoder": {"name": "scratch"}},
+    )
+    training = config.training
+    assert (training.epochs, training.batch_size, training.seed, training.accumulate) == (100, 21, 30, 4)
+    assert config.encoder.name == "scratch"
+
+
+def test_a_change_of_a_deep_key_leaves_its_neighbours(write) -> None:
+    config = Config.compose(write("encoder: {lstm: {size: 20, layers: 2}}"), ["encoder.lstm.size=40"])
+    assert (config.encoder.lstm.size, config.encoder.lstm.layers) == (40, 2)
+
+
+def test_the_method_may_be_named_behind_the_file_that_has_its_settings(monkeypatch, write) -> None:
+    register(monkeypatch)
+    path = write("method: {bias: false}\npredict: {threshold: 0.2}")
+    config = Config.compose(path, flags={"method": {"name": "tagger"}})
+    assert (config.method.bias, config.predict.threshold) == (False, 0.2)
+    assert Config.compose(path, ["method.name=tagger"]) == config
+    assert refused(path) == (
+        f"{path}: method.bias: there is no such key; method has {METHOD_KEYS}\n"
+        f"{path}: predict.threshold: there is no such key; predict has select, batch_size"
+    )
+
+
+def test_what_a_method_wants_is_below_the_file(monkeypatch, write) -> None:
+    register(monkeypatch)
+    config = Config.compose(write("method: {name: tagger}\nencoder: {lstm: {size: 4}}"))
+    assert (config.encoder.name, config.encoder.lstm.size, config.encoder.lstm.dropout) == ("scratch", 4, 0.0)
+    assert config.training.epochs == 3
+    assert Config.compose(changes=["method.name=tagger", "training.epochs=9"]).training.epochs == 9
+
+
+def test_merged_changes_neither_of_the_two() -> None:
+    base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1]}
+    change = {"a": {"c": {"d": 3}}, "e": [2], "f": None}
+    assert merged(base, change) == {"a": {"b": 1, "c": {"d": 3}}, "e": [2], "f": None}
+    assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": [1]}
+    assert change == {"a": {"c": {"d": 3}}, "e": [2], "f": None}
+
+
+# There and back
+
+
+some_configs = st.fixed_dictionaries(
+    {},
+    optional={
+        "method": st.fixed_dictionaries(
+            {},
+            optional={
+                "epsilon": st.floats(0, 1, exclude_max=True),
+                "smoothing_size": st.integers(1, 9),
+                "widest": st.none() | st.integers(1, 99),
+            },
+        ),
+        "encoder": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.sampled_from(["minilm", "no", "1e-4", "null", "ä: [", "2024-01-01", " ", "#"]),
+                "lstm": st.fixed_dictionaries({"size": st.integers(0, 9).map(lambda half: 2 * half)}),
+                "features": st.fixed_dictionaries({"vectors": st.sampled_from([None, "a.txt", "/b/ä"])}),
+            },
+        ),
+        "training": st.fixed_dictionaries(
+            {},
+            optional={
+                "learning_rate": st.floats(1e-300, 1e300),
+                "patience": st.none() | st.integers(1, 5),
+                "seed": st.integers(0, 2**63),
+            },
+        ),
+        "predict": st.fixed_dictionaries({}, optional={"select": st.sampled_from(["auto", "keep-all"])}),
+    },
+)
+
+
+@given(some_configs)
+def test_a_config_comes_back_from_json_and_yaml(tmp_path, tree) -> None:
+    config = Config.parse(tree)
+    assert Config.parse(json.loads(config.model_dump_json())) == config
+    assert Config.parse(config.model_dump()) == config
+    path = tmp_path / "again.yaml"
+    path.write_text(config.to_yaml(), encoding="utf-8")
+    assert Config.compose(path) == config
+
+
+def test_yaml_is_in_the_order_of_the_docs_and_readable() -> None:
+    text = Config.parse({"encoder": {"name": "größe"}}).to_yaml()
+    assert [line for line in text.splitlines() if not line.startswith(" ")] == [
+        "method:",
+        "encoder:",
+        "training:",
+        "predict:",
+    ]
+    assert "name: größe" in text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_config(name: str) -> None:
+    config = Config.parse({"method": {"name": name}})
+    assert type(config.method) is METHODS[name].Settings
+    assert type(config.predict) is METHODS[name].Predict
+    assert Config.parse(json.loads(config.model_dump_json())) == config
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Config.parse({}).training = TrainingSettings()
+
+
+# Wrong keys
+
+METHOD_KEYS = "name, epsilon, smoothing_size, label_smoothing, size, dropout, width_size, widest"
+TRAINING_KEYS = ", ".join(TrainingSettings.model_fields)
+PARTS = "there are method, encoder, training, predict"
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "rest"),
+    [
+        ("trainin.epochs=1", "trainin", f"did you mean training? {PARTS}"),
+        ("xyz=1", "xyz", PARTS),
+        ("predict.selct=a", "predict.selct", "did you mean predict.select? predict has select, batch_size"),
+        ("method.epsilo=0", "method.epsilo", f"did you mean method.epsilon? method has {METHOD_KEYS}"),
+        ("method.xyz=0", "method.xyz", f"method has {METHOD_KEYS}"),
+        (
+            "training.epoch.s=2",
+            "training.epoch",
+            f"did you mean training.epochs? training has {TRAINING_KEYS}",
+        ),
+        (
+            "encoder.lstm.siz=2",
+            "encoder.lstm.siz",
+            "did you mean encoder.lstm.size? encoder.lstm has size, layers, dropout",
+        ),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_and_all_there_are(
+    change: str, key: str, rest: str
+) -> None:
+    assert refused(changes=[change]) == f"{key}: there is no such key; {rest}"
+
+
+# Wrong values
+
+METHOD_NAMES = ", ".join(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "rest"),
+    [
+        ("predict.select=x", "predict.select", "should be 'auto', 'flat', 'nested' or 'keep-all', not 'x'"),
+        ("training.epochs=0", "training.epochs", "should be greater than or equal to 1, not 0"),
+        ("training.epochs=[1, 2]", "training.epochs", "should be a valid integer, not [1, 2]"),
+        ("training.epochs=null", "training.epochs", "should be a valid integer, not None"),
+        ("training.epochs.a=1", "training.epochs", "should be a valid integer, not {'a': 1}"),
+        ("training.clip=.nan", "training.clip", "should be greater than or equal to 0, not nan"),
+        ("method.epsilon=1", "method.epsilon", "should be less than 1, not 1"),
+        ("encoder.lstm.size=3", "encoder.lstm.size", "should be a multiple of 2, not 3"),
+        ("encoder.name=5", "encoder.name", "should be a valid string, not 5"),
+        ("encoder.lstm=5", "encoder.lstm", "must have keys, which may be size, layers, dropout, not be 5"),
+        ("predict=[]", "predict", "must have keys, which may be select, batch_size, not be []"),
+        ("method=a", "method", f"must have keys, which may be {METHOD_KEYS}, not be 'a'"),
+        ("method.name=null", "method.name", f"there is no method 'None'; there are {METHOD_NAMES}"),
+        ("method.name=[a]", "method.name", f"there is no method \"['a']\"; there are {METHOD_NAMES}"),
+        (
+            "method.name=smoothing",
+            "method.name",
+            f"there is no method 'smoothing'; did you mean boundary-smoothing? there are {METHOD_NAMES}",
+        ),
+        (
+            "training.epochs=two",
+            "training.epochs",
+            "should be a valid integer, unable to parse string as an integer, not 'two'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_it_may_be(change: str, key: str, rest: str) -> None:
+    assert refused(changes=[change]) == f"{key}: {rest}"
+
+
+def test_everything_wrong_is_told_at_once_with_the_file_to_blame(write) -> None:
+    path = write("training: {epochs: 0}\nencoder: {pooling: median}\nother: 1")
+    assert refused(path).splitlines() == [
+        f"{path}: encoder.pooling: should be 'mean', 'max' or 'first', not 'median'",
+        f"{path}: training.epochs: should be greater than or equal to 1, not 0",
+        f"{path}: other: there is no such key; there are method, encoder, training, predict",
+    ]
+
+
+def test_the_file_is_not_blamed_for_a_change(write) -> None:
+    path = write("training: {epochs: 5}")
+    assert refused(path, ["training.epochs=0"]).startswith("training.epochs: ")
+    assert refused(path, flags={"training": {"epochs": 0}}).startswith("training.epochs: ")
+    path = write("training: {epochs: 0}")
+    assert refused(path, ["training.seed=-1"]).startswith(f"{path}: training.epochs: ")
+
+
+# What cannot be read
+
+
+def test_a_file_that_cannot_be_read(tmp_path) -> None:
+    missing = tmp_path / "missing.yaml"
+    assert refused(missing) == f"{missing}: the configuration cannot be read: No such file or directory"
+    assert refused(tmp_path) == f"{tmp_path}: the configuration cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("training:\n  epochs: 1\n epochs: 2\n", 3),
+        ("a: [1, 2\n", 2),
+        ("a: b: c\n", 1),
+        ("training: {epochs: 1}\n---\ntraining: {epochs: 2}\n", 2),
+        ("training:\n\tepochs: 1\n", 2),
+        ("a: *b\n", 1),
+    ],
+)
+def test_yaml_that_is_none_is_refused_with_file_and_line(write, text: str, line: int) -> None:
+    path = write(text)
+    assert refused(path).startswith(f"{path}:{line}: this is not valid YAML: ")
+
+
+@pytest.mark.parametrize("text", ["1", "text", "- a\n- b", "{1: 2}", "? [a]\n: b"])
+def test_a_file_that_has_no_keys_is_refused(write, text: str) -> None:
+    path = write(text)
+    assert refused(path).startswith(f"{path}")
+
+
+def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
+    path = write("- a")
+    assert refused(path) == f"{path}: a configuration has keys: method, encoder, training, predict"
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(b"training: \xff\xfe")
+    assert refused(path).startswith(f"{path}: this is not valid YAML: 'utf-8' codec can't decode")
+    path.write_bytes(b"training: \x00")
+    assert refused(path).startswith(f"{path}: this is not valid YAML: ")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("training: {epochs: 7}", encoding="utf-8-sig")
+    assert Config.compose(path).training.epochs == 7
+
+
+OBJECTS = [
+    "!!python/object/apply:os.system [exit]",
+    "!!python/object:fencepost.Entity {}",
+    "!!python/name:os.system",
+]
+
+
+@pytest.mark.parametrize("value", OBJECTS)
+def test_yaml_makes_no_objects(write, value: str) -> None:
+    path = write(f"encoder:\n  name: {value}\n")
+    message = refused(path)
+    assert message.startswith(
+        f"{path}:2: this is not valid YAML: could not determine a constructor for the tag"
+    )
+    assert "python/" in message
+    assert refused(changes=[f"encoder.name={value}"]) == (
+        f"--set encoder.name={value}: the value is not valid YAML"
+    )
+
+
+WRONG_FOR_THEIR_TAG = [
+    "2024-13-45",
+    "!!int abc",
+    "!!bool x",
+    "!!timestamp x",
+    "!!float x",
+    "1" * 5000,
+]
+
+
+@pytest.mark.parametrize("value", WRONG_FOR_THEIR_TAG)
+def test_a_value_that_does_not_fit_its_tag_is_refused(write, value: str) -> None:
+    """PyYAML itself raises all sorts of errors for these."""
+    assert "the value is not valid YAML" in refused(changes=[f"encoder.name={value}"])
+    path = write(f"encoder: {{name: {value}}}")
+    assert refused(path).startswith(f"{path}")
+
+
+def test_a_value_nested_too_deep_is_refused() -> None:
+    assert "the value is not valid YAML" in refused(changes=["encoder.name=" + "[" * 1000])
+
+
+@pytest.mark.parametrize("change", ["training.epochs", "", "=3", ".=3", "training.=3", ".epochs=3", "a..b=3"])
+def test_a_change_without_key_or_value_is_refused(change: str) -> None:
+    message = f"--set {change}: write it as KEY=VALUE, for example training.epochs=20"
+    assert refused(changes=[change]) == message
+
+
+@given(st.text(max_size=20), st.sampled_from(["encoder.name", "training.epochs", "method", "a.b", "encoder"]))
+def test_any_value_is_taken_or_refused(text: str, key: str) -> None:
+    try:
+        Config.compose(changes=[f"{key}={text}"])
+    except UsageError as error:
+        assert str(error)  # noqa: PT017 - whatever else is raised fails the test
+
+
+some_keys = st.sampled_from(["method", "name", "encoder", "lstm", "training", "x"])
+some_trees = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(some_keys, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(some_trees)
+def test_any_file_is_taken_or_refused(tmp_path, tree) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(tree), encoding="utf-8")
+    try:
+        Config.compose(path)
+    except UsageError as error:
+        assert str(path) in str(error)  # noqa: PT017
+
+
+# After training
+
+
+def test_only_what_predicts_can_change_after_training(monkeypatch) -> None:
+    config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
+    changed = config.changed(["predict.select=keep-all", "predict.batch_size=3"])
+    assert (changed.predict.select, changed.predict.batch_size) == ("keep-all", 3)
+    assert changed.model_dump(exclude={"predict"}) == config.model_dump(exclude={"predict"})
+    assert type(changed) is type(config)
+    assert config.changed([]) == config
+    for change in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
+        message = refused([change], by=config.changed)
+        assert message == (
+            f"--set {change}: the model is trained; only predict.* can change now, "
+            "that is predict.select, predict.batch_size"
+        )
+
+
+def test_changes_after_training_are_checked_too() -> None:
+    config = Config.parse({"predict": {"select": "nested"}})
+    assert re.match(r"predict\.batch_size: .*, not 0$", refused(["predict.batch_size=0"], by=config.changed))
+    assert "did you mean predict.select?" in refused(["predict.selec=flat"], by=config.changed)
+    assert "write it as KEY=VALUE" in refused(["predict.select"], by=config.changed)
+
+
+def test_auto_has_no_meaning_after_training() -> None:
+    """The training data, which would decide, is not there any more."""
+    config = Config.parse({"predict": {"select": "nested"}})
+    message = "predict.select: auto is for training; this model was trained for nested"
+    assert refused(["predict.select=auto"], by=config.changed) == message

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from accelerate.data_loader import BatchSamplerShard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.training.batches import LengthGroupedBatches
+
+sizes_of = st.lists(st.integers(1, 60), min_size=1, max_size=150)
+batch_sizes = st.integers(1, 20)
+
+
+@given(sizes_of, batch_sizes, st.integers(0, 2**32 - 1), st.integers(0, 5))
+def test_every_position_comes_once_in_an_epoch(
+    sizes: list[int], batch_size: int, seed: int, epoch: int
+) -> None:
+    batches = LengthGroupedBatches(sizes, batch_size, seed)
+    batches.set_epoch(epoch)
+    found = list(batches)
+    assert sorted(position for batch in found for position in batch) == list(range(len(sizes)))
+    assert len(found) == len(batches)
+    assert all(1 <= len(batch) <= batch_size for batch in found)
+    assert sum(len(batch) < batch_size for batch in found) <= 1
+
+
+def of_epoch(epoch: int, seed: int = 1, count: int = 100) -> list[list[int]]:
+    batches = LengthGroupedBatches([1 + position % 7 for position in range(count)], 4, seed)
+    batches.set_epoch(epoch)
+    return list(batches)
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    assert of_epoch(3) == of_epoch(3)
+    assert of_epoch(3) != of_epoch(4)
+    assert of_epoch(3) != of_epoch(3, seed=2)
+    together = [{frozenset(batch) for batch in of_epoch(epoch)} for epoch in (0, 1)]
+    assert together[0] != together[1]  # other company, too
+
+
+def test_padding_is_a_fraction_of_what_chance_would_need() -> None:
+    random = np.random.default_rng(0)
+    sizes = random.gamma(4, 6, 5000).astype(int) + 1
+
+    def padding(batches: list[list[int]]) -> float:
+        area = sum(len(batch) * sizes[batch].max() for batch in batches)
+        return 1 - sizes.sum() / area
+
+    at_random = np.array_split(random.permutation(5000), 5000 // 16)
+    assert padding(at_random) > 0.35
+    assert padding(list(LengthGroupedBatches(sizes, 16, 1))) < 0.05
+
+
+def test_the_longest_do_not_all_come_first() -> None:
+    sizes = list(range(800))
+    firsts = [max(batch) for batch in LengthGroupedBatches(sizes, 4, 1)]
+    assert firsts != sorted(firsts, reverse=True)
+    assert np.corrcoef(firsts, range(len(firsts)))[0, 1] == pytest.approx(0, abs=0.3)
+
+
+@given(sizes_of, batch_sizes, st.integers(2, 4), st.integers(0, 5))
+def test_processes_share_all_batches_and_take_equally_many(
+    sizes: list[int], batch_size: int, processes: int, seed: int
+) -> None:
+    """As accelerate shares them out: also when the one small batch comes in the middle."""
+    shards = [
+        BatchSamplerShard(LengthGroupedBatches(sizes, batch_size, seed), processes, index)
+        for index in range(processes)
+    ]
+    found = [list(shard) for shard in shards]
+    assert {position for shard in found for batch in shard for position in batch} == set(range(len(sizes)))
+    assert {len(batches) for batches in found} == {len(shards[0])}

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fencepost.entity import Sentence
+from fencepost.errors import UsageError
+from fencepost.training import held_out
+
+
+def corpus(*docs: str | None) -> list[Sentence]:
+    return [Sentence(["word"], id=str(index), doc=doc) for index, doc in enumerate(docs)]
+
+
+@given(
+    st.lists(st.sampled_from([None, None, *"abcdefgh"]), min_size=2, max_size=40),
+    st.floats(0.01, 0.99),
+    st.integers(0, 5),
+)
+def test_two_parts_in_the_old_order_with_whole_documents(
+    docs: list[str | None], share: float, seed: int
+) -> None:
+    sentences = corpus(*docs)
+    sizes = [1] * docs.count(None) + [docs.count(doc) for doc in set(docs) - {None}]
+    assume(len(sizes) > 1)
+    kept, out = held_out(sentences, share, seed)
+    assert sorted(kept + out, key=lambda s: int(s.id)) == sentences
+    for part in (kept, out):
+        assert part
+        assert [int(s.id) for s in part] == sorted(int(s.id) for s in part)
+    assert not {s.doc for s in kept if s.doc} & {s.doc for s in out if s.doc}
+    assert held_out(sentences, share, seed) == (kept, out)
+    reached = len(out) >= share * len(sentences) - 1e-9
+    one_left = len({s.doc if s.doc is not None else s.id for s in kept}) == 1
+    assert reached or one_left
+
+
+def test_the_share_is_reached_and_hardly_exceeded() -> None:
+    sentences = corpus(*(f"doc {index // 5}" for index in range(500)))
+    for seed in range(5):
+        kept, out = held_out(sentences, 0.1, seed)
+        assert (len(kept), len(out)) == (450, 50)
+    _, out = held_out(sentences, 0.101, 1)
+    assert len(out) == 55
+
+
+def test_one_large_document_does_not_swallow_the_training_data() -> None:
+    sentences = corpus(*["large"] * 90, *["small"] * 10)
+    for seed in range(10):
+        kept, _ = held_out(sentences, 0.1, seed)
+        assert {s.doc for s in kept} == {"large"}
+
+
+def test_another_seed_holds_out_others() -> None:
+    sentences = corpus(*[None] * 100)
+    assert held_out(sentences, 0.2, 1)[1] != held_out(sentences, 0.2, 2)[1]
+    assert len(held_out(sentences, 0.2, 1)[1]) == math.ceil(0.2 * 100)
+
+
+def test_at_least_one_document_is_left_to_learn_from() -> None:
+    kept, out = held_out(corpus("a", "b"), 0.99, 1)
+    assert len(kept) == len(out) == 1
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
+def test_a_share_is_between_0_and_1(share: float) -> None:
+    with pytest.raises(UsageError, match="between 0 and 1, not"):
+        held_out(corpus("a", "b"), share, 1)
+
+
+def test_a_single_document_cannot_be_divided() -> None:
+    with pytest.raises(UsageError, match=r"has 1 document: .* give --dev"):
+        held_out(corpus("a", "a", "a"), 0.5, 1)
+    with pytest.raises(UsageError, match="has no sentences"):
+        held_out([], 0.5, 1)

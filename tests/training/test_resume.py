@@ -1,0 +1,326 @@
+"""A run that is killed and resumed ends like one that nobody disturbed, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fencepost.errors import UsageError
+from fencepost.model import Model
+from fencepost.training import train
+from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.records import read_metrics
+from tests.training.runs import (
+    DEV,
+    LEARNT,
+    STEPS,
+    Plan,
+    assert_same,
+    before_step,
+    config,
+    killed,
+    metrics,
+    result,
+    run,
+    scripted,
+    start,
+)
+
+MIDDLE = STEPS + STEPS // 2  # a step in the middle of the second epoch
+PICKLES = {".pt", ".pth", ".bin", ".pkl"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "model"
+    run(out)
+    return out
+
+
+def checkpoints(out: Path) -> list[str]:
+    return sorted(path.name for path in (out / "checkpoints").iterdir())
+
+
+# Killed
+
+
+def test_killed_from_outside_in_the_middle_of_an_epoch(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    process = start(Plan(out, {}, pause=0.05))
+    deadline = time.monotonic() + 60
+    while not any(record["step"] > STEPS for record in read_metrics(out)):  # 20 is in the second epoch
+        assert time.monotonic() < deadline
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert checkpoints(out) == ["checkpoint-12"]
+    assert not [path for path in out.rglob("*") if path.suffix in PICKLES]
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("training", "dev", "step"),
+    [
+        ({}, False, MIDDLE),
+        ({"accumulate": 5}, True, 5),  # 3 steps in an epoch
+        ({"accumulate": 5}, False, 8),
+        ({"schedule": "cosine", "clip": 0, "seed": 3, "weight_decay": 0.1}, True, 2 * STEPS + 1),
+    ],
+)
+def test_killed_in_the_middle_of_an_epoch(
+    training: dict[str, Any], dev: bool, step: int, tmp_path: Path
+) -> None:
+    killed(tmp_path / "model", "before step", step, training=training, dev=dev)
+    run(tmp_path / "model", config(**training), dev=dev, resume=True)
+    run(tmp_path / "undisturbed", config(**training), dev=dev)
+    assert_same(tmp_path / "model", tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize(
+    ("place", "at", "left"),
+    [
+        ("before step", STEPS // 2, []),  # no checkpoint yet: from the beginning
+        ("before the optimiser is saved", STEPS, ["checkpoint-12"]),
+        ("before the optimiser is saved", 2 * STEPS, ["checkpoint-12", "checkpoint-24"]),
+        ("while the state is saved", 2 * STEPS, ["checkpoint-12", "checkpoint-24"]),
+        ("before the model is saved", 0, ["checkpoint-24", "checkpoint-36"]),
+        ("before the result is saved", 0, ["checkpoint-24", "checkpoint-36"]),
+    ],
+)
+def test_killed_anywhere(undisturbed: Path, place: str, at: int, left: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    killed(out, place, at)
+    assert len(checkpoints(out)) == len(left)
+    assert checkpoints(out)[-1:] == left[-1:]
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_killed_twice_and_tensorboard_has_each_step_once(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    killed(out, "before step", MIDDLE + 5)
+    with before_step(2 * STEPS + 11, _interrupt), pytest.raises(KeyboardInterrupt):
+        run(out, resume=True)
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+    scalars = [_scalars(folder / "tensorboard") for folder in (out, undisturbed)]
+    assert scalars[0] == scalars[1]
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {
+        tag: [(event.step, event.value) for event in events.Scalars(tag)]
+        for tag in events.Tags()["scalars"]
+        if not tag.endswith("_seconds")
+    }
+
+
+def test_killed_before_the_first_checkpoint_tensorboard_starts_anew(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    with before_step(STEPS, _interrupt), pytest.raises(KeyboardInterrupt):
+        run(out)
+    assert [record["step"] for record in read_metrics(out)] == [10]
+    run(out, resume=True)
+    assert _scalars(out / "tensorboard") == _scalars(undisturbed / "tensorboard")
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
+        run(out)
+    with pytest.raises(UsageError, match="go on with --resume, or give another name"):
+        run(out)
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+# What was known before the kill is known after it
+
+
+def test_the_best_epoch_may_be_one_before_the_kill(tmp_path: Path) -> None:
+    scores = [0.5, 0.1, 0.3, 0.2]
+    for name in ("model", "undisturbed"):
+        out = tmp_path / name
+        if name == "model":
+            killed(out, "before step", 3 * STEPS + 2, training={"epochs": 4}, scores=scores)
+            assert checkpoints(out) == ["checkpoint-12", "checkpoint-36"]
+        with scripted(out, scores):
+            run(out, config(epochs=4), resume=name == "model")
+    assert result(tmp_path / "model")["kept_epoch"] == 1
+    assert_same(tmp_path / "model", tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("place", ["before step", "before the model is saved"])
+def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
+    """The best epoch's checkpoint is found in the new place."""
+    killed(tmp_path / "old", place, MIDDLE, scores=[0.5, 0.1, 0.3])
+    (tmp_path / "old").rename(tmp_path / "new")
+    with scripted(tmp_path / "new", [0.5, 0.1, 0.3]):
+        outcome = run(tmp_path / "new", resume=True)
+    assert outcome.best is not None
+    assert outcome.best["epoch"] == 1
+    losses: list[tuple[float, int]] = []
+    list(Model.load(tmp_path / "new").predict(DEV, lambda loss, count: losses.append((loss, count))))
+    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+
+
+@pytest.mark.parametrize(("place", "at"), [("before step", 2 * STEPS + 3), ("before the model is saved", 0)])
+def test_patience_goes_on_where_it_was(place: str, at: int, tmp_path: Path) -> None:
+    """Killed when half of it is spent, and when all of it is: either way it ends after epoch 3."""
+    out, training = tmp_path / "model", {"epochs": 6, "patience": 2}
+    scores = [0.5, 0.1, 0.3, 0.9, 0.9, 0.9]
+    killed(out, place, at, training=training, scores=scores)
+    with scripted(out, scores):
+        outcome = run(out, config(**training), resume=True)
+    assert [epoch["dev_f1"] for epoch in outcome.epochs] == scores[:3]
+    with scripted(tmp_path / "undisturbed", scores):
+        run(tmp_path / "undisturbed", config(**training))
+    assert_same(out, tmp_path / "undisturbed")
+
+
+# Checkpoints
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was broken off in its third epoch."""
+    out = tmp_path_factory.mktemp("interrupted") / "model"
+    with before_step(2 * STEPS + 5, _interrupt), pytest.raises(KeyboardInterrupt):
+        run(out)
+    return out
+
+
+def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
+    checkpoint = last_checkpoint(interrupted / "checkpoints")
+    assert checkpoint is not None
+    assert checkpoint.name == "checkpoint-24"
+    assert list(Model.load(checkpoint).predict(DEV))
+    assert sorted(path.name for path in checkpoint.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "optimizer.safetensors",
+        "random-0.json",
+        "schedule.json",
+        "trainer_state.json",
+        "vocabulary.json",
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "", '{"best_global_step": 12, "log_history": [{"epo'])
+def test_a_checkpoint_that_is_not_whole_is_not_used(
+    content: str | None, interrupted: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(interrupted, tmp_path / "model")
+    newest = out / "checkpoints" / "checkpoint-24"
+    for name in ("optimizer.safetensors", "random-0.json"):
+        (newest / name).unlink()
+    (newest / "trainer_state.json").unlink()
+    if content is not None:
+        (newest / "trainer_state.json").write_text(content)
+    used = last_checkpoint(out / "checkpoints")
+    assert used is not None
+    assert used.name == "checkpoint-12"
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_the_newest_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path) is None
+    assert last_checkpoint(tmp_path / "nothing") is None
+    for name in ("checkpoint-9", "checkpoint-10", "checkpoint-best", "checkpoint-11", "other"):
+        (tmp_path / name).mkdir()
+        if name != "checkpoint-11":
+            (tmp_path / name / "trainer_state.json").write_text("{}")
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+
+
+def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(interrupted, tmp_path / "model")
+    with (out / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 30, "epoch": 2.5, "loss": 1.0}\n{"step": 36, "epo')
+    run(out, resume=True)
+    assert [record["step"] for record in metrics(out)] == [10, 12, 12, 20, 24, 24, 30, 36, 36]
+
+
+# What cannot be resumed
+
+
+def test_where_there_is_no_run(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(UsageError, match=r"no training run to resume.*start one without --resume"):
+            run(folder, resume=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_complete_run(undisturbed: Path) -> None:
+    with pytest.raises(UsageError, match=r"is complete.*give another folder"):
+        run(undisturbed, resume=True)
+
+
+def test_with_other_settings(interrupted: Path) -> None:
+    settings = config({"method": {"epsilon": 0.3}}, epochs=7)
+    with pytest.raises(
+        UsageError,
+        match=r"other settings; resume it with the same, which are in .*run.yaml \("
+        r"method.epsilon is 0.1 there and 0.3 here; training.epochs is 3 there and 7 here\)",
+    ):
+        run(interrupted, settings, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("learnt", "dev"),
+    [(LEARNT[1:], DEV), (LEARNT[::-1], DEV), (LEARNT, DEV[1:]), (LEARNT, None), (DEV, LEARNT)],
+)
+def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
+    with pytest.raises(UsageError, match="other training or development data; resume it with the same"):
+        train(config(), learnt, interrupted, dev, resume=True)
+    assert last_checkpoint(interrupted / "checkpoints") is not None
+
+
+# Several processes
+
+
+def test_several_processes_train_one_model(tmp_path: Path) -> None:
+    """As torchrun starts them: each learns from its share, one of them writes."""
+    out = tmp_path / "model"
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    together = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = [
+        start(
+            Plan(
+                out,
+                {"epochs": 2},
+                environment={**together, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                log=f"{rank}.log",
+            )
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert [record["step"] for record in metrics(out)] == [6, 6, 10, 12, 12]
+    assert result(out)["kept_epoch"] in (1, 2)
+    assert list(Model.load(out).predict(DEV))
+    assert json.loads((out / "data.json").read_text())["train"]["sentences"] == len(LEARNT)

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fencepost.corpus import read
+from fencepost.entity import Sentence
+from fencepost.errors import UsageError
+from fencepost.evaluation import evaluate
+from fencepost.model import Model
+from fencepost.training import run as run_module
+from fencepost.training import train
+from fencepost.training.records import read_metrics
+from tests.training.runs import (
+    DEV,
+    LEARNT,
+    Plan,
+    assert_same,
+    config,
+    elsewhere,
+    metrics,
+    result,
+    run,
+    same_weights,
+    scripted,
+    weights,
+)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with a development and a test set."""
+    out = tmp_path_factory.mktemp("plain") / "model"
+    run(out, test=DEV[:5])
+    return out
+
+
+def test_learns(tmp_path: Path) -> None:
+    sentences = list(read("sample:train"))[:30]
+    settings = config(
+        {
+            "method": {"size": 24, "dropout": 0, "epsilon": 0},
+            "encoder": {"lstm": {"size": 32, "dropout": 0}, "scratch": {"word_size": 24, "word_dropout": 0}},
+        },
+        epochs=20,
+        batch_size=4,
+        learning_rate=0.03,
+    )
+    outcome = train(settings, sentences, tmp_path / "model", sentences)
+    assert outcome.best is not None
+    assert outcome.best["dev_f1"] > 0.9
+    again = evaluate(sentences, Model.load(tmp_path / "model").predict(sentences))
+    assert again.overall.f1 == outcome.best["dev_f1"]
+
+
+# The same again
+
+
+def test_one_seed_is_one_result_in_any_process(plain: Path, tmp_path: Path) -> None:
+    settings = config()
+    run(tmp_path / "here", settings, test=DEV[:5])
+    assert_same(tmp_path / "here", plain)
+    assert elsewhere(Plan(tmp_path / "there", {}, quiet=False)) == 0
+    assert metrics(tmp_path / "there") == metrics(plain)
+    assert same_weights(weights(tmp_path / "there"), weights(plain))
+    run(tmp_path / "other", config(seed=2))
+    assert metrics(tmp_path / "other") != metrics(plain)
+    # a process says one line for each epoch, where it is no terminal, and its libraries say nothing
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [["epoch", "1"], ["epoch", "2"], ["epoch", "3"]]
+
+
+# What is in the folder
+
+
+def test_the_folder_of_a_finished_run(plain: Path) -> None:
+    assert {path.name for path in plain.iterdir()} == {
+        "README.md",
+        "config.json",
+        "data.json",
+        "metrics.json",
+        "metrics.jsonl",
+        "model.safetensors",
+        "run.yaml",
+        "tensorboard",
+        "vocabulary.json",
+    }
+
+
+def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
+    records = read_metrics(plain)
+    assert [record["step"] for record in records] == [10, 12, 12, 20, 24, 24, 30, 36, 36]
+    assert [record["epoch"] for record in records[2::3]] == [1, 2, 3]
+    for record in records:
+        if "dev_f1" in record:
+            assert record.keys() == {
+                "step",
+                "epoch",
+                *(f"dev_{name}" for name in ("loss", "precision", "recall", "f1", "ece", "seconds")),
+            }
+        else:
+            assert record.keys() == {"step", "epoch", "loss", "grad_norm", "encoder_rate", "head_rate"}
+
+
+def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -> None:
+    found = json.loads((plain / "metrics.json").read_text())
+    epochs = [record for record in read_metrics(plain) if "dev_f1" in record]
+    best = max(epochs, key=lambda record: record["dev_f1"])
+    assert found["epochs"] == epochs
+    assert found["dev"] == best
+    assert found["kept_epoch"] == best["epoch"]
+    test = evaluate(DEV[:5], Model.load(plain).predict(DEV[:5]))
+    assert found["test"] == json.loads(json.dumps(test.to_dict()))
+
+
+def test_the_card_tells_what_was_measured(plain: Path, tmp_path: Path) -> None:
+    card = (plain / "README.md").read_text()
+    best = result(plain)["dev"]
+    assert f"| development, epoch {best['epoch']:.0f} |" in card
+    assert f"| {100 * best['dev_f1']:.1f} |" in card
+    assert "| test | " in card
+    assert "`boundary-smoothing`" in card
+    assert "`scratch`" in card
+    run(tmp_path / "model", config(epochs=1), dev=False)
+    assert "has not been scored" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_tensorboard_reads_losses_and_scores(plain: Path) -> None:
+    events = EventAccumulator(str(plain / "tensorboard"))
+    events.Reload()
+    losses = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert losses == [(r["step"], pytest.approx(r["loss"])) for r in read_metrics(plain) if "loss" in r]
+    scores = [(event.step, event.value) for event in events.Scalars("dev_f1")]
+    assert scores == [(r["step"], pytest.approx(r["dev_f1"])) for r in read_metrics(plain) if "dev_f1" in r]
+    assert {"dev_loss", "head_rate", "encoder_rate", "grad_norm"} <= set(events.Tags()["scalars"])
+
+
+def test_files_follow_the_umask_and_none_is_a_pickle(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        run(tmp_path / "model", config(epochs=1))
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "model").rglob("*"):
+        assert path.suffix not in {".pt", ".pth", ".bin", ".pkl"}
+        if path.is_file():
+            assert path.stat().st_mode & 0o777 == 0o640, path
+
+
+# Which epoch is kept
+
+
+def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
+    one, other = tmp_path / "best", tmp_path / "short"
+    with scripted(one, [0.1, 0.5, 0.3]):
+        outcome = run(one)
+    assert outcome.best is not None
+    assert outcome.best["epoch"] == result(one)["kept_epoch"] == 2
+    # the weights are those of that epoch: the loss on the development set is the same
+    losses: list[tuple[float, int]] = []
+    list(Model.load(one).predict(DEV, lambda loss, count: losses.append((loss, count))))
+    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+    assert same_weights(weights(one), outcome.model.state_dict())
+    with scripted(other, [0.1, 0.5, 0.7]):
+        run(other)
+    assert result(other)["kept_epoch"] == 3
+    assert not same_weights(weights(one), weights(other))
+
+
+def test_the_saved_model_scores_what_its_best_epoch_did(plain: Path) -> None:
+    scores = evaluate(DEV, Model.load(plain).predict(DEV)).overall
+    best = result(plain)["dev"]
+    assert (scores.precision, scores.recall, scores.f1) == tuple(
+        best[f"dev_{name}"] for name in ("precision", "recall", "f1")
+    )
+
+
+def test_of_equal_epochs_the_first_is_kept(tmp_path: Path) -> None:
+    with scripted(tmp_path / "model", [0.2, 0.2, 0.2]):
+        outcome = run(tmp_path / "model")
+    assert outcome.best is not None
+    assert outcome.best["epoch"] == result(tmp_path / "model")["kept_epoch"] == 1
+
+
+def test_without_development_data_the_last_epoch_is_kept(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "model", config(epochs=2), dev=False)
+    assert (outcome.epochs, outcome.best, outcome.test) == ([], None, None)
+    assert result(tmp_path / "model") == {"epochs": [], "kept_epoch": 2, "dev": None, "test": None}
+    assert same_weights(weights(tmp_path / "model"), outcome.model.state_dict())
+    assert not outcome.model.training
+
+
+def test_patience_ends_the_training(tmp_path: Path) -> None:
+    scores = [0.1, 0.4, 0.4, 0.3, 0.9, 0.9]
+    with scripted(tmp_path / "two", scores):
+        outcome = run(tmp_path / "two", config(epochs=6, patience=2))
+    assert [epoch["dev_f1"] for epoch in outcome.epochs] == scores[:4]
+    assert result(tmp_path / "two")["kept_epoch"] == 2
+    with scripted(tmp_path / "three", scores):
+        outcome = run(tmp_path / "three", config(epochs=6, patience=3))
+    assert [epoch["dev_f1"] for epoch in outcome.epochs] == scores
+    assert result(tmp_path / "three")["kept_epoch"] == 5
+
+
+# Settings that do something
+
+
+def test_batches_can_be_accumulated(tmp_path: Path) -> None:
+    """12 batches, by fives: steps of 5, 5 and 2 batches."""
+    run(tmp_path / "model", config(accumulate=5, epochs=2), dev=False)
+    assert [record["step"] for record in metrics(tmp_path / "model")] == [3, 6]
+
+
+def test_accumulated_batches_are_like_one_large_batch(tmp_path: Path) -> None:
+    """Without chance in the network, two steps with one batch each or with all its halves are the same."""
+    still = {
+        "method": {"dropout": 0},
+        "encoder": {"lstm": {"dropout": 0}, "scratch": {"word_dropout": 0}},
+    }
+    whole = config(still, epochs=2, batch_size=24)
+    parts = config(still, epochs=2, batch_size=6, accumulate=4)
+    run(tmp_path / "whole", whole, dev=False)
+    run(tmp_path / "parts", parts, dev=False)
+    for one, other in zip(metrics(tmp_path / "whole"), metrics(tmp_path / "parts"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_bfloat16_trains_and_the_model_is_still_float32(tmp_path: Path) -> None:
+    # not with a BiLSTM, for which PyTorch needs a newer processor
+    changes = {"encoder": {"lstm": {"size": 0}}}
+    settings = config(changes, precision="bfloat16", epochs=2)
+    outcome = run(tmp_path / "half", settings)
+    run(tmp_path / "whole", config(changes, epochs=2))
+    half, whole = metrics(tmp_path / "half"), metrics(tmp_path / "whole")
+    assert half[0]["loss"] != whole[0]["loss"]
+    assert half[0]["loss"] == pytest.approx(whole[0]["loss"], rel=0.01)
+    assert {tensor.dtype for tensor in weights(tmp_path / "half").values()} == {torch.float32}
+    # nor does anything of it cling to the model
+    assert outcome.model.forward.__func__ is Model.forward
+
+
+# What cannot be done
+
+
+def test_a_folder_that_holds_something_is_refused(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("do not lose me")
+    with pytest.raises(UsageError, match=r"not an empty folder; give another name$"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(UsageError, match=r"not an empty folder; give another name$"):
+        run(plain)
+    with pytest.raises(UsageError, match=r"not an empty folder; give another name$"):
+        run(tmp_path / "notes.txt")
+    with pytest.raises(UsageError, match=r"cannot be written: Not a directory"):
+        run(tmp_path / "notes.txt" / "model")
+
+
+def test_an_empty_folder_is_fine_and_missing_ones_above_are_made(tmp_path: Path) -> None:
+    run(tmp_path, config(epochs=1), dev=False)
+    run(tmp_path / "a" / "b", config(epochs=1), dev=False)
+    assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("sentences", "dev", "message"),
+    [
+        ([], None, "the training data has no sentences"),
+        ([Sentence([])], None, "the training data has no sentences"),
+        (LEARNT, [], "the development data has no sentences"),
+        ([Sentence(["word"])], None, "has no entities: there is nothing to learn"),
+    ],
+)
+def test_data_that_cannot_be_learnt_from_leaves_no_folder(
+    sentences: list[Sentence], dev: list[Sentence] | None, message: str, tmp_path: Path
+) -> None:
+    """So that the same command works when the data is mended."""
+    with pytest.raises(UsageError, match=message):
+        train(config(), sentences, tmp_path / "model", dev)
+    assert not (tmp_path / "model").exists()
+
+
+def test_settings_that_fail_leave_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot be loaded"):
+        run(tmp_path / "model", config({"encoder": {"name": str(tmp_path)}}))
+    assert not (tmp_path / "model").exists()
+
+
+def test_sentences_without_words_are_passed_over(tmp_path: Path) -> None:
+    empty = replace(LEARNT[0], words=(), entities=(), space_after=None)
+    train(config(epochs=1), [empty, *LEARNT, empty], tmp_path / "model", [empty, *DEV, empty])
+    run(tmp_path / "without", config(epochs=1))
+    assert metrics(tmp_path / "model") == metrics(tmp_path / "without")
+
+
+def test_several_graphics_cards_are_not_used_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Trainer` would divide a batch among them by cutting all its tensors, which have no common axis."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    arguments = run_module._arguments(config(), tmp_path, None)
+    assert arguments.n_gpu == 1
+    assert arguments.train_batch_size == config().training.batch_size
