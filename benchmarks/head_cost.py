@@ -66,7 +66,7 @@ def timed(function: Callable[[], Any]) -> float:
 
 
 def step(module: nn.Module, optimiser: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
-    loss().backward()
+    torch.autograd.backward(loss())
     nn.utils.clip_grad_norm_(module.parameters(), CLIP)
     optimiser.step()
     optimiser.zero_grad()
@@ -122,11 +122,12 @@ def measure_prediction(
 ) -> tuple[float, float]:
     model.eval()
     bare.eval()
-    subwords = model.encoder.embedder.subwords  # type: ignore[union-attr]
+    embedder = model.encoder.embedder
+    assert isinstance(embedder, Pretrained)
 
     def ours(batch: list[Sentence]) -> Callable[[], None]:
         def run() -> None:
-            subwords._pieces.clear()  # type: ignore[operator,union-attr]  # every word is tokenised anew
+            embedder.subwords._pieces = {}  # every word is tokenised anew
             for _ in model.predict(batch):
                 pass
 

@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# The tests run in as many processes as there are cores; threads of PyTorch in each would only wait for
+# each other. Subprocesses of tests inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile(
     "fencepost",
     deadline=None,  # a busy machine is no bug

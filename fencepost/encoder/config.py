@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Settings(BaseModel):
     """A part of the configuration: immutable, and unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class LSTMSettings(Settings):

@@ -50,7 +50,7 @@ class Records(TrainerCallback):
             return
         from torch.utils.tensorboard import SummaryWriter
 
-        kept = [record for record in read_metrics(self.folder) if True]
+        kept = [record for record in read_metrics(self.folder) if record["step"] <= state.global_step]
         with whole_file(self.folder / METRICS_FILE) as stream:
             stream.writelines(_line(record) for record in kept)
         self.writer = SummaryWriter(str(self.folder / TENSORBOARD_FOLDER), purge_step=state.global_step + 1)

@@ -20,7 +20,7 @@ MIXED = [
     Sentence(["London"]),
     Sentence(["met", "\u200b", "", "London"]),  # two words of which the tokenizer makes nothing
     Sentence(cycled(60)),
-    Sentence(cycled(260)),
+    Sentence(cycled(130)),
 ]
 POOLING = {
     "mean": lambda pieces: pieces.mean(dim=0),

@@ -1,9 +1,8 @@
-"""Trainings on one core, here and in the processes that the tests start."""
+"""Trainings on one core: the number of threads decides the last digits of a result."""
 
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +13,7 @@ import torch
 def one_core() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
     gc.freeze()  # accelerate looks through all objects at the start of each training: the libraries', too
     yield
     gc.unfreeze()
     torch.set_num_threads(before)
-    del os.environ["OMP_NUM_THREADS"]

@@ -15,7 +15,7 @@ from fencepost.training.checkpoint import load_chance, load_optimizer, save_chan
 def draw() -> list[float]:
     """From every generator that the trainings could use; the Gaussians keep a second number for later."""
     return [
-        random.random(),
+        random.random(),  # noqa: S311
         random.gauss(0, 1),
         np.random.rand(),  # noqa: NPY002
         np.random.randn(),  # noqa: NPY002
