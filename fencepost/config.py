@@ -44,7 +44,7 @@ class TrainingSettings(Settings):
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="bfloat16 needs hardware for it."
     )
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, le=2**32 - 1)
 
 
 class Config(Settings):

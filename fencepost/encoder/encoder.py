@@ -146,9 +146,11 @@ class BiLSTM(nn.Module):
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """`[B, T, d]` to `[B, T, size]`; zeros behind the end of a sentence."""
         packed = pack_padded_sequence(
-            self.dropout(vectors), lengths.cpu(), batch_first=True, enforce_sorted=False
+            self.dropout(vectors).float(), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
-        output, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=vectors.shape[1])
+        with torch.autocast(vectors.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
+            read, _ = self.lstm(packed)
+        output, _ = pad_packed_sequence(read, batch_first=True, total_length=vectors.shape[1])
         return output
 
 

@@ -83,7 +83,8 @@ class Characters(Feature):
             packed = pack_padded_sequence(
                 letters, batch["letter_counts"].cpu(), batch_first=True, enforce_sorted=False
             )
-            _, (states, _) = self.reader(packed)  # [2, W, width / 2]
+            with torch.autocast(letters.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
+                _, (states, _) = self.reader(packed)  # [2, W, width / 2]
             words = states.transpose(0, 1).flatten(1)
         placed: Tensor = words[batch["letters_of"]]  # [B, T, width]
         return placed

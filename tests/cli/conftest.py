@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,11 @@ from typer.testing import CliRunner, Result
 from fencepost.cli.frame import app
 
 Run = Callable[..., Result]
+
+
+def heed_ctrl_c() -> None:
+    """For a child process: a shell's background jobs, and so their children, would ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 
 from fencepost import __version__
 from fencepost.cli.frame import with_json_target
+from tests.cli.conftest import heed_ctrl_c
 
 COMMAND = [sys.executable, "-m", "fencepost"]
 
@@ -94,7 +95,9 @@ def test_ctrl_c_leaves_no_half_file(tmp_path):
     os.mkfifo(endless)
     out = tmp_path / "out.jsonl"
     out.write_text("what was there before\n")
-    process = subprocess.Popen([*COMMAND, "convert", str(endless), str(out)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "convert", str(endless), str(out)], stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c
+    )
     line = b'{"words": ["a"], "entities": []}\n' * 50_000
     with endless.open("wb") as stream:
         stream.write(line)

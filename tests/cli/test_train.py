@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
 from fencepost.corpus import read, write
+from tests.cli.conftest import heed_ctrl_c
 
 SMALL = [
     "--encoder",
@@ -236,6 +237,7 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
         stdout=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=heed_ctrl_c,
     )
     deadline = time.monotonic() + 120
     while not any((out / "checkpoints").glob("*/trainer_state.json")) and time.monotonic() < deadline:

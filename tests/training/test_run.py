@@ -232,8 +232,7 @@ def test_accumulated_batches_are_like_one_large_batch(tmp_path: Path) -> None:
 
 
 def test_bfloat16_trains_and_the_model_is_still_float32(tmp_path: Path) -> None:
-    # not with a BiLSTM, for which PyTorch needs a newer processor
-    changes = {"encoder": {"lstm": {"size": 0}}}
+    changes = {"encoder": {"scratch": {"characters": "lstm"}}}  # LSTMs stay in float32
     settings = config(changes, precision="bfloat16", epochs=2)
     outcome = run(tmp_path / "half", settings)
     run(tmp_path / "whole", config(changes, epochs=2))
