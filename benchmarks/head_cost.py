@@ -96,8 +96,8 @@ def measure_training(
     model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int
 ) -> tuple[float, float]:
     settings = model.settings.training
-    our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), lr=1e-5, fused=True)
-    bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=1e-5, fused=True)
+    our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
+    bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=settings.encoder_learning_rate, fused=True)
     model.train()
     bare.train()
 

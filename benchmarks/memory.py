@@ -8,6 +8,8 @@ Needs GENIA. Measures the peak (the system's own count, weights, optimiser and l
 - training on a batch of 16 with one sentence of 600 words among them;
 - predicting a sentence of 5,000 words.
 
+The models that predict are not trained: what they find is little, and does not count for much.
+
 Prints one JSON object as its last line.
 """
 

@@ -29,7 +29,7 @@ class TrainingSettings(Settings):
 
     epochs: int = Field(12, ge=1)
     batch_size: int = Field(16, ge=1, description="Sentences in a step, on each device.")
-    accumulate: int = Field(1, ge=1, description="Batches whose gradients are added up for a step.")
+    accumulate: int = Field(1, ge=1, description="Batches whose mean gradient makes a step.")
     learning_rate: float = Field(1e-3, gt=0, description="Of the weights that start from nothing.")
     encoder_learning_rate: float = Field(5e-5, ge=0, description="Of the pretrained weights.")
     schedule: Literal["linear", "cosine", "constant"] = Field(

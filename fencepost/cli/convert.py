@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
 
 import typer
 
+from fencepost.cli.corpora import losses
 from fencepost.cli.frame import (
     Json,
     Quiet,
@@ -211,8 +212,4 @@ def _account(reader: Reader, result: Written, target: str, beside: Path | None) 
     if skipped:
         where = f"; see {beside}" if beside else ""
         yield f"skipped: {reader.invalid:,} invalid and {result.left_out:,} that do not fit{where}"
-    if result.entities_dropped:
-        yield f"{result.entities_dropped:,} overlapping entities were dropped"
-    if result.parts_lost:
-        parts = ", ".join(f"{part} ({count:,})" for part, count in result.parts_lost.most_common())
-        yield f"{result.format} has no place for these parts, so they are not in the output: {parts}"
+    yield from losses(result)

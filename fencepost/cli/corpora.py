@@ -10,6 +10,7 @@ from fencepost.cli.frame import progress_of, say
 
 if TYPE_CHECKING:
     from fencepost.corpus import Reader, ReadOptions, Rejected
+    from fencepost.corpus.writer import Written
     from fencepost.entity import Sentence
 
 SHOWN = 5  # of the sentences that are skipped
@@ -36,6 +37,15 @@ def opened(
         say(f"{one.file or reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
     if reader.invalid > len(skipped):
         say(f"{reader.source.name}: skipped {reader.invalid - len(skipped):,} more", quiet=quiet)
+
+
+def losses(result: Written) -> Iterator[str]:
+    """What the new format could not hold."""
+    if result.entities_dropped:
+        yield f"{result.entities_dropped:,} overlapping entities were dropped"
+    if result.parts_lost:
+        parts = ", ".join(f"{part} ({count:,})" for part, count in result.parts_lost.most_common())
+        yield f"{result.format} has no place for these parts, so they are not in the output: {parts}"
 
 
 def read_all(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
     from fencepost.evaluation import Evaluation
+    from fencepost.model import Model
 
 ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
 Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]
@@ -55,8 +56,9 @@ def evaluate(
     """
     check_json_target(json)
     if model and data and not (gold or predicted or predicted_format):
+        recogniser = load_model(model, changes)
         sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        told, result = _of_model(model, sentences, changes)
+        told, result = _of_model(recogniser, sentences)
         told = {"model": model, "data": data, **told}
     elif gold and predicted and not (model or changes or skip_invalid):
         told, result = _of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
@@ -73,17 +75,13 @@ def evaluate(
         console = Console(highlight=False)
         print_scores(console, result)
         if "sentences_per_second" in told:
-            console.print(
-                f"{told['sentences_per_second']:,.1f} sentences a second, "
-                f"{told['peak_memory_mb']:,.0f} MB of memory at most"
-            )
+            console.print(f"{told['sentences_per_second']:,.1f} sentences a second")
+            if told["peak_memory_mb"] is not None:
+                console.print(f"{told['peak_memory_mb']:,.0f} MB of memory at most")
 
 
-def _of_model(
-    folder: str, sentences: list[Sentence], changes: list[str] | None
-) -> tuple[dict[str, Any], Evaluation]:
+def _of_model(model: Model, sentences: list[Sentence]) -> tuple[dict[str, Any], Evaluation]:
     """The scores of a model, with its settings, its speed and the memory that it took."""
-    model = load_model(folder, changes)
     from fencepost import evaluation
 
     start = time.perf_counter()

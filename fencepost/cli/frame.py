@@ -96,8 +96,8 @@ def command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
                 fail(str(error), WRONG)
             except FencepostError as error:
                 fail(str(error), FAILED)
-            except KeyboardInterrupt:
-                fail("interrupted", INTERRUPTED)
+            except KeyboardInterrupt as error:
+                fail(f"interrupted{error}", INTERRUPTED)
             except BrokenPipeError:  # the reader of our output has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILED) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fencepost.cli.corpora import opened
+from fencepost.cli.corpora import losses, opened
 from fencepost.cli.frame import Quiet, command, say
 from fencepost.cli.models import Changes, load_model
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
@@ -19,7 +19,9 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
+    from fencepost.corpus.format import Format
     from fencepost.entity import Sentence
+    from fencepost.model import Model
 
 ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
 Input = Annotated[
@@ -62,40 +64,60 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Find entities in a corpus and write it with them, in any format, or draw them in the terminal."""
-    _check(input, output, to)
+    target = _target(input, output, to)
     recogniser = load_model(model, changes)
+    if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
+        _check_flat(recogniser, target)
     with opened(input, format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
-        found = _counted(recogniser.predict(islice(reader, limit)), quiet=quiet or output is None)
+        silent = quiet or output in (None, "-")  # nothing between the lines of the output
+        found = _counted(recogniser.predict(islice(reader, limit)), quiet=silent)
         if output is None:
             _draw(found)
             return
         from fencepost.corpus import write
 
         start = time.perf_counter()
-        result = write(found, output, to, prefer=None if overlaps == "refuse" else overlaps)
+        result = write(
+            found,
+            output,
+            to,
+            prefer=None if overlaps == "refuse" else overlaps,
+            on_refused=(lambda *_: None) if skip_invalid else None,  # the writer counts them
+        )
         seconds = time.perf_counter() - start
     say(
         f"{result.sentences:,} sentences with {result.entities:,} entities -> {output} ({result.format}), "
         f"{result.sentences / seconds:,.0f} sentences a second",
         quiet=quiet,
     )
-    if result.entities_dropped:
-        say(f"{result.entities_dropped:,} overlapping entities were dropped", quiet=quiet)
+    if result.left_out:
+        say(f"{result.left_out:,} sentences were left out: {result.format} cannot hold them", quiet=quiet)
+    for line in losses(result):
+        say(line, quiet=quiet)
 
 
-def _check(source: str, output: str | None, to: str | None) -> None:
+def _target(source: str, output: str | None, to: str | None) -> Format | None:
+    """The format of the output, if there is one; what cannot work is refused before the work begins."""
     if output is None:
         if to is not None:
             raise UsageError("--to is the format of --output, which is missing")
-        return
+        return None
     if output != "-" and Path(output).resolve() == Path(source).resolve():
         raise UsageError(f"{output}: the output would overwrite the input; give another name")
     from fencepost.corpus.formats import format_by_name, format_by_suffix
 
     if to is not None:
-        format_by_name(to)
-    elif output != "-":
-        format_by_suffix(Path(output))
+        return format_by_name(to)
+    return None if output == "-" else format_by_suffix(Path(output))
+
+
+def _check_flat(model: Model, target: Format) -> None:
+    if model.settings.predict.select != "flat":
+        raise UsageError(
+            f"{target.name} cannot hold overlapping entities, and this model finds them: say which to keep "
+            "with --overlaps outermost, innermost or best, let it find none with --set predict.select=flat, "
+            "leave such sentences out with --skip-invalid, or write jsonl"
+        )
 
 
 def _draw(sentences: Iterable[Sentence]) -> None:

@@ -26,6 +26,8 @@ def print_scores(console: Console, result: Evaluation, title: str = "Strict scor
     console.print(f"macro F1 {100 * result.macro_f1:.1f} over {len(result.by_type)} types", soft_wrap=True)
     if result.calibration and result.calibration.ece is not None:
         console.print(f"expected calibration error {result.calibration.ece:.3f} (10 bins)")
+    elif not result.overall.predicted:
+        console.print("no predictions, so no calibration error")
     else:
         console.print("no confidences in the predictions, so no calibration error")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,18 +111,27 @@ def train(
     if dev is not None and dev_share is not None:
         raise UsageError("--dev and --dev-share contradict each other; give one of them")
 
+    if [train, dev, test].count("-") > 1:
+        raise UsageError("standard input can be read once, but it is named twice")
+
     def read(path: str) -> list[Sentence]:
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
 
     from fencepost import training
 
+    training.check_folder(out, resume=resume)
     learnt = read(train)
     held: list[Sentence] | None = read(dev) if dev is not None else None
     if dev_share is not None:
         learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
     tested = read(test) if test is not None else None
     say(_plan(settings, learnt, held), quiet=quiet)
-    outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+    for note in (*training.idle_settings(settings, learnt, held), *_unknown_types(learnt, held, tested)):
+        say(note, quiet=quiet)
+    try:
+        outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("; go on with the same command and --resume") from None
     _report(outcome, out, json)
 
 
@@ -141,6 +151,17 @@ def _settings(
     return Config.compose(config, changes, {part: values for part, values in given.items() if values})
 
 
+def _unknown_types(
+    learnt: list[Sentence], held: list[Sentence] | None, tested: list[Sentence] | None
+) -> Iterator[str]:
+    """Types that cannot be found since nothing teaches them; their entities count as missed."""
+    known = {entity.type for sentence in learnt for entity in sentence.entities}
+    for name, part in (("development", held), ("test", tested)):
+        others = {entity.type for sentence in part or () for entity in sentence.entities} - known
+        if others:
+            yield f"types in the {name} data that the training data has not: {', '.join(sorted(others))}"
+
+
 def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:
     held_text = (
         f"{len(held):,} sentences decide which epoch is kept"
@@ -157,6 +178,8 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     """What the run came to, as tables and as JSON."""
     from rich.console import Console
 
+    if not outcome.first:
+        return
     if json is not None:
         scores = {
             "model": str(out),

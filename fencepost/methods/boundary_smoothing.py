@@ -7,7 +7,7 @@ the model from being overconfident about boundaries. `epsilon = 0` is the plain 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -24,6 +24,9 @@ from fencepost.modules import FeedForward
 
 _CELLS_AT_ONCE = 4_000_000
 """Scores that prediction holds at once; a span of a long sentence is one of millions."""
+
+_PAIRS_AT_ONCE = 1_000_000
+"""Pairs of words whose grid is held at once in training, unless one sentence alone has more."""
 
 
 class BoundarySmoothingSettings(MethodSettings):
@@ -73,6 +76,20 @@ class SpanScores:
         i, j = self._grid(first, behind)
         return (i <= j) & (j < self.lengths[:, None, None])
 
+    def take(self, sentences: list[int]) -> SpanScores:
+        """The scores of some sentences, as long as the longest of them; of all, as they are."""
+        if len(sentences) == len(self.lengths):
+            return self
+        lengths = self.lengths[sentences]
+        longest = int(lengths.max())
+        return SpanScores(
+            start=self.start[sentences, :, :longest],
+            start_bias=self.start_bias[sentences, :, :longest],
+            end=self.end[sentences, :, :, :longest],
+            width=self.width,
+            lengths=lengths,
+        )
+
     def _grid(self, first: int, behind: int) -> tuple[Tensor, Tensor]:
         device = self.lengths.device
         i = torch.arange(first, behind, device=device)[:, None]  # [I, 1]
@@ -116,13 +133,21 @@ class BoundarySmoothing(Method[SpanScores]):
         )
 
     def loss(self, scores: SpanScores, gold: Gold) -> dict[str, Tensor]:
-        """Eq. 3, 4: cross entropy, summed over a sentence's spans, the mean over sentences."""
+        """Eq. 3, 4: cross entropy, summed over a sentence's spans, the mean over sentences.
+
+        One long sentence would make the others' grids as large as its own; it is scored apart from them.
+        """
+        totals = [
+            self._total(scores.take(group), gold.take(group)) for group in _together(scores.lengths.tolist())
+        ]
+        return {"span_loss": torch.stack(totals).sum() / len(scores.lengths)}
+
+    def _total(self, scores: SpanScores, gold: Gold) -> Tensor:
         length = scores.end.shape[3]
         targets = self.targets(gold, scores.lengths, length)  # [B, C + 1, T, T]
         log_p = scores.rows(0, length).float().log_softmax(dim=1)
         of_cells = -(targets * log_p).sum(dim=1)  # [B, T, T]
-        total = of_cells.masked_fill(~scores.valid(0, length), 0.0).sum()
-        return {"span_loss": total / len(scores.lengths)}
+        return of_cells.masked_fill(~scores.valid(0, length), 0.0).sum()
 
     def targets(self, gold: Gold, lengths: Tensor, length: int) -> Tensor:
         """The probabilities to be learnt, `[B, C + 1, T, T]`, in a grid of start and last word."""
@@ -158,6 +183,20 @@ class BoundarySmoothing(Method[SpanScores]):
             confidences = torch.cat((confidences, confidence))
         sentence, start, end, type_ = spans
         return as_candidates(sentence, start, end, type_, confidences, length)
+
+
+def _together(lengths: list[int]) -> Iterator[list[int]]:
+    """Sentences whose grids are computed together: all, unless these would have too many cells."""
+    if len(lengths) * max(lengths) ** 2 <= _PAIRS_AT_ONCE:
+        yield list(range(len(lengths)))
+        return
+    group: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if group and (len(group) + 1) * lengths[group[0]] ** 2 > _PAIRS_AT_ONCE:
+            yield group
+            group = []
+        group.append(index)
+    yield group
 
 
 def smoothed(gold: Gold, lengths: Tensor, length: int, types: int, epsilon: float, size: int) -> Tensor:

@@ -68,6 +68,13 @@ class Gold:
         """From a tensor `[N, 4]`."""
         return cls(*columns.unbind(dim=1))
 
+    def take(self, sentences: list[int]) -> Gold:
+        """The entities of some sentences, which are numbered anew in this order."""
+        chosen = torch.tensor(sentences, device=self.sentence.device)
+        match = self.sentence[:, None] == chosen  # [N, S]
+        kept = match.any(dim=1)
+        return Gold(match[kept].long().argmax(dim=1), self.start[kept], self.end[kept], self.type[kept])
+
 
 class Method(nn.Module, ABC, Generic[S]):
     """Word vectors to entities; `S` is whatever the method scores."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,11 @@ class Records(TrainerCallback):
         kept = [record for record in read_metrics(self.folder) if record["step"] <= state.global_step]
         with whole_file(self.folder / METRICS_FILE) as stream:
             stream.writelines(_line(record) for record in kept)
-        self.writer = SummaryWriter(str(self.folder / TENSORBOARD_FOLDER), purge_step=state.global_step + 1)
+        # TensorBoard takes its files in the order of the seconds in their names: one file is sure
+        shutil.rmtree(self.folder / TENSORBOARD_FOLDER, ignore_errors=True)
+        self.writer = SummaryWriter(str(self.folder / TENSORBOARD_FOLDER))
+        for record in kept:
+            self._draw(record)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -76,10 +81,13 @@ class Records(TrainerCallback):
         record = {"step": state.global_step, "epoch": round(state.epoch or 0.0, 4), **values}
         with (self.folder / METRICS_FILE).open("ab") as stream:
             stream.write(_line(record))  # at one go
-        for name, value in values.items():
-            if value is not None:
-                self.writer.add_scalar(name, value, state.global_step)
-        self.writer.flush()  # what a checkpoint follows must be there if the process is killed
+        self._draw(record)
+
+    def _draw(self, record: dict[str, Any]) -> None:
+        """Into TensorBoard."""
+        for name, value in record.items():
+            if self.writer is not None and value is not None and name not in ("step", "epoch"):
+                self.writer.add_scalar(name, value, record["step"])
 
     def close(self) -> None:
         if self.writer is not None:

@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from fencepost.config import Config
 from fencepost.corpus.context import with_context
 from fencepost.corpus.output import whole_file
+from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, evaluate
@@ -40,6 +41,7 @@ class Outcome:
     epochs: list[dict[str, Any]]
     best: dict[str, Any] | None
     test: Evaluation | None
+    first: bool = True  # of several processes, the one that has the scores
 
 
 def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
@@ -95,6 +97,8 @@ def train(
         raise UsageError("the training data has no sentences")
     if dev is not None and not dev:
         raise UsageError("the development data has no sentences")
+    if test is not None and not test:
+        raise UsageError("the test data has no sentences")
     data = {"train": _fingerprint(learnt), "dev": None if dev is None else _fingerprint(dev)}
     arguments = _arguments(config, out, dev)
     first = arguments.process_index == 0  # of several, where torchrun or its like has started them
@@ -112,7 +116,26 @@ def train(
         trainer.accelerator.wait_for_everyone()  # the checkpoints are removed when nobody needs them
         trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # a `forward` in bfloat16
     model.eval()
-    return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None)
+    return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None, first=False)
+
+
+def idle_settings(
+    config: Config, sentences: Sequence[Sentence], dev: Sequence[Sentence] | None
+) -> Iterator[str]:
+    """Settings that were given and can have no effect, each with the reason."""
+    encoder, usual = config.encoder, EncoderSettings()
+    if encoder.name == "scratch":
+        for key in ("pooling", "layers", "frozen_layers", "freeze_embeddings", "context", "window"):
+            if getattr(encoder, key) != getattr(usual, key):
+                yield f"encoder.{key} has no effect: it is for pretrained encoders, not for scratch"
+    elif encoder.context and not any(s.doc is not None or s.left or s.right for s in sentences):
+        yield "encoder.context has no effect: the training data does not tell the sentences' documents"
+    if encoder.name != "scratch" and encoder.scratch != usual.scratch and not encoder.features.characters:
+        yield "encoder.scratch has no effect: it is for the encoder scratch"
+    if encoder.features.pos and not any(sentence.pos for sentence in sentences):
+        yield "encoder.features.pos has no effect: the training data has no parts of speech"
+    if config.training.patience and dev is None:
+        yield "training.patience has no effect: without development data there is no F1 to wait for"
 
 
 def _run(trainer: ModelTrainer, checkpoint: Path | None, tellers: Sequence[Records | Display]) -> None:
@@ -137,8 +160,8 @@ def _only_errors() -> Iterator[None]:
         transformers_logging.set_verbosity(before)
 
 
-def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) -> None:
-    """A new run needs an empty folder; one to resume must be there, be incomplete, and be the same."""
+def check_folder(out: Path, *, resume: bool) -> None:
+    """A new run needs an empty folder; one to resume must be there and be incomplete."""
     run_file, complete = out / RUN_FILE, (out / RESULT_FILE).is_file()
     if not resume:
         try:
@@ -160,6 +183,14 @@ def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) 
             f"{out}: this training run is complete and there is nothing to resume; "
             "for another one leave out --resume and give another folder"
         )
+
+
+def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) -> None:
+    """The folder must do; a run that is resumed must be the same."""
+    check_folder(out, resume=resume)
+    if not resume:
+        return
+    run_file = out / RUN_FILE
     there = Config.compose(run_file)
     if there != config:
         changed = "; ".join(_differences(there.model_dump(mode="json"), config.model_dump(mode="json")))

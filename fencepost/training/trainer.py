@@ -93,6 +93,18 @@ class ModelTrainer(Trainer):
             return False
         return len(scores) - 1 - scores.index(max(scores)) >= self.settings.patience
 
+    def training_step(self, model: nn.Module, inputs: Batch, *args: Any, **kwargs: Any) -> Tensor:
+        try:
+            return super().training_step(model, inputs, *args, **kwargs)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            raise FencepostError(
+                f"there is not enough memory for a batch whose longest sentence has "
+                f"{int(inputs['lengths'].max()):,} words: lower training.batch_size (it is "
+                f"{self.settings.batch_size}), or split the long sentences"
+            ) from None
+
     def compute_loss(
         self,
         model: nn.Module,
@@ -201,7 +213,7 @@ class ModelTrainer(Trainer):
 def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
     """Pretrained or not, times decaying or not; a group without weights is left in, so that order tells.
 
-    Biases and norms are vectors, and no other weight is one.
+    Biases and norms are vectors; other weights are matrices.
     """
     pretrained = {id(parameter) for parameter in model.encoder.pretrained()}
     groups: list[dict[str, Any]] = [

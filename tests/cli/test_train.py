@@ -126,11 +126,16 @@ def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp
 def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "out.conll"
-    refused = run("predict", folder, "--input", data / "test.jsonl", "--output", out, code=1)
+    refused = run("predict", folder, "--input", data / "test.jsonl", "--output", out, code=2)
     assert "--overlaps" in refused.stderr
     assert not out.exists()
+    skipped = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--skip-invalid")
+    assert "sentences were left out: conll cannot hold them" in skipped.stderr
+    assert 0 < len(list(read(out))) < 40
     told = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best")
     assert "overlapping entities were dropped" in told.stderr
+    assert "conll has no place for these parts, so they are not in the output: " in told.stderr
+    assert "score" in told.stderr
 
 
 def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path):
@@ -184,12 +189,24 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),
         (["--train", "sample:dev", "--encoder", "no/such", "--out", "m"], "encoder.name: 'no/such' cannot"),
         (["--train", "sample:dev", "--out", "m", "--resume"], "no training run to resume"),
+        (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read once"),
     ],
 )
 def test_wrong_requests_end_with_2_and_say_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert message in run("train", *arguments, code=2).stderr
+
+
+def test_settings_and_types_that_can_do_nothing_are_mentioned(run, data, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "robot"}]}\n')
+    told = run("train", "--train", data / "dev.jsonl", "--test", other, "--out", tmp_path / "m",
+               "--epochs", 1, *SMALL, "--set", "encoder.context=1", "--set", "training.patience=2",
+               "--set", "encoder.features.pos=4").stderr  # fmt: skip
+    for key in ("encoder.context", "training.patience", "encoder.features.pos"):
+        assert f"{key} has no effect" in told
+    assert "types in the test data that the training data has not: robot" in told
 
 
 def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):
@@ -246,6 +263,7 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
+    assert "interrupted; go on with the same command and --resume" in said
     assert "--resume" in run(*arguments, code=2).stderr
     run("train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl",
         "--out", out, "--resume")  # fmt: skip

@@ -623,3 +623,24 @@ def test_a_widest_span_that_was_chosen_is_kept() -> None:
 
 def test_the_embedding_has_a_row_for_each_width() -> None:
     assert method_of(widest=7).width_embedding.weight.shape == (7, 3)
+
+
+def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch) -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([3, 40, 1, 7])
+    words = Words(torch.randn(4, 40, 6, requires_grad=True), lengths)
+    columns = [(0, 0, 2, 1), (1, 30, 40, 0), (1, 0, 1, 1), (3, 6, 7, 0), (2, 0, 1, 0), (3, 2, 5, 1)]
+    gold = Gold.of(torch.tensor(columns))
+    settings = BoundarySmoothingSettings(widest=5)
+    method = BoundarySmoothing(settings, PredictSettings(select="nested"), 6, ["A", "B"]).eval()
+    whole = method.loss(method.score(words), gold)["span_loss"]
+    (expected,) = torch.autograd.grad(whole, words.vectors)
+    sizes = []
+    rows = SpanScores.rows
+    monkeypatch.setattr(SpanScores, "rows", lambda s, *at: sizes.append(s.end.shape) or rows(s, *at))
+    monkeypatch.setattr(boundary_smoothing, "_PAIRS_AT_ONCE", 150)
+    parts = method.loss(method.score(words), gold)["span_loss"]
+    (found,) = torch.autograd.grad(parts, words.vectors)
+    assert sorted(shape[3] for shape in sizes) == [7, 40]  # the three short ones together
+    torch.testing.assert_close(parts, whole)
+    torch.testing.assert_close(found, expected)
