@@ -1,6 +1,6 @@
 """What boundary smoothing costs on top of its encoder, and how fast it trains and predicts.
 
-    python -m benchmarks.head_cost [--batches 40] [--rounds 3]
+    python -m benchmarks.head_cost [--batches 24] [--rounds 3]
 
 Needs GENIA. Ours and the bare encoder (the same weights, a linear layer on top) do the same length-grouped
 batches of real sentences in turn, so that whatever else the machine does hits both alike.
@@ -147,7 +147,7 @@ def measure_prediction(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     folder = corpora()

@@ -1,6 +1,7 @@
 """How much memory training and prediction take, each in a process of its own.
 
-    python -m benchmarks.memory
+    python -m benchmarks.quality genia --keep FOLDER
+    python -m benchmarks.memory --model FOLDER
 
 Needs GENIA. Measures the peak (the system's own count, weights, optimiser and libraries included) of
 
@@ -8,7 +9,7 @@ Needs GENIA. Measures the peak (the system's own count, weights, optimiser and l
 - training on a batch of 16 with one sentence of 600 words among them;
 - predicting a sentence of 5,000 words.
 
-The models that predict are not trained: what they find is little, and does not count for much.
+Without `--model`, what predicts is not trained: it may take millions of spans for entities.
 
 Prints one JSON object as its last line.
 """
@@ -44,7 +45,7 @@ def joined(sentences: list[Any], words: int) -> Any:
     return Sentence(text[:words], [entity for entity in entities if entity.end <= words])
 
 
-def run(job: str) -> dict[str, Any]:
+def run(job: str, folder_of_model: str | None) -> dict[str, Any]:
     import torch
 
     from fencepost.config import Config
@@ -56,7 +57,9 @@ def run(job: str) -> dict[str, Any]:
     folder = corpora()
     assert folder is not None
     sentences = list(read(folder / "genia" / "train.jsonl"))
-    model = Model.build(Config.compose(), sentences)
+    torch.manual_seed(0)
+    trained = folder_of_model is not None and job.startswith("predict")
+    model = Model.load(str(folder_of_model)) if trained else Model.build(Config.compose(), sentences)
     if job.startswith("train"):
         sizes = [model.encoder.size(sentence) for sentence in sentences]
         batches = [[sentences[i] for i in batch] for batch in LengthGroupedBatches(sizes, 16, seed=0)][:STEPS]
@@ -92,17 +95,24 @@ def run(job: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", choices=JOBS, help="only this one, in this process")
-    job = parser.parse_args().job
+    parser.add_argument(
+        "--model", metavar="FOLDER", help="a model that was trained on GENIA, to predict with"
+    )
+    arguments = parser.parse_args()
+    job = arguments.job
     if corpora() is None:
         report({"benchmark": "memory", "skipped": "no corpora"})
         return
     if job:
-        report(run(job))
+        report(run(job, arguments.model))
         return
     result: dict[str, Any] = {"benchmark": "memory", **machine()}
     for name in JOBS:
         output = subprocess.run(
-            [sys.executable, "-m", "benchmarks.memory", "--job", name],
+            [
+                *(sys.executable, "-m", "benchmarks.memory", "--job", name),
+                *(["--model", arguments.model] if arguments.model else []),
+            ],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
