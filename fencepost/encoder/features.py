@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -35,17 +36,18 @@ def grid(rows: Iterable[Iterable[int]]) -> Tensor:
     return pad_sequence([torch.tensor(list(row)) for row in rows], batch_first=True, padding_value=PAD)
 
 
-class Feature(nn.Module):
+class Feature(nn.Module, ABC):
     """Adds `width` numbers to each word vector."""
 
     width: int
 
+    @abstractmethod
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        raise NotImplementedError
+        """What `forward` needs of these sentences."""
 
+    @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """`[B, T, width]`."""
-        raise NotImplementedError
 
 
 class Characters(Feature):
