@@ -1,11 +1,12 @@
-"""What boundary smoothing costs on top of its encoder, and how fast it trains and predicts.
+"""What a method costs on top of its encoder, and how fast it trains and predicts.
 
-    python -m benchmarks.head_cost [--batches 24] [--rounds 3]
+    python -m benchmarks.head_cost [--method boundary-smoothing] [--batches 24] [--rounds 3]
 
 Needs GENIA. Ours and the bare encoder (the same weights, a linear layer on top) do the same length-grouped
 batches of real sentences in turn, so that whatever else the machine does hits both alike.
 
-- training: forward, backward, clip, optimiser. BiLSTM and biaffine layer are in ours, tokenising in neither.
+- training: forward, backward, clip, optimiser, at the method's own batch size. Prompts, BiLSTM and all that
+  the method computes are in ours, tokenising in neither.
 - prediction: ours from words to entities, tokenisation and decoding included, against the bare encoder's
   forward pass alone.
 
@@ -31,7 +32,7 @@ from fencepost.model import Model
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.trainer import parameter_groups
 
-BATCH, CLIP = 16, 5.0
+CLIP = 5.0
 
 
 class Bare(nn.Module):
@@ -147,6 +148,8 @@ def measure_prediction(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--method", default="boundary-smoothing")
+    parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -156,7 +159,7 @@ def main() -> None:
         return
     torch.manual_seed(0)
     sentences = list(read(folder / "genia" / "train.jsonl"))
-    config = Config.compose(changes=[f"predict.batch_size={2 * BATCH}"])
+    config = Config.compose(changes=[f"method.name={arguments.method}", *arguments.changes])
     model = Model.build(config, sentences)
     bare = Bare(config, 1 + len(model.types))
 
@@ -165,16 +168,18 @@ def main() -> None:
         return [[sentences[i] for i in batch] for batch in list(grouped)[: arguments.batches]]
 
     say("training")
-    trained = batches(BATCH)
+    trained = batches(config.training.batch_size)
     train_ours, train_bare = measure_training(model, bare, trained, arguments.rounds)
     say("prediction")
-    predicted = batches(2 * BATCH)
+    predicted = batches(config.predict.batch_size)
     predict_ours, predict_bare = measure_prediction(model, bare, predicted, arguments.rounds)
     count_trained, count_predicted = sum(map(len, trained)), sum(map(len, predicted))
     report(
         {
             "benchmark": "head_cost",
             **machine(),
+            "method": arguments.method,
+            "changes": arguments.changes,
             "threads": torch.get_num_threads(),
             "train_ratio": round(train_ours / train_bare, 3),
             "train_sentences_per_second": round(count_trained / train_ours, 1),

@@ -37,6 +37,9 @@ class MethodSettings(Settings):
 class PredictSettings(Settings):
     """What may be changed after training; methods add their own."""
 
+    overlapping: ClassVar[str] = "nested"
+    """What `auto` is where training entities overlap."""
+
     select: Literal["auto", "flat", "nested", "keep-all"] = Field(
         "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
     )
@@ -51,7 +54,7 @@ class PredictSettings(Settings):
             for sentence in sentences
             for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
         )
-        return self.model_copy(update={"select": "nested" if overlapping else "flat"})
+        return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
 
 
 @dataclass(frozen=True, slots=True)

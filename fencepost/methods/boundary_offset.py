@@ -1,0 +1,535 @@
+"""Boundary offsets: Tang et al., "A Boundary Offset Prediction Network for Named Entity Recognition", 2023.
+
+For every type, every span of a sentence predicts how far it is from its nearest entity: "0" is an entity
+(a centre), "-1S" starts one word before one, "2E" ends two words behind one, and most are out of range of
+any (section 2). Types are inputs: learnt prompts that the encoder reads together with the sentence. So
+spans that are no entities point at those that are, and a missed centre may still be found by its votes.
+
+Grids are laid out `[B, I, J, C, L]`: sentence, start, last word, type, offset label. This is how the
+product of spans and types comes out, and what a convolution with the labels as channels is fastest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from fencepost.decoding import Candidates
+from fencepost.encoder import Words
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings
+from fencepost.modules import FeedForward
+
+OUT_OF_RANGE, CENTRE = 0, 1
+"""The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
+
+_BUDGET = 250_000_000
+"""Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class BoundaryOffsetSettings(MethodSettings):
+    """How far offsets reach, and what the network is made of."""
+
+    name: Literal["boundary-offset"] = "boundary-offset"
+    max_offset: int = Field(2, ge=0, description="S: the largest offset, in words; 0 is none (ablation).")
+    offsets: Literal["both", "start", "end"] = Field("both", description="Which boundary may be off.")
+    type_inputs: Literal["prompts", "embedding"] = Field(
+        "prompts", description="Types read with the sentence, or each a plain vector (ablation)."
+    )
+    size: int = Field(150, ge=1, description="Width of the biaffine layer's views of types and spans.")
+    dropout: float = Field(0.2, ge=0, lt=1)
+    region_size: int = Field(
+        20, ge=0, description="Width of the embedding that tells the triangles of the grid apart; 0 is none."
+    )
+    distance_size: int = Field(
+        0, ge=0, description="Width of the embedding of the distance from start to last word; 0 is none."
+    )
+    condition_types: bool = Field(
+        False, description="Add the authors' second score: type vectors normalised on condition of the span."
+    )
+    convolutions: int = Field(2, ge=0, le=3, description="3D convolutions, with dilation 1, 2, 3; 0 is none.")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="The authors' program has 0.01.")
+    mean_over: Literal["sentence", "batch"] = Field(
+        "sentence", description="Whose cells the loss averages: with batch, long sentences count for more."
+    )
+
+
+class BoundaryOffsetPredict(PredictSettings):
+    """How predicted offsets become entities."""
+
+    overlapping: ClassVar[str] = "keep-all"
+
+    mode: Literal["centre", "all", "rules"] = Field(
+        "rules", description="Entities are the centres, all spans pointed at, or those that pass the rules."
+    )
+    votes: int | None = Field(
+        None,
+        ge=1,
+        description="Rules: so many start offsets, or end offsets, must point at a span that is no centre; "
+        "unless set, max_offset.",
+    )
+    nearest: bool = Field(
+        True, description="Rules: an offset within reach of a centre must point at the nearest one."
+    )
+    order: bool = Field(
+        True, description="Rules: between an offset and where it points, offsets must count down."
+    )
+
+
+class Labels:
+    """The offset labels: what each says about a span's distance from its nearest entity."""
+
+    def __init__(self, settings: BoundaryOffsetSettings) -> None:
+        reach = settings.max_offset
+        moves = [move for move in range(-reach, reach + 1) if move]
+        sides = {"both": "SE", "start": "S", "end": "E"}[settings.offsets]
+        self.names = ("out of range", "0", *(f"{move}{side}" for side in sides for move in moves))
+        of_label = [(move, 0) if side == "S" else (0, move) for side in sides for move in moves]
+        self.moves = np.array([(0, 0), (0, 0), *of_label]).reshape(-1, 2)  # [L, 2], of start and of end
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetScores:
+    """What the grid is computed from, block by block: as a whole it may be too large to hold."""
+
+    normed: Tensor  # [B, T, d], Norm(h_i)
+    gain: Tensor  # [B, T, d], gamma_j
+    shift: Tensor  # [B, T, d], lambda_j
+    types: Tensor  # [B, C, L, h], h_m' U + W_span: what span views are multiplied with
+    type_bias: Tensor  # [B, C, L], W_type h_m' + b
+    second: Tensor | None  # the factors of the authors' second score
+    lengths: Tensor  # [B]
+
+
+class Block(NamedTuple):
+    """A part of the batch's grids: rows `first` to `behind`, for sentences of at most `length` words."""
+
+    sentences: list[int]
+    first: int
+    behind: int
+    length: int
+
+
+class Cells(NamedTuple):
+    """Spans that a model does not hold to be out of range, as columns."""
+
+    sentence: IntArray  # [N]
+    start: IntArray  # [N]
+    last: IntArray  # [N]
+    type: IntArray  # [N]
+    label: IntArray  # [N]
+    probability: FloatArray  # [N]
+
+
+class BoundaryOffset(Method[OffsetScores]):
+    """Scores of offset labels for every type and span, refined by convolutions over their neighbours."""
+
+    Settings = BoundaryOffsetSettings
+    Predict = BoundaryOffsetPredict
+    defaults: ClassVar = {"encoder": {"lstm": {"size": 256}}, "training": {"batch_size": 8}}
+
+    predict: BoundaryOffsetPredict
+
+    def __init__(
+        self,
+        settings: BoundaryOffsetSettings,
+        predict: BoundaryOffsetPredict,
+        width: int,
+        types: Sequence[str],
+    ) -> None:
+        super().__init__(settings, predict, width, types)
+        self.settings = settings
+        self.labels = Labels(settings)
+        labels, size = len(self.labels), settings.size
+        if settings.type_inputs == "embedding":
+            self.type_vectors = nn.Parameter(torch.randn(len(types), width))
+        self.span_norm = ConditionalNorm(width, width)
+        self.places = PlaceEmbedding(settings.region_size, settings.distance_size)
+        self.type_view = FeedForward(width, size, settings.dropout)
+        self.span_view = nn.Linear(width, size)
+        self.place_view = nn.Linear(self.places.width, size, bias=False)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.U = nn.Parameter(nn.init.orthogonal_(torch.empty(labels, size, size)))
+        self.W = nn.Parameter(nn.init.orthogonal_(torch.empty(labels, 2 * size)))
+        self.b = nn.Parameter(torch.zeros(labels))
+        self.second = SecondScore(width, self.places.width, labels) if settings.condition_types else None
+        self.convolutions = Convolutions(labels, settings.convolutions) if settings.convolutions else None
+        self.reach = self.convolutions.reach if self.convolutions else 0
+
+    @classmethod
+    def prompts(cls, settings: BoundaryOffsetSettings, types: Sequence[str]) -> int:  # type: ignore[override]
+        return len(types) if settings.type_inputs == "prompts" else 0
+
+    def score(self, words: Words, gold: Gold | None = None) -> OffsetScores:  # noqa: ARG002
+        """Eq. 1-3 as far as they are about single words and types.
+
+        Eq. 3 is (h_m' U_l + W_span) v_ij + W_type h_m' + b_l, for the linear term is of two parts.
+        """
+        types = words.prompts if words.prompts is not None else self.type_vectors  # [B, C, d]
+        types = types.expand(len(words.lengths), -1, -1)
+        h = self.type_view(types)  # [B, C, h]
+        w_type, w_span = self.W.chunk(2, dim=1)
+        normed, gain, shift = self.span_norm.factors(words.vectors, words.vectors)
+        return OffsetScores(
+            normed=normed,
+            gain=gain,
+            shift=shift,
+            types=torch.einsum("bch,lhk->bclk", h, self.U) + w_span,
+            type_bias=h @ w_type.T + self.b,
+            second=self.second.factors(types) if self.second else None,
+            lengths=words.lengths,
+        )
+
+    def grid(self, scores: OffsetScores, block: Block, left: int = 0) -> Tensor:
+        """The scores of the labels, Eq. 5: `[b, I, J, C, L]`, for last words from `left` on.
+
+        Convolutions look at cells beyond the block's rows; these are computed with it and cut off.
+        """
+        sentences, first, behind, length = block
+        top, bottom = max(0, first - self.reach), min(length, behind + self.reach)
+        normed = scores.normed[sentences, top:bottom, None]  # [b, I, 1, d]
+        gain, shift = scores.gain[sentences, None, left:length], scores.shift[sentences, None, left:length]
+        spans = torch.addcmul(shift, gain, normed)  # [b, I, J, d], Eq. 1
+        places = self.places(top, bottom, left, length)  # [I, J, p]
+        views = self.dropout((self.span_view(spans) + self.place_view(places)).relu())  # [b, I, J, h]
+        shape = (*views.shape[:3], *scores.type_bias.shape[1:])  # b, I, J, C, L
+        grid = torch.baddbmm(
+            scores.type_bias[sentences].flatten(1)[:, None],
+            views.flatten(1, 2),
+            scores.types[sentences].flatten(1, 2).transpose(1, 2),
+        ).view(shape)  # Eq. 3
+        if self.second is not None and scores.second is not None:
+            grid = grid + self.second(spans, places, scores.second[sentences])
+        if self.convolutions is not None:
+            words = words_of(scores.lengths, block)  # [b, T]
+            inside = words[:, top:bottom, None] & words[:, None, left:]  # [b, I, J]
+            grid = self.convolutions(grid, inside[..., None, None].to(grid.dtype))
+        return grid[:, first - top : behind - top]
+
+    def blocks(self, lengths: Tensor) -> list[Block]:
+        """The parts in which the grid is computed: one, unless that would take too much memory."""
+        pairs = _BUDGET // (4 * self.span_view.in_features + 16 * len(self.types) * len(self.labels))
+        return list(_blocks(lengths.tolist(), pairs, self.reach))
+
+    def loss(self, scores: OffsetScores, gold: Gold) -> dict[str, Tensor]:
+        """Eq. 7: cross entropy over all types and cells, both triangles of the grid alike."""
+        lengths, types = scores.lengths, len(self.types)
+        entries = offset_entries(gold, lengths, self.labels)
+        cells = types * lengths.float() ** 2  # [B]
+        of_batch = self.settings.mean_over == "batch"
+        weights = (1 / cells.sum()).expand_as(cells) if of_batch else 1 / (len(lengths) * cells)
+        blocks = self.blocks(lengths)
+
+        def part(block: Block) -> Tensor:
+            grid = self.grid(scores, block).float()
+            targets = offset_targets(entries, block, types)
+            of_cells = nn.functional.cross_entropy(
+                grid.flatten(0, 3),
+                targets.flatten(),
+                reduction="none",
+                label_smoothing=self.settings.label_smoothing,
+            ).view(targets.shape)
+            words = words_of(lengths, block)  # [b, T]
+            inside = words[:, block.first : block.behind, None] & words[:, None]  # [b, I, J]
+            of_sentences = of_cells.sum(dim=3).masked_fill(~inside, 0.0).sum(dim=(1, 2))  # [b]
+            return of_sentences @ weights[block.sentences]
+
+        if len(blocks) == 1 or not torch.is_grad_enabled():
+            parts = [part(block) for block in blocks]
+        else:  # what a block needs for its gradients is computed again when they are
+            parts = [checkpoint(part, block, use_reentrant=False) for block in blocks]
+        return {"offset_loss": torch.stack(parts).sum()}
+
+    def cells(self, scores: OffsetScores) -> Cells:
+        """The spans whose best label is an offset, of all types."""
+        columns = scores.lengths.new_empty((5, 0))
+        probabilities = scores.normed.new_empty(0, dtype=torch.float32)
+        for block in self.blocks(scores.lengths):
+            left = max(0, block.first - self.reach)  # farther left, no cell matters to the upper triangle
+            grid = self.grid(scores, block, left).float()  # [b, I, J, C, L]
+            best, label = grid.max(dim=4)
+            upper = torch.ones(grid.shape[1:3], dtype=torch.bool, device=grid.device).triu(block.first - left)
+            is_span = upper & words_of(scores.lengths, block)[:, None, left:]  # [b, I, J]
+            found = (label != OUT_OF_RANGE) & is_span[..., None]
+            sentence, start, last, type_ = found.nonzero(as_tuple=True)
+            sentence = torch.tensor(block.sentences, device=grid.device)[sentence]
+            new = torch.stack((sentence, start + block.first, last + left, type_, label[found]))
+            columns = torch.cat((columns, new), dim=1)
+            probabilities = torch.cat((probabilities, (best[found] - grid[found].logsumexp(dim=1)).exp()))
+        return Cells(*columns.cpu().numpy(), probabilities.double().cpu().numpy())
+
+    def candidates(self, scores: OffsetScores) -> Candidates:
+        lengths = scores.lengths.cpu().numpy()
+        return decode(self.cells(scores), lengths, scores.normed.shape[1], self.labels, self.predict)
+
+
+class ConditionalNorm(nn.Module):
+    """Eq. 1: layer norm whose gain and shift are linear maps of a condition; at first, plain layer norm."""
+
+    def __init__(self, width: int, condition_width: int) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Linear(condition_width, width), nn.Linear(condition_width, width)
+        for layer, start in ((self.gain, 1.0), (self.shift, 0.0)):
+            nn.init.zeros_(layer.weight)
+            nn.init.constant_(layer.bias, start)
+
+    def factors(self, vectors: Tensor, conditions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The normalised vectors, and the gain and shift of each condition."""
+        return normalised(vectors), self.gain(conditions), self.shift(conditions)
+
+
+def normalised(vectors: Tensor) -> Tensor:
+    return nn.functional.layer_norm(vectors, vectors.shape[-1:], eps=1e-12)
+
+
+class SecondScore(nn.Module):
+    """The authors' second score, W CLN(h_m | v_ij) + b: type vectors, normalised on condition of the span.
+
+    Gain G v + g and shift S v + s are linear in the span v, so with n_m = Norm(h_m) it is a product of
+    spans and types, and no vector is needed for each pair of them:
+    W_l ((G v + g) * n_m + S v + s) + b_l = ((W_l * n_m) G + W_l S) v + (W_l * n_m) g + W_l s + b_l.
+    """
+
+    def __init__(self, width: int, place_width: int, labels: int) -> None:
+        super().__init__()
+        self.width = width
+        self.norm = ConditionalNorm(width, width + place_width)
+        self.linear = nn.Linear(width, labels)
+
+    def factors(self, types: Tensor) -> Tensor:
+        """What a span with its place, and a 1 behind them, is multiplied with: `[B, C, L, d + p + 1]`."""
+        w, n = self.linear.weight, normalised(types)[:, :, None]  # [L, d], [B, C, 1, d]
+        gain, shift = (
+            torch.cat((layer.weight, layer.bias[:, None]), dim=1) for layer in (self.norm.gain, self.norm.shift)
+        )
+        factors = (w * n) @ gain + w @ shift
+        bias = nn.functional.pad(self.linear.bias[:, None], (factors.shape[3] - 1, 0))
+        return factors + bias
+
+    def forward(self, spans: Tensor, places: Tensor, factors: Tensor) -> Tensor:
+        """`[b, I, J, d]`, `[I, J, p]` and `[b, C, L, d + p + 1]` to `[b, I, J, C, L]`."""
+        of_spans, of_places, constant = factors.split((self.width, places.shape[2], 1), dim=3)
+        return (
+            torch.einsum("bijd,bcld->bijcl", spans, of_spans)
+            + torch.einsum("ijp,bclp->bijcl", places, of_places)
+            + constant[:, None, None, ..., 0]
+        )
+
+
+class PlaceEmbedding(nn.Module):
+    """Where in the grid a cell is: which triangle, and how far from start to last word."""
+
+    FARTHEST = 10  # of the distances 0, 1, 2-3, 4-7, ..., this bucket has those from 512 on
+
+    def __init__(self, region_size: int, distance_size: int) -> None:
+        super().__init__()
+        self.width = region_size + distance_size
+        self.regions = nn.Embedding(2, region_size)
+        self.distances = nn.Embedding(2 * self.FARTHEST + 1, distance_size)
+
+    def forward(self, top: int, bottom: int, left: int, right: int) -> Tensor:
+        """`[bottom - top, right - left, width]`."""
+        device = self.regions.weight.device
+        distance = torch.arange(left, right, device=device) - torch.arange(top, bottom, device=device)[:, None]
+        bucket = (distance.abs() + 0.5).log2().floor().long() + 1  # 0.5 is that of 0
+        bucket = distance.sign() * bucket.clamp(max=self.FARTHEST) + self.FARTHEST
+        return torch.cat((self.regions((distance < 0).long()), self.distances(bucket)), dim=2)
+
+
+class Convolutions(nn.Module):
+    """Eq. 4 and 5: what the cells around a cell say about its label, added to what it says itself.
+
+    Each label is convolved with itself alone; the layer before and the one behind mix the labels.
+    """
+
+    def __init__(self, labels: int, layers: int) -> None:
+        super().__init__()
+        self.before = nn.Linear(labels, labels)  # a 1x1x1 convolution
+        self.layers = nn.ModuleList(nn.Conv3d(labels, labels, 3, groups=labels) for _ in range(layers))
+        self.behind = nn.Linear(layers * labels, labels)
+        self.reach = sum(range(1, layers + 1))
+        """How many cells away from a cell there are others that matter to it."""
+
+    def forward(self, grid: Tensor, inside: Tensor) -> Tensor:
+        """`grid` is `[b, I, J, C, L]`; `inside` is 0 for cells that are padding, else 1."""
+        outputs = []
+        x = nn.functional.gelu(self.before(grid))
+        for dilation, layer in enumerate(self.layers, start=1):
+            x = nn.functional.gelu(dilated(x * inside, layer, dilation))
+            outputs.append(x)
+        refined: Tensor = grid + self.behind(torch.cat(outputs, dim=4))
+        return refined
+
+
+def dilated(grid: Tensor, layer: nn.Conv3d, dilation: int) -> Tensor:
+    """A convolution of kernel size 3 that keeps the grid's size, by plain ones, which are much faster.
+
+    With dilation d, cells only ever meet others a multiple of d away: the grid falls into d x d x d
+    interleaved grids, and in each of them these are neighbours.
+    """
+    d, sizes = dilation, grid.shape[1:4]
+    if d > 1:
+        grid = nn.functional.pad(grid, (0, 0, *(n for size in reversed(sizes) for n in (0, -size % d))))
+        grid = grid.unflatten(3, (-1, d)).unflatten(2, (-1, d)).unflatten(1, (-1, d))
+        parts = grid.permute(0, 2, 4, 6, 1, 3, 5, 7)  # [b, d, d, d, I / d, J / d, C / d, L]
+        shape = parts.shape
+        grid = parts.flatten(0, 3)
+    grid = nn.functional.conv3d(
+        grid.movedim(4, 1), layer.weight, layer.bias, padding=1, groups=layer.groups
+    ).movedim(1, 4)
+    if d > 1:
+        grid = grid.reshape(shape).permute(0, 4, 1, 5, 2, 6, 3, 7)
+        grid = grid.flatten(5, 6).flatten(3, 4).flatten(1, 2)[:, : sizes[0], : sizes[1], : sizes[2]]
+    return grid
+
+
+def _blocks(lengths: list[int], pairs: int, reach: int) -> Iterator[Block]:
+    """Sentences together while they have at most so many cells; of one that has more, some rows at a time."""
+    group: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        longest = lengths[group[0]] if group else lengths[index]
+        if group and (len(group) + 1) * longest**2 > pairs:
+            yield Block(group, 0, longest, longest)
+            group, longest = [], lengths[index]
+        if longest**2 <= pairs:
+            group.append(index)
+            continue
+        rows = max(1, pairs // longest - 2 * reach)
+        for first in range(0, longest, rows):
+            yield Block([index], first, min(first + rows, longest), longest)
+    if group:
+        yield Block(group, 0, lengths[group[0]], lengths[group[0]])
+
+
+def words_of(lengths: Tensor, block: Block) -> Tensor:
+    """`[b, T]`, true where a sentence of the block has a word."""
+    return torch.arange(block.length, device=lengths.device) < lengths[block.sentences][:, None]
+
+
+class Entries(NamedTuple):
+    """The cells of the upper triangle that are not out of range, as columns."""
+
+    sentence: Tensor  # [N]
+    start: Tensor  # [N]
+    last: Tensor  # [N]
+    type: Tensor  # [N]
+    label: Tensor  # [N]
+
+
+def offset_entries(gold: Gold, lengths: Tensor, labels: Labels) -> Entries:
+    """Section 2, for every type: entities, and spans that share one boundary with an entity close by.
+
+    Of several entities, the nearest counts; of equally near ones the first, by start, then by end.
+    """
+    device = lengths.device
+    moves = torch.from_numpy(labels.moves[CENTRE:]).to(device)  # [L - 1, 2]
+    order = torch.argsort(gold.start * (int(lengths.max()) + 1) + gold.end)  # [N]
+    sentence, type_ = gold.sentence[order, None], gold.type[order, None]  # [N, 1]
+    start = gold.start[order, None] + moves[:, 0]  # [N, L - 1]
+    last = gold.end[order, None] - 1 + moves[:, 1]
+    inside = (start >= 0) & (start <= last) & (last < lengths[sentence])
+    distance = moves.abs().sum(dim=1)  # [L - 1]
+    label = torch.arange(CENTRE, len(labels), device=device)
+    columns = torch.stack(torch.broadcast_tensors(sentence, start, last, type_, label), dim=2)  # [N, L - 1, 5]
+    nearest_first = torch.argsort(distance.expand_as(start)[inside], stable=True)
+    columns = columns[inside][nearest_first]  # [X, 5]
+    _, cell = columns[:, :4].unique(dim=0, return_inverse=True)  # [X]
+    place = torch.arange(len(cell), device=device)
+    first = place.new_full((len(cell),), len(cell)).scatter_reduce(0, cell, place, "amin")
+    return Entries(*columns[first[first < len(cell)]].unbind(dim=1))
+
+
+def offset_targets(entries: Entries, block: Block, types: int) -> Tensor:
+    """The labels of the block's cells, `[b, I, J, C]`; cell (j, i) repeats cell (i, j)."""
+    sentences, first, behind, length = block
+    device = entries.label.device
+    of_sentence = torch.tensor(sentences, device=device) == entries.sentence[:, None]  # [X, b]
+    targets = torch.full((len(sentences), behind - first, length, types), OUT_OF_RANGE, device=device)
+    for row, column in ((entries.start, entries.last), (entries.last, entries.start)):
+        here = of_sentence.any(dim=1) & (row >= first) & (row < behind)
+        sentence = of_sentence[here].int().argmax(dim=1)
+        targets[sentence, row[here] - first, column[here], entries.type[here]] = entries.label[here]
+    return targets
+
+
+def decode(
+    cells: Cells, lengths: IntArray, length: int, labels: Labels, predict: BoundaryOffsetPredict
+) -> Candidates:
+    """The spans that the cells point at, as far as the mode lets them ("Inference with Boundary Offsets").
+
+    A centre's confidence is its probability; that of another span is the mean of those that point at it.
+    `length` is that of the padded batch: word `t` of sentence `b` is at position `b * length + t`.
+    """
+    move = labels.moves[cells.label]  # [N, 2]
+    start, last = cells.start - move[:, 0], cells.last - move[:, 1]
+    is_centre = cells.label == CENTRE
+    votes = ~is_centre & (start >= 0) & (start <= last) & (last < lengths[cells.sentence])
+
+    def span(start: IntArray, last: IntArray) -> IntArray:
+        """A number for each span and type."""
+        number: IntArray = ((cells.type * len(lengths) + cells.sentence) * length + start) * length + last
+        return number
+
+    pointed_at, centres = span(start, last), np.sort(span(cells.start, cells.last)[is_centre])
+    needed = 1
+    if predict.mode == "centre":
+        votes &= False
+    elif predict.mode == "rules":
+        needed = predict.votes or int(labels.moves.max())
+        distance = np.abs(move).sum(axis=1)
+        if predict.nearest:
+            nearest = np.zeros_like(distance)  # of the centres within reach, how far; 0 is none
+            for other in sorted(labels.moves[CENTRE + 1 :], key=lambda other: -np.abs(other).sum()):
+                at, to = cells.start - other[0], cells.last - other[1]
+                inside = (at >= 0) & (at <= to) & (to < lengths[cells.sentence])
+                nearest[inside & _among(span(at, to), centres)] = np.abs(other).sum()
+            votes &= (nearest == 0) | ((nearest == distance) & _among(pointed_at, centres))
+        if predict.order:
+            votes &= _rank(pointed_at, move @ (1, 3) // np.maximum(distance, 1), distance) == distance - 1
+    votes &= ~_among(pointed_at, centres)  # a centre needs none
+
+    _, first, which = np.unique(pointed_at[votes], return_index=True, return_inverse=True)
+    by_start, by_end = (np.bincount(which, move[votes, side] != 0) for side in (0, 1))
+    elected = np.maximum(by_start, by_end) >= needed
+    confidence = np.bincount(which, cells.probability[votes]) / np.bincount(which)
+    chosen = np.concatenate((np.flatnonzero(is_centre), np.flatnonzero(votes)[first][elected]))
+    offset = cells.sentence[chosen] * length
+    return Candidates(
+        offset + start[chosen],
+        offset + last[chosen] + 1,
+        cells.type[chosen],
+        np.concatenate((cells.probability[is_centre], confidence[elected])).clip(0, 1),
+    )
+
+
+def _among(values: IntArray, sorted_: IntArray) -> BoolArray:
+    """Which of the values are in the sorted array."""
+    place = np.searchsorted(sorted_, values)
+    result: BoolArray = np.append(sorted_, -1)[place] == values
+    return result
+
+
+def _rank(group: IntArray, direction: IntArray, distance: IntArray) -> IntArray:
+    """How many of the same group and direction are nearer."""
+    order = np.lexsort((distance, direction, group))
+    group, direction = group[order], direction[order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (group[1:] != group[:-1]) | (direction[1:] != direction[:-1])
+    place = np.arange(len(order))
+    rank = np.empty_like(place)
+    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return rank
