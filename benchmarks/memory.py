@@ -3,10 +3,16 @@
     python -m benchmarks.quality genia --keep FOLDER
     python -m benchmarks.memory --model FOLDER
 
+    python -m benchmarks.quality genia --method boundary-offset --keep FOLDER
+    python -m benchmarks.memory --method boundary-offset --model FOLDER
+
 Needs GENIA. Measures the peak (the system's own count, weights, optimiser and libraries included) of
 
-- training on GENIA at batch 16, and predicting its test part, with the sentences per second of each;
-- training on a batch of 16 with one sentence of 600 words among them;
+- training on GENIA at the method's batch size, and predicting its test part, with the sentences per second
+  of each;
+- training on a batch with one sentence of 600 words among others;
+- training on batches of sentences that all have 200 words, with 18 types;
+- predicting a batch of sentences of 100 words;
 - predicting a sentence of 5,000 words.
 
 Without `--model`, what predicts is not trained: it may take millions of spans for entities.
@@ -26,7 +32,14 @@ from typing import Any
 
 from benchmarks.common import ROOT, corpora, machine, report, say
 
-JOBS = ("train", "predict", "train_600_words", "predict_5000_words")
+JOBS = (
+    "train",
+    "predict",
+    "train_600_words",
+    "train_200_words_18_types",
+    "predict_100_words",
+    "predict_5000_words",
+)
 STEPS = 60
 
 
@@ -45,7 +58,15 @@ def joined(sentences: list[Any], words: int) -> Any:
     return Sentence(text[:words], [entity for entity in entities if entity.end <= words])
 
 
-def run(job: str, folder_of_model: str | None) -> dict[str, Any]:
+def with_types(sentence: Any, types: int) -> Any:
+    """The same with so many types, dealt out to its entities in turn."""
+    from dataclasses import replace
+
+    entities = [replace(e, type=f"type {i % types}") for i, e in enumerate(sentence.entities)]
+    return sentence.with_entities(entities)
+
+
+def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     import torch
 
     from fencepost.config import Config
@@ -58,13 +79,17 @@ def run(job: str, folder_of_model: str | None) -> dict[str, Any]:
     assert folder is not None
     sentences = list(read(folder / "genia" / "train.jsonl"))
     torch.manual_seed(0)
+    if job == "train_200_words_18_types":
+        sentences = [with_types(joined(sentences[i:], 200), 18) for i in range(0, 800, 100)]
     trained = folder_of_model is not None and job.startswith("predict")
-    model = Model.load(str(folder_of_model)) if trained else Model.build(Config.compose(), sentences)
+    config = Config.compose(changes=[f"method.name={method}"])
+    model = Model.load(str(folder_of_model)) if trained else Model.build(config, sentences)
     if job.startswith("train"):
-        sizes = [model.encoder.size(sentence) for sentence in sentences]
-        batches = [[sentences[i] for i in batch] for batch in LengthGroupedBatches(sizes, 16, seed=0)][:STEPS]
+        sizes, size = [model.encoder.size(sentence) for sentence in sentences], config.training.batch_size
+        grouped = LengthGroupedBatches(sizes, size, seed=0)
+        batches = [[sentences[i] for i in batch] for batch in grouped][:STEPS]
         if job == "train_600_words":
-            batches = [[joined(sentences, 600), *sentences[:15]]] * 3
+            batches = [[joined(sentences, 600), *sentences[: size - 1]]] * 3
         optimiser = torch.optim.AdamW(parameter_groups(model, model.settings.training), fused=True)
         model.train()
         start = time.perf_counter()
@@ -75,11 +100,11 @@ def run(job: str, folder_of_model: str | None) -> dict[str, Any]:
             optimiser.zero_grad()
         done = sum(map(len, batches))
     else:
-        tested = (
-            [joined(sentences, 5000)]
-            if job == "predict_5000_words"
-            else list(read(folder / "genia" / "test.jsonl"))
-        )
+        tested = list(read(folder / "genia" / "test.jsonl"))
+        if job == "predict_5000_words":
+            tested = [joined(sentences, 5000)]
+        elif job == "predict_100_words":
+            tested = [joined(sentences[i:], 100) for i in range(0, 1600, 50)]
         model.eval()
         start = time.perf_counter()
         for _ in model.predict(tested):
@@ -94,6 +119,7 @@ def run(job: str, folder_of_model: str | None) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--method", default="boundary-smoothing")
     parser.add_argument("--job", choices=JOBS, help="only this one, in this process")
     parser.add_argument(
         "--model", metavar="FOLDER", help="a model that was trained on GENIA, to predict with"
@@ -104,13 +130,14 @@ def main() -> None:
         report({"benchmark": "memory", "skipped": "no corpora"})
         return
     if job:
-        report(run(job, arguments.model))
+        report(run(job, arguments.method, arguments.model))
         return
-    result: dict[str, Any] = {"benchmark": "memory", **machine()}
+    result: dict[str, Any] = {"benchmark": "memory", **machine(), "method": arguments.method}
     for name in JOBS:
         output = subprocess.run(
             [
                 *(sys.executable, "-m", "benchmarks.memory", "--job", name),
+                *("--method", arguments.method),
                 *(["--model", arguments.model] if arguments.model else []),
             ],
             check=True,

@@ -1,6 +1,6 @@
 """How good the models get on real corpora: trains one and scores it on the test part.
 
-    python -m benchmarks.quality genia [--seed 1] [--set KEY=VALUE ...] [--keep FOLDER]
+    python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--set KEY=VALUE ...] [--keep FOLDER]
 
 Corpora: genia (no development part: the last epoch is kept), gum, weibo, resume, wnut17. The settings of
 each are below; `--set` changes them. Prints the epochs as they go to standard error and one JSON object
@@ -42,6 +42,7 @@ RUNS: dict[str, tuple[dict[str, str], list[str]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", choices=RUNS)
+    parser.add_argument("--method", default="boundary-smoothing")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--keep", type=Path, help="save the model in this folder")
@@ -53,7 +54,7 @@ def main() -> None:
     files, changes = RUNS[arguments.corpus]
     with tempfile.TemporaryDirectory() as temporary:
         out = arguments.keep or Path(temporary) / "model"
-        report(run(folder, files, [*changes, *arguments.changes], arguments.seed, out))
+        report(run(folder, files, [f"method.name={arguments.method}", *changes, *arguments.changes], arguments.seed, out))
 
 
 def run(folder: Path, files: dict[str, str], changes: list[str], seed: int, out: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from fencepost.corpus.context import with_context
 from fencepost.encoder import Batch, Encoder, Words
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
-from fencepost.methods import METHODS, Gold, Method
+from fencepost.methods import METHODS, Gold, Method, Report
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 
@@ -33,6 +33,10 @@ _LOOK_AHEAD = 2048
 
 _WORD_PAIRS = 1_000_000
 """A batch has at most so many pairs of words, unless one sentence alone has more."""
+
+
+Watch = Callable[[Sequence[Sentence], Words, Any, Gold], None]
+"""Gets a batch of sentences, their word vectors, the method's scores, and the gold entities."""
 
 
 class Model(nn.Module):
@@ -57,8 +61,9 @@ class Model(nn.Module):
         config = config.model_copy(
             update={"method": config.method.fitted(sentences), "predict": config.predict.fitted(sentences)}
         )
-        prompts = METHODS[config.method.name].prompts(config.method, types)
-        return cls(config, types, Encoder.build(config.encoder, sentences, prompts))
+        method = METHODS[config.method.name]
+        prompts, names = method.prompts(config.method, types), method.prompt_names(config.method, types)
+        return cls(config, types, Encoder.build(config.encoder, sentences, prompts, names))
 
     @classmethod
     def load(cls, folder: str | Path, changes: Sequence[str] = ()) -> Model:
@@ -128,13 +133,10 @@ class Model(nn.Module):
         terms = self.method.loss(scores, gold)
         return {**terms, "loss": torch.stack(list(terms.values())).sum()}
 
-    def predict(
-        self, sentences: Iterable[Sentence], on_loss: Callable[[float, int], None] | None = None
-    ) -> Iterator[Sentence]:
+    def predict(self, sentences: Iterable[Sentence], watch: Watch | None = None) -> Iterator[Sentence]:
         """The same sentences, in the same order, with the entities that the model finds.
 
-        Streams: a bounded number of sentences is in memory at once. With `on_loss`, the loss on the
-        gold entities is told too, as a mean over each batch's sentences and their number.
+        Streams: a bounded number of sentences is in memory at once. `watch` is told of each batch.
         """
         originals, sentences = tee(sentences)  # what is told of neighbours is for the encoder alone
         stream = iter(with_context(sentences, self.settings.encoder.context))
@@ -142,7 +144,7 @@ class Model(nn.Module):
             found: list[list[Entity]] = [[] for _ in chunk]
             for batch in self._batches(chunk):
                 together = [chunk[index] for index in batch]
-                for index, entities in zip(batch, self._predict_batch(together, on_loss), strict=True):
+                for index, entities in zip(batch, self._predict_batch(together, watch), strict=True):
                     found[index] = entities
             for entities, sentence in zip(found, originals, strict=False):
                 yield sentence.with_entities(entities)
@@ -164,14 +166,12 @@ class Model(nn.Module):
             yield batch
 
     @torch.inference_mode()
-    def _predict_batch(
-        self, sentences: Sequence[Sentence], on_loss: Callable[[float, int], None] | None
-    ) -> list[list[Entity]]:
+    def _predict_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
         batch = {name: tensor.to(self.device) for name, tensor in self.collate(sentences).items()}
         words = self.encoder(batch)
         scores = self.method.score(words)
-        if on_loss is not None:
-            on_loss(self._dev_loss(words, scores, Gold.of(batch["gold"])), len(sentences))
+        if watch is not None:
+            watch(sentences, words, scores, Gold.of(batch["gold"]))
         kept = self.method.select(self.method.candidates(scores))
         length = words.vectors.shape[1]
         entities: list[list[Entity]] = [[] for _ in sentences]
@@ -181,7 +181,16 @@ class Model(nn.Module):
             entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
         return entities
 
-    def _dev_loss(self, words: Words, scores: Any, gold: Gold) -> float:
+    def report(self, name: str) -> Report:
+        """What this method tells about itself, to be filled in by `watch` and read when all is predicted."""
+        makers = self.method.reports
+        if name not in makers:
+            method, has = self.settings.method.name, ", ".join(f"--{name}" for name in makers) or "none"
+            raise UsageError(f"--{name}: {method} has no such report; it has {has}")
+        return makers[name](self.method)
+
+    def loss_of(self, words: Words, scores: Any, gold: Gold) -> float:
+        """The loss of what was predicted, for `watch`."""
         if self.method.learns_from_gold:
             scores = self.method.score(words, gold)
         return self._losses(scores, gold)["loss"].item()

@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -327,9 +328,11 @@ def test_a_batch_has_a_bounded_number_of_word_pairs(trained: Model, monkeypatch)
 
 def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
     told: list[tuple[float, int]] = []
-    predicted = trained.predict(
-        [*NESTED, Sentence([])], on_loss=lambda loss, count: told.append((loss, count))
-    )
+
+    def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
+        told.append((trained.loss_of(*of_batch), len(sentences)))
+
+    predicted = trained.predict([*NESTED, Sentence([])], watch)
     assert keys(predicted) == [*keys(NESTED), []]
     [(loss, count)] = told
     assert count == len(NESTED)  # the empty one has none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,18 +13,19 @@ from fencepost.cli.corpora import opened, read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
 from fencepost.cli.models import Changes, load_model
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scores import print_scores
+from fencepost.cli.scores import Tables, print_reports, print_scores, report_json
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
     from fencepost.evaluation import Evaluation
+    from fencepost.methods import Gold, Report
     from fencepost.model import Model
 
 ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
 Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]
-Gold = Annotated[
+GoldFile = Annotated[
     str | None, typer.Option("--gold", metavar="FILE", help="Instead of a model: the true entities.")
 ]
 Predicted = Annotated[
@@ -33,6 +35,12 @@ Predicted = Annotated[
 PredictedFormat = Annotated[
     str | None, typer.Option("--predicted-format", help="The predictions' format, if --format is the gold's.")
 ]
+ByOffset = Annotated[
+    bool,
+    typer.Option(
+        "--by-offset", help="Add scores by offset label, and by way of decoding (method boundary-offset)."
+    ),
+]
 
 
 @command("evaluate")
@@ -41,12 +49,13 @@ def evaluate(
     options: ReadOptions,
     model: ModelFolder = None,
     data: Data = None,
-    gold: Gold = None,
+    gold: GoldFile = None,
     predicted: Predicted = None,
     format: FormatName = None,  # noqa: A002
     predicted_format: PredictedFormat = None,
     skip_invalid: SkipInvalid = False,
     changes: Changes = None,
+    by_offset: ByOffset = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -55,17 +64,21 @@ def evaluate(
     An entity counts if its start, end and type are all right.
     """
     check_json_target(json)
+    tables: Tables = {}
+    reports = [name for name, wanted in (("by-offset", by_offset),) if wanted]
     if model and data and not (gold or predicted or predicted_format):
         recogniser = load_model(model, changes)
         sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        told, result = _of_model(recogniser, sentences)
-        told = {"model": model, "data": data, **told}
-    elif gold and predicted and not (model or changes or skip_invalid):
+        wanted = {name: recogniser.report(name) for name in reports}
+        told, result = _of_model(recogniser, sentences, list(wanted.values()))
+        tables = {name: report.tables() for name, report in wanted.items()}
+        told = {"model": model, "data": data, **told, **report_json(tables)}
+    elif gold and predicted and not (model or changes or skip_invalid or reports):
         told, result = _of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
     else:
         raise UsageError(
-            "give a model and a corpus (fencepost evaluate MODEL DATA), or two files "
-            "(fencepost evaluate --gold FILE --predicted FILE, without --set and --skip-invalid)"
+            "give a model and a corpus (fencepost evaluate MODEL DATA), or two files (fencepost evaluate "
+            "--gold FILE --predicted FILE, without --set, --skip-invalid and --by-offset)"
         )
     if json is not None:
         write_json({**told, **result.to_dict()}, json)
@@ -74,18 +87,25 @@ def evaluate(
 
         console = Console(highlight=False)
         print_scores(console, result)
+        print_reports(console, tables)
         if "sentences_per_second" in told:
             console.print(f"{told['sentences_per_second']:,.1f} sentences a second")
             if told["peak_memory_mb"] is not None:
                 console.print(f"{told['peak_memory_mb']:,.0f} MB of memory at most")
 
 
-def _of_model(model: Model, sentences: list[Sentence]) -> tuple[dict[str, Any], Evaluation]:
-    """The scores of a model, with its settings, its speed and the memory that it took."""
+def _of_model(
+    model: Model, sentences: list[Sentence], reports: list[Report]
+) -> tuple[dict[str, Any], Evaluation]:
+    """The scores of a model, with its settings, its speed and the memory that it took; fills the reports."""
     from fencepost import evaluation
 
+    def watch(batch: Sequence[Sentence], _: Any, scores: Any, gold: Gold) -> None:
+        for report in reports:
+            report.add(batch, scores, gold)
+
     start = time.perf_counter()
-    predicted = list(model.predict(sentences))
+    predicted = list(model.predict(sentences, watch if reports else None))
     seconds = time.perf_counter() - start
     told = {
         "settings": model.settings.model_dump(mode="json"),

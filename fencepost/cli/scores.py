@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +10,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fencepost.evaluation import Evaluation, Score
+
+Tables = dict[str, dict[str, dict[str, "Score"]]]
+"""By report, by title, the rows by name."""
 
 
 def print_scores(console: Console, result: Evaluation, title: str = "Strict scores, in percent") -> None:
@@ -30,6 +34,26 @@ def print_scores(console: Console, result: Evaluation, title: str = "Strict scor
         console.print("no predictions, so no calibration error")
     else:
         console.print("no confidences in the predictions, so no calibration error")
+
+
+def print_reports(console: Console, reports: Tables) -> None:
+    """What a method tells about itself: the tables of each report."""
+    for name, tables in reports.items():
+        for title, rows in tables.items():
+            table = _score_table(f"{name.replace('-', ' ').capitalize()}: {title}")
+            for row, score in rows.items():
+                _add(table, row, score)
+            console.print(table)
+
+
+def report_json(reports: Tables) -> dict[str, Any]:
+    """The same for JSON: `--by-offset` as `by_offset`."""
+    return {
+        name.replace("-", "_"): {
+            title: {row: asdict(score) for row, score in rows.items()} for title, rows in tables.items()
+        }
+        for name, tables in reports.items()
+    }
 
 
 def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) -> None:

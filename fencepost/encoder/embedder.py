@@ -36,6 +36,10 @@ class Embedder(nn.Module, ABC):
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Word vectors `[B, T, width]` and, for prompts `[P, prompt_width]`, theirs `[B, P, width]`."""
 
+    def of_text(self, text: str) -> Tensor | None:  # noqa: ARG002 - for those who can read
+        """What a prompt that says this would be, `[prompt_width]`; None if it is as good as random."""
+        return None
+
     def size(self, sentence: Sentence) -> int:
         """The length of what is computed for a sentence."""
         return len(sentence)

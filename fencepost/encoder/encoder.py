@@ -61,8 +61,24 @@ class Encoder(nn.Module):
         self.width: int = settings.lstm.size or width
 
     @classmethod
-    def build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int = 0) -> Encoder:
-        """A new one, for these training sentences."""
+    def build(
+        cls,
+        settings: EncoderSettings,
+        sentences: Sequence[Sentence],
+        prompts: int = 0,
+        prompt_names: Sequence[str] = (),
+    ) -> Encoder:
+        """A new one, for these training sentences; prompts with a name start as its embedding."""
+        encoder = cls._build(settings, sentences, prompts)
+        if encoder.prompts is not None:
+            for prompt, name in zip(encoder.prompts.data, prompt_names, strict=False):
+                vector = encoder.embedder.of_text(name)
+                if vector is not None:
+                    prompt.copy_(vector)
+        return encoder
+
+    @classmethod
+    def _build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int) -> Encoder:
         known = vocabulary(settings, sentences)
         path = settings.features.vectors
         if path is None:

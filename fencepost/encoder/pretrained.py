@@ -157,6 +157,11 @@ class Pretrained(Embedder):
         mean = _pool(of_prompts, batch["row_sentences"], sentences, "mean")
         return words, mean.view(sentences, len(prompts), -1)
 
+    def of_text(self, text: str) -> Tensor | None:
+        """The mean of the embeddings of the text's pieces."""
+        ids = [piece for word in self.subwords(text.split()) for piece in word]
+        return _embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
+
     def _rows(self, batch: Batch, prompts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """All rows through the transformer, those of like length together.
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from fencepost.methods.boundary_offset import BoundaryOffset
 from fencepost.methods.boundary_smoothing import BoundarySmoothing
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report
 
 METHODS: dict[str, type[Method[Any]]] = {
     "boundary-smoothing": BoundarySmoothing,
     "boundary-offset": BoundaryOffset,
 }
 
-__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings"]
+__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings", "Report"]

@@ -11,6 +11,7 @@ product of spans and types comes out, and what a convolution with the labels as 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -24,8 +25,10 @@ from torch.utils.checkpoint import checkpoint
 
 from fencepost.decoding import Candidates
 from fencepost.encoder import Words
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings
-from fencepost.modules import FeedForward
+from fencepost.entity import Sentence
+from fencepost.evaluation import Score
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report
+from fencepost.modules import DepthwiseConvolution, FeedForward
 
 OUT_OF_RANGE, CENTRE = 0, 1
 """The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
@@ -46,6 +49,9 @@ class BoundaryOffsetSettings(MethodSettings):
     offsets: Literal["both", "start", "end"] = Field("both", description="Which boundary may be off.")
     type_inputs: Literal["prompts", "embedding"] = Field(
         "prompts", description="Types read with the sentence, or each a plain vector (ablation)."
+    )
+    prompt_start: Literal["random", "name"] = Field(
+        "random", description="What a type's prompt is before training: random, or the type's name, embedded."
     )
     size: int = Field(150, ge=1, description="Width of the biaffine layer's views of types and spans.")
     dropout: float = Field(0.2, ge=0, lt=1)
@@ -140,6 +146,7 @@ class BoundaryOffset(Method[OffsetScores]):
 
     Settings = BoundaryOffsetSettings
     Predict = BoundaryOffsetPredict
+    reports: ClassVar = {"by-offset": lambda method: OffsetReport(method)}
     defaults: ClassVar = {"encoder": {"lstm": {"size": 256}}, "training": {"batch_size": 8}}
 
     predict: BoundaryOffsetPredict
@@ -173,6 +180,12 @@ class BoundaryOffset(Method[OffsetScores]):
     @classmethod
     def prompts(cls, settings: BoundaryOffsetSettings, types: Sequence[str]) -> int:  # type: ignore[override]
         return len(types) if settings.type_inputs == "prompts" else 0
+
+    @classmethod
+    def prompt_names(  # type: ignore[override]
+        cls, settings: BoundaryOffsetSettings, types: Sequence[str]
+    ) -> Sequence[str]:
+        return [spelt_out(type_) for type_ in types] if settings.prompt_start == "name" else ()
 
     def score(self, words: Words, gold: Gold | None = None) -> OffsetScores:  # noqa: ARG002
         """Eq. 1-3 as far as they are about single words and types.
@@ -270,7 +283,8 @@ class BoundaryOffset(Method[OffsetScores]):
             new = torch.stack((sentence, start + block.first, last + left, type_, label[found]))
             columns = torch.cat((columns, new), dim=1)
             probabilities = torch.cat((probabilities, (best[found] - grid[found].logsumexp(dim=1)).exp()))
-        return Cells(*columns.cpu().numpy(), probabilities.double().cpu().numpy())
+        sentence, start, last, type_, label = columns.cpu().numpy()
+        return Cells(sentence, start, last, type_, label, probabilities.double().cpu().numpy())
 
     def candidates(self, scores: OffsetScores) -> Candidates:
         lengths = scores.lengths.cpu().numpy()
@@ -314,7 +328,8 @@ class SecondScore(nn.Module):
         """What a span with its place, and a 1 behind them, is multiplied with: `[B, C, L, d + p + 1]`."""
         w, n = self.linear.weight, normalised(types)[:, :, None]  # [L, d], [B, C, 1, d]
         gain, shift = (
-            torch.cat((layer.weight, layer.bias[:, None]), dim=1) for layer in (self.norm.gain, self.norm.shift)
+            torch.cat((layer.weight, layer.bias[:, None]), dim=1)
+            for layer in (self.norm.gain, self.norm.shift)
         )
         factors = (w * n) @ gain + w @ shift
         bias = nn.functional.pad(self.linear.bias[:, None], (factors.shape[3] - 1, 0))
@@ -322,12 +337,10 @@ class SecondScore(nn.Module):
 
     def forward(self, spans: Tensor, places: Tensor, factors: Tensor) -> Tensor:
         """`[b, I, J, d]`, `[I, J, p]` and `[b, C, L, d + p + 1]` to `[b, I, J, C, L]`."""
-        of_spans, of_places, constant = factors.split((self.width, places.shape[2], 1), dim=3)
-        return (
-            torch.einsum("bijd,bcld->bijcl", spans, of_spans)
-            + torch.einsum("ijp,bclp->bijcl", places, of_places)
-            + constant[:, None, None, ..., 0]
-        )
+        of_spans, of_places, constant = torch.split(factors, [self.width, places.shape[2], 1], dim=3)
+        scores: Tensor = torch.einsum("bijd,bcld->bijcl", spans, of_spans)
+        scores = scores + torch.einsum("ijp,bclp->bijcl", places, of_places)
+        return scores + constant[:, None, None, ..., 0]
 
 
 class PlaceEmbedding(nn.Module):
@@ -344,7 +357,9 @@ class PlaceEmbedding(nn.Module):
     def forward(self, top: int, bottom: int, left: int, right: int) -> Tensor:
         """`[bottom - top, right - left, width]`."""
         device = self.regions.weight.device
-        distance = torch.arange(left, right, device=device) - torch.arange(top, bottom, device=device)[:, None]
+        distance = (
+            torch.arange(left, right, device=device) - torch.arange(top, bottom, device=device)[:, None]
+        )
         bucket = (distance.abs() + 0.5).log2().floor().long() + 1  # 0.5 is that of 0
         bucket = distance.sign() * bucket.clamp(max=self.FARTHEST) + self.FARTHEST
         return torch.cat((self.regions((distance < 0).long()), self.distances(bucket)), dim=2)
@@ -359,42 +374,21 @@ class Convolutions(nn.Module):
     def __init__(self, labels: int, layers: int) -> None:
         super().__init__()
         self.before = nn.Linear(labels, labels)  # a 1x1x1 convolution
-        self.layers = nn.ModuleList(nn.Conv3d(labels, labels, 3, groups=labels) for _ in range(layers))
+        dilations = range(1, layers + 1)
+        self.layers = nn.ModuleList(DepthwiseConvolution(labels, dilation) for dilation in dilations)
         self.behind = nn.Linear(layers * labels, labels)
-        self.reach = sum(range(1, layers + 1))
+        self.reach = sum(dilations)
         """How many cells away from a cell there are others that matter to it."""
 
     def forward(self, grid: Tensor, inside: Tensor) -> Tensor:
         """`grid` is `[b, I, J, C, L]`; `inside` is 0 for cells that are padding, else 1."""
         outputs = []
         x = nn.functional.gelu(self.before(grid))
-        for dilation, layer in enumerate(self.layers, start=1):
-            x = nn.functional.gelu(dilated(x * inside, layer, dilation))
+        for layer in self.layers:
+            x = nn.functional.gelu(layer(x * inside))
             outputs.append(x)
         refined: Tensor = grid + self.behind(torch.cat(outputs, dim=4))
         return refined
-
-
-def dilated(grid: Tensor, layer: nn.Conv3d, dilation: int) -> Tensor:
-    """A convolution of kernel size 3 that keeps the grid's size, by plain ones, which are much faster.
-
-    With dilation d, cells only ever meet others a multiple of d away: the grid falls into d x d x d
-    interleaved grids, and in each of them these are neighbours.
-    """
-    d, sizes = dilation, grid.shape[1:4]
-    if d > 1:
-        grid = nn.functional.pad(grid, (0, 0, *(n for size in reversed(sizes) for n in (0, -size % d))))
-        grid = grid.unflatten(3, (-1, d)).unflatten(2, (-1, d)).unflatten(1, (-1, d))
-        parts = grid.permute(0, 2, 4, 6, 1, 3, 5, 7)  # [b, d, d, d, I / d, J / d, C / d, L]
-        shape = parts.shape
-        grid = parts.flatten(0, 3)
-    grid = nn.functional.conv3d(
-        grid.movedim(4, 1), layer.weight, layer.bias, padding=1, groups=layer.groups
-    ).movedim(1, 4)
-    if d > 1:
-        grid = grid.reshape(shape).permute(0, 4, 1, 5, 2, 6, 3, 7)
-        grid = grid.flatten(5, 6).flatten(3, 4).flatten(1, 2)[:, : sizes[0], : sizes[1], : sizes[2]]
-    return grid
 
 
 def _blocks(lengths: list[int], pairs: int, reach: int) -> Iterator[Block]:
@@ -444,13 +438,13 @@ def offset_entries(gold: Gold, lengths: Tensor, labels: Labels) -> Entries:
     inside = (start >= 0) & (start <= last) & (last < lengths[sentence])
     distance = moves.abs().sum(dim=1)  # [L - 1]
     label = torch.arange(CENTRE, len(labels), device=device)
-    columns = torch.stack(torch.broadcast_tensors(sentence, start, last, type_, label), dim=2)  # [N, L - 1, 5]
-    nearest_first = torch.argsort(distance.expand_as(start)[inside], stable=True)
-    columns = columns[inside][nearest_first]  # [X, 5]
-    _, cell = columns[:, :4].unique(dim=0, return_inverse=True)  # [X]
-    place = torch.arange(len(cell), device=device)
-    first = place.new_full((len(cell),), len(cell)).scatter_reduce(0, cell, place, "amin")
-    return Entries(*columns[first[first < len(cell)]].unbind(dim=1))
+    columns = [column.expand_as(start)[inside] for column in (sentence, start, last, type_, label, distance)]
+    by_distance = torch.argsort(columns.pop(), stable=True)
+    cells = torch.stack(columns)[:, by_distance]  # [5, X]
+    _, which = torch.unique(cells[:4], dim=1, return_inverse=True)  # [X]
+    place = torch.arange(len(which), device=device)
+    first = torch.full_like(place, len(place)).scatter_reduce(0, which, place, "amin")
+    return Entries(*cells[:, first[first < len(place)]])
 
 
 def offset_targets(entries: Entries, block: Block, types: int) -> Tensor:
@@ -533,3 +527,49 @@ def _rank(group: IntArray, direction: IntArray, distance: IntArray) -> IntArray:
     rank = np.empty_like(place)
     rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
     return rank
+
+
+class OffsetReport(Report):
+    """Table 5: how well each label is predicted, and how good the entities are that each mode finds."""
+
+    MODES = ("centre", "all", "rules")
+
+    def __init__(self, method: BoundaryOffset) -> None:
+        self.method = method
+        self.labels = np.zeros((3, len(method.labels)), dtype=np.int64)  # correct, predicted, gold
+        self.modes = np.zeros((3, len(self.MODES)), dtype=np.int64)
+
+    def add(self, sentences: Sequence[Sentence], scores: OffsetScores, gold: Gold) -> None:
+        """Labels are compared cell by cell, in the upper triangle, entities as everywhere."""
+        method, lengths = self.method, scores.lengths
+        batch, length = scores.normed.shape[:2]
+        cells, entries = method.cells(scores), offset_entries(gold, lengths, method.labels)
+        of_cells = (batch, length, length, len(method.types), len(method.labels))
+        found = np.ravel_multi_index(cells[:5], of_cells)
+        true = np.ravel_multi_index(tuple(column.cpu().numpy() for column in entries), of_cells)
+        counted = (cells.label[np.isin(found, true)], cells.label, entries.label.cpu().numpy())
+        self.labels += [np.bincount(labels, minlength=len(method.labels)) for labels in counted]
+
+        offset = gold.sentence * length
+        columns = (offset + gold.start, offset + gold.end, gold.type)
+        of_spans = (batch * length, batch * length + 1, len(method.types))
+        true = np.ravel_multi_index(tuple(column.cpu().numpy() for column in columns), of_spans)
+        support = sum(len({entity.key for entity in sentence.entities}) for sentence in sentences)
+        for number, mode in enumerate(self.MODES):
+            predict = method.predict.model_copy(update={"mode": mode})
+            kept = method.select(decode(cells, lengths.cpu().numpy(), length, method.labels, predict))
+            found = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
+            self.modes[:, number] += (np.isin(found, true).sum(), len(found), support)
+
+    def tables(self) -> dict[str, dict[str, Score]]:
+        of_labels = [Score.of(*counts) for counts in self.labels.T.tolist()]
+        of_modes = [Score.of(*counts) for counts in self.modes.T.tolist()]
+        labels = dict(zip(self.method.labels.names, of_labels, strict=True))
+        del labels[self.method.labels.names[OUT_OF_RANGE]]
+        return {"labels": labels, "decoding": dict(zip(self.MODES, of_modes, strict=True))}
+
+
+def spelt_out(type_: str) -> str:
+    """A type's name as words: `cell_line` and `CellLine` are "cell line"."""
+    words: list[str] = re.findall(r"[^\W\d_a-z]?[a-z]+|[^\W\d_a-z]+(?![a-z])|\d+", type_)
+    return " ".join(words).lower()

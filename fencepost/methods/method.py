@@ -8,7 +8,7 @@ A method is one file with one subclass of `Method`, and one line in `fencepost.m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -20,6 +20,7 @@ from fencepost import decoding
 from fencepost.decoding import Candidates
 from fencepost.encoder import Settings, Words
 from fencepost.entity import Sentence
+from fencepost.evaluation import Score
 
 S = TypeVar("S")
 
@@ -79,6 +80,18 @@ class Gold:
         return Gold(match[kept].long().argmax(dim=1), self.start[kept], self.end[kept], self.type[kept])
 
 
+class Report(ABC):
+    """What a method tells about its own steps, gathered batch by batch while a corpus is predicted."""
+
+    @abstractmethod
+    def add(self, sentences: Sequence[Sentence], scores: Any, gold: Gold) -> None:
+        """A batch; `gold` has the entities whose types the model knows, `sentences` have all."""
+
+    @abstractmethod
+    def tables(self) -> dict[str, dict[str, Score]]:
+        """By title, the rows of each table by name."""
+
+
 class Method(nn.Module, ABC, Generic[S]):
     """Word vectors to entities; `S` is whatever the method scores."""
 
@@ -86,6 +99,8 @@ class Method(nn.Module, ABC, Generic[S]):
     Predict: ClassVar[type[PredictSettings]] = PredictSettings
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Where the paper's encoder or training differs from our defaults: a part of a config."""
+    reports: ClassVar[Mapping[str, Callable[[Any], Report]]] = {}
+    """By the name of the option of `fencepost evaluate` that asks for it, what makes one for a method."""
     learns_from_gold: ClassVar[bool] = False
     """Whether `score` makes its input from gold (by adding noise, say): then it cannot judge itself by it."""
 
@@ -107,6 +122,11 @@ class Method(nn.Module, ABC, Generic[S]):
     def prompts(cls, settings: MethodSettings, types: Sequence[str]) -> int:  # noqa: ARG003
         """How many prompt vectors the encoder shall put before each sentence."""
         return 0
+
+    @classmethod
+    def prompt_names(cls, settings: MethodSettings, types: Sequence[str]) -> Sequence[str]:  # noqa: ARG003
+        """Words as whose embeddings the prompts start, one for each; with none, they start at random."""
+        return ()
 
     @abstractmethod
     def score(self, words: Words, gold: Gold | None = None) -> S:

@@ -1,5 +1,6 @@
-"""Network pieces that two or more methods share."""
+"""Network pieces that two or more methods share, or that are a matter of their own."""
 
+from fencepost.modules.convolution import DepthwiseConvolution
 from fencepost.modules.feed_forward import FeedForward
 
-__all__ = ["FeedForward"]
+__all__ = ["DepthwiseConvolution", "FeedForward"]

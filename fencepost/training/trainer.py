@@ -159,13 +159,14 @@ class ModelTrainer(Trainer):
         self.model.eval()
         losses: list[tuple[float, int]] = []
 
-        def on_loss(loss: float, count: int) -> None:
+        def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
+            loss = self.model.loss_of(*of_batch)
             if not math.isfinite(loss):  # the last step has spoilt the weights
                 raise self._diverged("the loss on the development data", self.state.global_step)
-            losses.append((loss, count))
+            losses.append((loss, len(sentences)))
 
         start = time.perf_counter()
-        predicted = list(self.model.predict(self.dev, on_loss))
+        predicted = list(self.model.predict(self.dev, watch))
         seconds = time.perf_counter() - start
         result = evaluate(self.dev, predicted)
         metrics = {

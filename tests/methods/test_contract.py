@@ -117,7 +117,7 @@ def test_gold_is_for_learning_and_for_the_loss_alone() -> None:
     assert model.method.seen == [True, True]
     list(model.predict(LEARNT))
     assert model.method.seen[2:] == [False]
-    list(model.predict(LEARNT, on_loss=lambda *_: None))
+    list(model.predict(LEARNT, lambda _, *of_batch: model.loss_of(*of_batch) and None))
     assert model.method.seen[3:] == [False, True]
 
 
@@ -125,7 +125,7 @@ def test_gold_is_for_learning_and_for_the_loss_alone() -> None:
 def test_the_loss_told_when_predicting_is_that_of_learning(name: str) -> None:
     model = trained(name, steps=3, batch_size=2)
     told: list[tuple[float, int]] = []
-    list(model.predict(LEARNT, on_loss=lambda loss, count: told.append((loss, count))))
+    list(model.predict(LEARNT, lambda some, *of_batch: told.append((model.loss_of(*of_batch), len(some)))))
     assert [count for _, count in told] == [2, 2, 1]
     mean = sum(loss * count for loss, count in told) / len(LEARNT)
     assert mean == pytest.approx(model(model.collate(LEARNT))["loss"].item(), rel=1e-5)

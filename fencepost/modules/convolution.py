@@ -1,0 +1,37 @@
+"""A convolution over grids whose channels do not mix, fast on CPUs with dilation too."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class DepthwiseConvolution(nn.Module):
+    """A 3x3x3 convolution of each channel with itself alone that keeps the grid's size.
+
+    With dilation d, a cell only ever meets cells a multiple of d away. So the grid falls into d x d x d
+    interleaved grids in which these are neighbours, and a plain convolution over those, for which CPUs
+    have fast code, does the same as a dilated one, for which they have not.
+    """
+
+    def __init__(self, channels: int, dilation: int = 1) -> None:
+        super().__init__()
+        self.plain = nn.Conv3d(channels, channels, 3, padding=1, groups=channels)
+        self.dilation = dilation
+
+    def forward(self, grid: Tensor) -> Tensor:
+        """`[B, I, J, K, channels]` to the same: with the channels last, nothing is copied on the way."""
+        if self.dilation == 1:
+            return self._convolved(grid)
+        d, (batch, *sizes, channels) = self.dilation, grid.shape
+        padding = [n for size in reversed(sizes) for n in (0, -size % d)]
+        i, j, k = (-(-size // d) for size in sizes)
+        parts = nn.functional.pad(grid, (0, 0, *padding)).view(batch, i, d, j, d, k, d, channels)
+        parts = parts.permute(0, 2, 4, 6, 1, 3, 5, 7).reshape(-1, i, j, k, channels)
+        parts = self._convolved(parts).reshape(batch, d, d, d, i, j, k, channels)
+        whole = parts.permute(0, 4, 1, 5, 2, 6, 3, 7).reshape(batch, i * d, j * d, k * d, channels)
+        return whole[:, : sizes[0], : sizes[1], : sizes[2]]
+
+    def _convolved(self, grid: Tensor) -> Tensor:
+        convolved: Tensor = self.plain(torch.movedim(grid, 4, 1))
+        return torch.movedim(convolved, 1, 4)
