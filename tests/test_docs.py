@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from fencepost.config import Config
 from fencepost.corpus import FORMATS, read
+from fencepost.methods import METHODS, PredictSettings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,20 +74,37 @@ def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object]]
             yield prefix + name, default
 
 
-def test_every_setting_is_described_with_its_default():
-    from fencepost.config import Config
-
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    described = set(
-        re.findall(r"^\| `((?:method|encoder|training|predict)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE)
+def described(text: str) -> set[tuple[str, str]]:
+    """The keys in a page's tables, with their defaults."""
+    found = re.findall(
+        r"^\| `((?:method|encoder|training|predict)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE
     )
-    config = Config.compose()
-    expected = {
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def defaults(config: Config, *parts: str) -> set[tuple[str, str]]:
+    return {
         (key, "none" if default is None else f"`{json.dumps(default)}`".replace('"', ""))
-        for part in Config.model_fields
+        for part in parts
         for key, default in settings(type(getattr(config, part)), f"{part}.")
     }
-    assert described == expected
+
+
+def test_every_setting_is_described_with_its_default():
+    training = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    assert described(training) == defaults(Config.compose(), "encoder", "training", "predict")
+    pages = [page for page in PAGES if page.name not in ("training.md", "methods.md")]
+    assert not any(described(page.read_text(encoding="utf-8")) for page in pages)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_of_a_method_is_described_in_its_section(method):
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## `{method}`$(.*?)^## ", text, re.DOTALL | re.MULTILINE)
+    config = Config.compose(changes=[f"method.name={method}"])
+    own = type(config.predict) is not PredictSettings
+    assert described(section) == defaults(config, "method", *(["predict"] if own else []))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -11,6 +11,7 @@ product of spans and types comes out, and what a convolution with the labels as 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ from fencepost.modules import DepthwiseConvolution, FeedForward
 
 OUT_OF_RANGE, CENTRE = 0, 1
 """The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
+
+_RARE = 0.01
+"""The probability of all other labels together before training. Most spans are out of range; where that
+has to be learnt first, the network spends its first thousand steps on it, and learns little else."""
 
 _BUDGET = 250_000_000
 """Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
@@ -168,11 +173,12 @@ class BoundaryOffset(Method[OffsetScores]):
         self.places = PlaceEmbedding(settings.region_size, settings.distance_size)
         self.type_view = FeedForward(width, size, settings.dropout)
         self.span_view = nn.Linear(width, size)
-        self.place_view = nn.Linear(self.places.width, size, bias=False)
+        self.place_view = nn.Linear(self.places.width, size, bias=False) if self.places.width else None
         self.dropout = nn.Dropout(settings.dropout)
         self.U = nn.Parameter(nn.init.orthogonal_(torch.empty(labels, size, size)))
         self.W = nn.Parameter(nn.init.orthogonal_(torch.empty(labels, 2 * size)))
         self.b = nn.Parameter(torch.zeros(labels))
+        self.b.data[OUT_OF_RANGE] = math.log((labels - 1) * (1 - _RARE) / _RARE)
         self.second = SecondScore(width, self.places.width, labels) if settings.condition_types else None
         self.convolutions = Convolutions(labels, settings.convolutions) if settings.convolutions else None
         self.reach = self.convolutions.reach if self.convolutions else 0
@@ -218,7 +224,10 @@ class BoundaryOffset(Method[OffsetScores]):
         gain, shift = scores.gain[sentences, None, left:length], scores.shift[sentences, None, left:length]
         spans = torch.addcmul(shift, gain, normed)  # [b, I, J, d], Eq. 1
         places = self.places(top, bottom, left, length)  # [I, J, p]
-        views = self.dropout((self.span_view(spans) + self.place_view(places)).relu())  # [b, I, J, h]
+        views = self.span_view(spans)  # [b, I, J, h]
+        if self.place_view is not None:
+            views = views + self.place_view(places)
+        views = self.dropout(views.relu())
         shape = (*views.shape[:3], *scores.type_bias.shape[1:])  # b, I, J, C, L
         grid = torch.baddbmm(
             scores.type_bias[sentences].flatten(1)[:, None],
@@ -259,7 +268,7 @@ class BoundaryOffset(Method[OffsetScores]):
             words = words_of(lengths, block)  # [b, T]
             inside = words[:, block.first : block.behind, None] & words[:, None]  # [b, I, J]
             of_sentences = of_cells.sum(dim=3).masked_fill(~inside, 0.0).sum(dim=(1, 2))  # [b]
-            return of_sentences @ weights[block.sentences]
+            return (of_sentences * weights[block.sentences]).sum()
 
         if len(blocks) == 1 or not torch.is_grad_enabled():
             parts = [part(block) for block in blocks]
@@ -284,7 +293,7 @@ class BoundaryOffset(Method[OffsetScores]):
             columns = torch.cat((columns, new), dim=1)
             probabilities = torch.cat((probabilities, (best[found] - grid[found].logsumexp(dim=1)).exp()))
         sentence, start, last, type_, label = columns.cpu().numpy()
-        return Cells(sentence, start, last, type_, label, probabilities.double().cpu().numpy())
+        return Cells(sentence, start, last, type_, label, probabilities.detach().double().cpu().numpy())
 
     def candidates(self, scores: OffsetScores) -> Candidates:
         lengths = scores.lengths.cpu().numpy()
@@ -395,16 +404,16 @@ def _blocks(lengths: list[int], pairs: int, reach: int) -> Iterator[Block]:
     """Sentences together while they have at most so many cells; of one that has more, some rows at a time."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        longest = lengths[group[0]] if group else lengths[index]
-        if group and (len(group) + 1) * longest**2 > pairs:
-            yield Block(group, 0, longest, longest)
-            group, longest = [], lengths[index]
-        if longest**2 <= pairs:
-            group.append(index)
+        length = lengths[index]
+        if length**2 > pairs:
+            rows = max(1, pairs // length - 2 * reach)
+            for first in range(0, length, rows):
+                yield Block([index], first, min(first + rows, length), length)
             continue
-        rows = max(1, pairs // longest - 2 * reach)
-        for first in range(0, longest, rows):
-            yield Block([index], first, min(first + rows, longest), longest)
+        if group and (len(group) + 1) * lengths[group[0]] ** 2 > pairs:
+            yield Block(group, 0, lengths[group[0]], lengths[group[0]])
+            group = []
+        group.append(index)
     if group:
         yield Block(group, 0, lengths[group[0]], lengths[group[0]])
 
@@ -484,15 +493,13 @@ def decode(
         votes &= False
     elif predict.mode == "rules":
         needed = predict.votes or int(labels.moves.max())
-        distance = np.abs(move).sum(axis=1)
-        if predict.nearest:
-            nearest = np.zeros_like(distance)  # of the centres within reach, how far; 0 is none
-            for other in sorted(labels.moves[CENTRE + 1 :], key=lambda other: -np.abs(other).sum()):
+        if predict.nearest:  # so, near a centre, no vote for a span that is none can be right
+            for other in labels.moves[CENTRE + 1 :]:
                 at, to = cells.start - other[0], cells.last - other[1]
                 inside = (at >= 0) & (at <= to) & (to < lengths[cells.sentence])
-                nearest[inside & _among(span(at, to), centres)] = np.abs(other).sum()
-            votes &= (nearest == 0) | ((nearest == distance) & _among(pointed_at, centres))
+                votes &= ~(inside & _among(span(at, to), centres))
         if predict.order:
+            distance = np.abs(move).sum(axis=1)
             votes &= _rank(pointed_at, move @ (1, 3) // np.maximum(distance, 1), distance) == distance - 1
     votes &= ~_among(pointed_at, centres)  # a centre needs none
 

@@ -1,0 +1,124 @@
+"""`evaluate --by-offset`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import islice
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fencepost.cli.frame import app
+from fencepost.config import Config
+from fencepost.corpus import read, write
+from fencepost.entity import Entity
+from fencepost.model import Model
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Sentences to learn from and to test on, one of these with a type that is not learnt."""
+    folder = tmp_path_factory.mktemp("data")
+    write(islice(read("sample:train"), 200), folder / "train.jsonl")
+    first, *others = islice(read("sample:test"), 40)
+    strange = first.with_entities([*first.entities, Entity(0, 1, "never seen")])
+    write([strange, *others], folder / "test.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    arguments = ["train", "--method", "boundary-offset", "--train", data / "train.jsonl", "--epochs", "5"]
+    arguments += [
+        "--encoder",
+        "scratch",
+        "--set",
+        "encoder.lstm.size=64",
+        "--set",
+        "encoder.lstm.dropout=0.1",
+    ]
+    arguments += ["--set", "training.learning_rate=0.01", "--set", "method.size=30", "--out", data / "model"]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "boundary-offset on scratch: 5 epochs over 200 sentences" in result.stderr
+    return data / "model"
+
+
+@pytest.fixture(scope="module")
+def told(model, data):
+    arguments = ["evaluate", model, data / "test.jsonl", "--by-offset", "--json"]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("mode", ["centre", "all", "rules"])
+def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, told, mode):
+    alone = run("evaluate", model, data / "test.jsonl", "--set", f"predict.mode={mode}", "--json").stdout
+    alone = json.loads(alone)
+    of_mode = told["by_offset"]["decoding"][mode]
+    assert of_mode == {name: alone[name] for name in of_mode}
+    assert of_mode["true_positives"] > 30
+
+
+def test_the_modes_differ_and_all_finds_the_most(told):
+    centre, every, rules = (told["by_offset"]["decoding"][mode] for mode in ("centre", "all", "rules"))
+    assert told["f1"] == rules["f1"]  # the default
+    assert centre["predicted"] < rules["predicted"] < every["predicted"]
+    assert centre["recall"] <= rules["recall"] <= every["recall"]
+
+
+def test_labels_are_counted_span_by_span(model, data, told):
+    """A plain count: of each label the spans that should have it, that have it, and both."""
+    correct, predicted, gold = Counter(), Counter(), Counter()
+    recogniser = Model.load(model)
+    names = recogniser.method.labels.names
+    for sentence in read(data / "test.jsonl"):
+        true = {}
+        entities = sorted({e.key for e in sentence.entities if e.type in recogniser.types})
+        for distance in (2, 1, 0):  # what is nearer overwrites, and so does the first of the equally near
+            for start, end, type_ in reversed(entities):
+                moves = [(distance, 0, "S"), (-distance, 0, "S"), (0, distance, "E"), (0, -distance, "E")]
+                for by_start, by_end, side in moves:
+                    cell = (start + by_start, end + by_end)
+                    if 0 <= cell[0] < cell[1] <= len(sentence):
+                        true[*cell, type_] = f"{by_start + by_end}{side}" if distance else "0"
+        with torch.inference_mode():
+            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
+            cells = recogniser.method.cells(scores)
+        columns = zip(cells.start, cells.last + 1, cells.type, cells.label, strict=True)
+        found = {(start, end, recogniser.types[type_]): names[label] for start, end, type_, label in columns}
+        gold.update(true.values())
+        predicted.update(found.values())
+        correct.update(label for cell, label in found.items() if true.get(cell) == label)
+    labels = told["by_offset"]["labels"]
+    assert list(labels) == ["0", "-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E"]
+    for name, row in labels.items():
+        assert row["support"] == gold[name]
+        # in a batch, sums are taken in another order, and a label may win by that
+        assert row["predicted"] == pytest.approx(predicted[name], abs=1)
+        assert row["true_positives"] == pytest.approx(correct[name], abs=1)
+    assert labels["0"]["support"] == told["support"] - 1  # the type that was never seen
+    assert labels["0"]["true_positives"] > 30
+
+
+def test_tables_are_shown(run, model, data):
+    shown = run("evaluate", model, data / "test.jsonl", "--by-offset").stdout
+    assert (
+        shown.index("Strict scores") < shown.index("By offset: labels") < shown.index("By offset: decoding")
+    )
+    for row in ("-2S", "2E", "centre", "all", "rules"):
+        assert f"\n  {row} " in shown
+
+
+def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):
+    changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
+    Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    result = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-offset", code=2)
+    assert "--by-offset: boundary-smoothing has no such report; it has none" in result.stderr
+
+
+def test_files_have_no_offsets(run, data):
+    files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
+    assert "--by-offset" in run("evaluate", *files, "--by-offset", code=2).stderr
