@@ -208,6 +208,18 @@ def test_no_word_is_lost_to_the_prompts(minilm):
     assert all(vectors.any(dim=1).all() for vectors in found)
 
 
+def test_prompts_start_as_the_embeddings_of_their_names_or_at_random(minilm_folder, bert, bert_tokenizer):
+    names = ["cell line", "5-lipoxygenase", ""]
+    encoder = Encoder.build(settings(), [], prompts=4, prompt_names=names)
+    table = bert.get_input_embeddings().weight
+    for prompt, name in zip(encoder.prompts[:2], names, strict=False):
+        ids = bert_tokenizer(name, add_special_tokens=False)["input_ids"]
+        assert len(ids) > 1
+        assert same(prompt, table[ids].mean(dim=0))
+    assert (encoder.prompts[2:].std(dim=1) > 0.8).all()  # no name: standard normal
+    assert encoder.prompts.requires_grad
+
+
 def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
     encoder = Encoder.build(settings(window=16), [], prompts=4)
     words = encoder(encoder.collate(sentences(30, 2)))

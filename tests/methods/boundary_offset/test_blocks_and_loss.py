@@ -1,0 +1,250 @@
+"""The loss of boundary offsets beside the obvious loop, and that computing in blocks changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fencepost.encoder import Words
+from fencepost.methods import boundary_offset
+from fencepost.methods.boundary_offset import (
+    OUT_OF_RANGE,
+    BoundaryOffset,
+    BoundaryOffsetPredict,
+    Cells,
+    Labels,
+)
+from tests.methods.boundary_offset.cases import (
+    BATCH,
+    LENGTHS,
+    Key,
+    Picture,
+    gradients_of,
+    loss_of,
+    method_of,
+    slow_decode,
+    slow_grids,
+    slow_targets,
+    words_for,
+    words_of,
+)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(0, 2000), st.sampled_from([0, 1, 3, 6])
+)
+def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
+    rows = []
+    for sentences, first, behind, length in boundary_offset._blocks(lengths, pairs, reach):
+        assert length == max(lengths[index] for index in sentences)
+        assert 0 <= first < behind <= length
+        rows += [(index, row) for index in sentences for row in range(first, behind) if row < lengths[index]]
+        if (first, behind) == (0, length) and len(sentences) > 1:
+            assert len(sentences) * length**2 <= pairs
+        else:
+            assert len(sentences) == 1
+        if behind - first > 1 and (first, behind) != (0, length):
+            assert (behind - first + 2 * reach) * length <= pairs
+    assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
+
+
+def test_one_block_where_there_is_enough_memory() -> None:
+    [block] = method_of().blocks(torch.tensor([3, 7, 1]))
+    assert (sorted(block.sentences), block.first, block.behind, block.length) == ([0, 1, 2], 0, 7, 7)
+
+
+BUDGETS = {"rows": 1, "some-rows": 10_000, "groups": 30_000}
+
+
+EVERYTHING = {"condition_types": True, "distance_size": 2, "label_smoothing": 0.1}
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS.keys())
+@pytest.mark.parametrize("convolutions", [0, 1, 3])
+def test_blocks_change_neither_loss_nor_gradients(monkeypatch, convolutions: int, budget: int) -> None:
+    method = method_of(convolutions=convolutions, **EVERYTHING)
+    words = words_of(LENGTHS)
+    expected = gradients_of(method, loss_of(method, words, BATCH))
+    with torch.no_grad():
+        told = loss_of(method, words, BATCH)
+    monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
+    assert len(method.blocks(words.lengths)) > 1
+    found = gradients_of(method, loss_of(method, words, BATCH))
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+    with torch.no_grad():
+        torch.testing.assert_close(loss_of(method, words, BATCH), told)
+
+
+def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) -> None:
+    method = method_of(convolutions=1, dropout=0.5).train()
+    words = words_of(LENGTHS)
+    monkeypatch.setattr(boundary_offset, "_BUDGET", 10_000)
+    torch.manual_seed(1)
+    found = gradients_of(method, loss_of(method, words, BATCH))
+    monkeypatch.setattr(boundary_offset, "checkpoint", lambda part, block, **_: part(block))
+    torch.manual_seed(1)
+    expected = gradients_of(method, loss_of(method, words, BATCH))
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, msg=name)
+
+
+def as_picture(cells: Cells, labels: Labels) -> tuple[Picture, dict]:
+    columns = (cells.sentence, cells.type, cells.start, cells.last)
+    keys = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert len(keys) == len(set(keys))
+    names = [labels.names[label] for label in cells.label]
+    return dict(zip(keys, names, strict=True)), dict(zip(keys, cells.probability.tolist(), strict=True))
+
+
+@torch.no_grad()
+def slow_picture(method: BoundaryOffset, words: Words) -> tuple[Picture, dict]:
+    """The best label of each cell of the upper triangle, and its probability."""
+    picture, probabilities = {}, {}
+    for index, grid in enumerate(slow_grids(method, words)):
+        for i, j, type_ in itertools.product(range(len(grid)), range(len(grid)), range(len(method.types))):
+            scores = grid[i, j, type_].tolist()
+            best = max(range(len(scores)), key=scores.__getitem__)
+            if i <= j and best != OUT_OF_RANGE:
+                total = sum(math.exp(score - scores[best]) for score in scores)
+                picture[index, type_, i, j] = method.labels.names[best]
+                probabilities[index, type_, i, j] = 1 / total
+    return picture, probabilities
+
+
+@pytest.mark.parametrize("convolutions", range(4))
+@torch.no_grad()
+def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: int) -> None:
+    method = method_of(convolutions=convolutions)
+    words = words_of(LENGTHS)
+    expected = slow_picture(method, words)
+    assert len(expected[0]) > 50
+    length = max(LENGTHS)
+    for budget in (10**9, *BUDGETS.values()):
+        monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
+        picture, probabilities = as_picture(method.cells(method.score(words)), method.labels)
+        assert picture == expected[0]
+        assert probabilities == pytest.approx(expected[1], abs=1e-4)  # ours are in single precision
+    for mode in ("centre", "all", "rules"):
+        method.predict = BoundaryOffsetPredict(mode=mode, select="keep-all")
+        candidates = method.select(method.candidates(method.score(words)))
+        columns = (candidates.start, candidates.end, candidates.type)
+        keys = zip(*(column.tolist() for column in columns), strict=True)
+        found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
+        slow = slow_decode(*expected, LENGTHS, method.labels, 1, mode)
+        in_batch = {
+            (index * length + start, index * length + end, type_): confidence
+            for (index, start, end, type_), confidence in slow.items()
+        }
+        assert found == pytest.approx(in_batch, abs=1e-4)
+
+
+def test_candidates_need_no_switched_off_gradients() -> None:
+    """As those of the other methods."""
+    method = method_of()
+    scores = method.score(words_of([4, 2]))
+    with torch.no_grad():
+        expected = method.candidates(scores)
+    assert method.candidates(scores).confidence.tolist() == expected.confidence.tolist()
+
+
+def slow_loss(method: BoundaryOffset, words: Words, batch: list[set[Key]]) -> Tensor:
+    settings = method.settings
+    of_sentences, cells = [], []
+    for grid, keys in zip(slow_grids(method, words), batch, strict=True):
+        targets = slow_targets(keys, len(grid), settings.max_offset, settings.offsets)
+        total = torch.zeros((), dtype=torch.float64)
+        for (i, j, type_), name in targets.items():
+            log_p = grid[i, j, type_] - grid[i, j, type_].exp().sum().log()
+            label = method.labels.names.index(name)
+            smooth = settings.label_smoothing
+            total = total - (1 - smooth) * log_p[label] - smooth * log_p.sum() / len(log_p)
+        of_sentences.append(total)
+        cells.append(len(targets))
+    if settings.mean_over == "batch":
+        return torch.stack(of_sentences).sum() / sum(cells)
+    means = [total / count for total, count in zip(of_sentences, cells, strict=True)]
+    return torch.stack(means).sum() / len(means)
+
+
+LOSSES: dict[str, dict] = {
+    "sentence": {"convolutions": 0},
+    "batch": {"convolutions": 0, "mean_over": "batch"},
+    "smoothed": {"label_smoothing": 0.2, "convolutions": 0},
+    "all": {
+        "label_smoothing": 0.01,
+        "mean_over": "batch",
+        "max_offset": 2,
+        "offsets": "start",
+        "convolutions": 2,
+        "condition_types": True,
+        "distance_size": 2,
+    },
+    "embedding": {"type_inputs": "embedding", "max_offset": 0, "convolutions": 1},
+}
+
+
+@pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
+def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
+    method = method_of(**settings)
+    lengths = [5, 1, 3]
+    batch = [{(0, 3, 0), (1, 3, 1), (1, 3, 2), (4, 5, 0)}, set(), {(0, 3, 2), (2, 3, 2)}]
+    words = words_for(method, lengths)
+    fast = gradients_of(method, loss_of(method, words, batch))
+    slow = gradients_of(method, slow_loss(method, words, batch))
+    for name, gradient in slow.items():  # ours is in single precision
+        torch.testing.assert_close(fast[name].double(), gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_loss_is_the_mean_of_each_sentences_own() -> None:
+    words = words_of(LENGTHS)
+    each = []
+    method = method_of()
+    for index, length in enumerate(LENGTHS):
+        one = slice(index, index + 1)
+        alone = Words(words.vectors[one, :length], words.lengths[one], words.prompts[one])
+        each.append(loss_of(method, alone, BATCH[one]))
+    torch.testing.assert_close(loss_of(method, words, BATCH), torch.stack(each).mean())
+    sizes = torch.tensor(LENGTHS) ** 2
+    of_batch = loss_of(method_of(mean_over="batch"), words, BATCH)
+    torch.testing.assert_close(of_batch, (torch.stack(each) * sizes).sum() / sizes.sum())
+
+
+def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
+    method = method_of(**EVERYTHING)
+    gradients = gradients_of(method, loss_of(method, words_of([3, 1]), [set(), set()]))
+    assert gradients["loss"] > 0
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+
+
+def test_in_half_precision_all_is_about_the_same(monkeypatch) -> None:
+    method = method_of(**EVERYTHING).float()
+    words = words_of(LENGTHS)
+    words = Words(words.vectors.float(), words.lengths, words.prompts.float())
+    expected = gradients_of(method, loss_of(method, words, BATCH))
+    for budget in (10**9, 10_000):
+        monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(method, words, BATCH)
+            with torch.no_grad():
+                assert len(method.candidates(method.score(words)))
+        for name, gradient in gradients_of(method, loss).items():
+            tolerance = 0.1 * float(expected[name].abs().max())
+            torch.testing.assert_close(
+                gradient.float(), expected[name], rtol=0.1, atol=tolerance, msg=f"{name}, {budget}"
+            )
+
+
+def test_the_mean_over_cells_is_in_single_precision_whatever_the_scores_are_in() -> None:
+    """As the softmax is: in bfloat16, three digits would be left of a loss, and of each cell's weight."""
+    method = method_of().float()
+    words = words_of(LENGTHS)
+    words = Words(words.vectors.float(), words.lengths, words.prompts.float())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss_of(method, words, BATCH).dtype == torch.float32
