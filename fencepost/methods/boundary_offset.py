@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fencepost.decoding import Candidates
-from fencepost.encoder import Words
+from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.evaluation import Score
 from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report
@@ -74,6 +74,14 @@ class BoundaryOffsetSettings(MethodSettings):
     mean_over: Literal["sentence", "batch"] = Field(
         "sentence", description="Whose cells the loss averages: with batch, long sentences count for more."
     )
+
+    def idle(self, encoder: EncoderSettings) -> Iterator[str]:
+        if self.prompt_start == "name" and self.type_inputs != "prompts":
+            yield f"method.prompt_start has no effect: types are no prompts, but {self.type_inputs}"
+        elif self.prompt_start == "name" and encoder.name == "scratch":
+            yield "method.prompt_start has no effect: scratch does not know what names mean"
+        if self.offsets != "both" and not self.max_offset:
+            yield "method.offsets has no effect: method.max_offset is 0"
 
 
 class BoundaryOffsetPredict(PredictSettings):
@@ -578,5 +586,5 @@ class OffsetReport(Report):
 
 def spelt_out(type_: str) -> str:
     """A type's name as words: `cell_line` and `CellLine` are "cell line"."""
-    words: list[str] = re.findall(r"[^\W\d_a-z]?[a-z]+|[^\W\d_a-z]+(?![a-z])|\d+", type_)
-    return " ".join(words).lower()
+    words = re.sub(r"[\W_]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", type_)
+    return words.strip().lower()

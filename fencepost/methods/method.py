@@ -8,7 +8,7 @@ A method is one file with one subclass of `Method`, and one line in `fencepost.m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from fencepost import decoding
 from fencepost.decoding import Candidates
-from fencepost.encoder import Settings, Words
+from fencepost.encoder import EncoderSettings, Settings, Words
 from fencepost.entity import Sentence
 from fencepost.evaluation import Score
 
@@ -33,6 +33,10 @@ class MethodSettings(Settings):
     def fitted(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002 - for those who need it
         """With what depends on the training data filled in, so that the saved settings say it all."""
         return self
+
+    def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
+        """Settings that were given and can have no effect with the others or this encoder, and why."""
+        yield from ()
 
 
 class PredictSettings(Settings):

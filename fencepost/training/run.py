@@ -134,6 +134,7 @@ def idle_settings(
         yield "encoder.scratch has no effect: it is for the encoder scratch"
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):
         yield "encoder.features.pos has no effect: the training data has no parts of speech"
+    yield from config.method.idle(encoder)
     if config.training.patience and dev is None:
         yield "training.patience has no effect: without development data there is no F1 to wait for"
 

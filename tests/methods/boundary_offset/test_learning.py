@@ -13,8 +13,10 @@ from fencepost.methods.boundary_offset import (
     BoundaryOffsetPredict,
     BoundaryOffsetSettings,
     OffsetScores,
+    spelt_out,
 )
 from fencepost.model import Model
+from fencepost.training.run import idle_settings
 from tests.methods.boundary_offset.cases import (
     BATCH,
     FIGURE_2,
@@ -155,3 +157,45 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
     assert isinstance(scores, OffsetScores)
     parts = (scores.normed, scores.gain, scores.shift, scores.types, scores.type_bias, scores.second)
     assert all(part.numel() <= 40 * 100 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder", "told"),
+    [
+        ({"prompt_start": "name"}, "minilm", None),
+        ({"prompt_start": "name"}, "scratch", "method.prompt_start"),
+        ({"prompt_start": "name", "type_inputs": "embedding"}, "minilm", "method.prompt_start"),
+        ({"offsets": "start"}, "minilm", None),
+        ({"offsets": "start", "max_offset": 0}, "minilm", "method.offsets"),
+    ],
+)
+def test_settings_without_effect_are_told(method: dict, encoder: str, told: str | None) -> None:
+    tree = {"method": {"name": "boundary-offset", **method}, "encoder": {"name": encoder}}
+    notes = list(idle_settings(Config.parse(tree), LEARNT, None))
+    assert len(notes) == (told is not None)
+    assert all(note.startswith(f"{told} has no effect: ") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("type_", "words"),
+    [
+        ("cell_line", "cell line"),
+        ("CellLine", "cell line"),
+        ("PER.NAM", "per nam"),
+        ("DNA", "dna"),
+        ("DNADomain", "dna domain"),
+        ("GENE-2", "gene 2"),
+        ("Öl_Straße", "öl straße"),
+        ("人名", "人名"),
+        ("__", ""),
+    ],
+)
+def test_names_of_types_are_spelt_out(type_: str, words: str) -> None:
+    assert spelt_out(type_) == words
+
+
+def test_prompts_start_as_names_if_asked_to() -> None:
+    tree = {"method": {"name": "boundary-offset", "prompt_start": "name", "size": 4}}
+    model = Model.build(Config.parse(tree), LEARNT)
+    for type_, prompt in zip(model.types, model.encoder.prompts, strict=True):
+        assert torch.equal(prompt, model.encoder.embedder.of_text(spelt_out(type_)))
