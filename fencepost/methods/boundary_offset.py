@@ -324,7 +324,7 @@ class ConditionalNorm(nn.Module):
 
 
 def normalised(vectors: Tensor) -> Tensor:
-    return nn.functional.layer_norm(vectors, vectors.shape[-1:], eps=1e-12)
+    return nn.functional.layer_norm(vectors, vectors.shape[-1:])
 
 
 class SecondScore(nn.Module):
@@ -581,6 +581,7 @@ class OffsetReport(Report):
         of_modes = [Score.of(*counts) for counts in self.modes.T.tolist()]
         labels = dict(zip(self.method.labels.names, of_labels, strict=True))
         del labels[self.method.labels.names[OUT_OF_RANGE]]
+        labels["0"] = labels.pop("0")  # the last, as in the paper
         return {"labels": labels, "decoding": dict(zip(self.MODES, of_modes, strict=True))}
 
 

@@ -212,7 +212,7 @@ PREDICTS: list[dict] = [{"mode": "centre"}, {"mode": "all"}, *RULES]
 
 def slow_norm(vector: Tensor) -> Tensor:
     centred = vector - vector.sum() / len(vector)
-    return centred / (centred.square().sum() / len(vector)).sqrt()
+    return centred / (centred.square().sum() / len(vector) + 1e-5).sqrt()
 
 
 def slow_conditional_norm(norm: ConditionalNorm, vector: Tensor, condition: Tensor) -> Tensor:
