@@ -1,6 +1,7 @@
 """How good the models get on real corpora: trains one and scores it on the test part.
 
-    python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--set KEY=VALUE ...] [--keep FOLDER]
+    python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--set KEY=VALUE ...]
+                                       [--keep FOLDER]
 
 Corpora: genia (no development part: the last epoch is kept), gum, weibo, resume, wnut17. The settings of
 each are below; `--set` changes them. Prints the epochs as they go to standard error and one JSON object
@@ -54,7 +55,8 @@ def main() -> None:
     files, changes = RUNS[arguments.corpus]
     with tempfile.TemporaryDirectory() as temporary:
         out = arguments.keep or Path(temporary) / "model"
-        report(run(folder, files, [f"method.name={arguments.method}", *changes, *arguments.changes], arguments.seed, out))
+        changes = [f"method.name={arguments.method}", *changes, *arguments.changes]
+        report(run(folder, files, changes, arguments.seed, out))
 
 
 def run(folder: Path, files: dict[str, str], changes: list[str], seed: int, out: Path) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _RARE = 0.01
 """The probability of all other labels together before training. Most spans are out of range; where that
 has to be learnt first, the network spends its first thousand steps on it, and learns little else."""
 
-_BUDGET = 250_000_000
+_BUDGET = 330_000_000
 """Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
 
 IntArray = npt.NDArray[np.int64]
@@ -252,14 +252,15 @@ class BoundaryOffset(Method[OffsetScores]):
 
     def blocks(self, lengths: Tensor) -> list[Block]:
         """The parts in which the grid is computed: one, unless that would take too much memory."""
-        pairs = _BUDGET // (4 * self.span_view.in_features + 16 * len(self.types) * len(self.labels))
+        of_pair = 4 * (self.span_view.in_features + self.settings.size)
+        pairs = _BUDGET // (of_pair + 16 * len(self.types) * len(self.labels))
         return list(_blocks(lengths.tolist(), pairs, self.reach))
 
     def loss(self, scores: OffsetScores, gold: Gold) -> dict[str, Tensor]:
         """Eq. 7: cross entropy over all types and cells, both triangles of the grid alike."""
         lengths, types = scores.lengths, len(self.types)
         entries = offset_entries(gold, lengths, self.labels)
-        cells = types * lengths.float() ** 2  # [B]
+        cells = types * lengths.clamp(min=1).float() ** 2  # [B]
         of_batch = self.settings.mean_over == "batch"
         weights = (1 / cells.sum()).expand_as(cells) if of_batch else 1 / (len(lengths) * cells)
         blocks = self.blocks(lengths)

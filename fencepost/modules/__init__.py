@@ -1,4 +1,4 @@
-"""Network pieces that two or more methods share, or that are a matter of their own."""
+"""Network pieces that methods share, or that are a matter of their own."""
 
 from fencepost.modules.convolution import DepthwiseConvolution
 from fencepost.modules.feed_forward import FeedForward

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
 from fencepost.corpus import read, write
+from fencepost.methods import METHODS
 from tests.cli.conftest import heed_ctrl_c
 
 SMALL = [
@@ -165,6 +166,12 @@ def test_dev_share_holds_out_whole_documents(run, data, tmp_path):
     assert learnt + held == 250
     assert 62 <= held <= 70  # a quarter, and the rest of a document
     assert json.loads((tmp_path / "m" / "metrics.json").read_text())["dev"]["dev_f1"] >= 0
+
+
+def test_help_names_every_method(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = run("train", "--help").stdout
+    assert all(method in shown for method in METHODS)
 
 
 def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):

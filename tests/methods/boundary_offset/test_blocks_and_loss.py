@@ -54,6 +54,12 @@ def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs:
     assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
 
 
+@pytest.mark.parametrize("wider", [{"size": 1000}, {"max_offset": 40}, {"types": tuple("ABCDEFGHIJKLMNOP")}])
+def test_the_wider_the_network_the_more_blocks(wider: dict) -> None:
+    lengths = torch.full((8,), 250)
+    assert len(method_of(**wider).blocks(lengths)) > len(method_of().blocks(lengths))
+
+
 def test_one_block_where_there_is_enough_memory() -> None:
     [block] = method_of().blocks(torch.tensor([3, 7, 1]))
     assert (sorted(block.sentences), block.first, block.behind, block.length) == ([0, 1, 2], 0, 7, 7)
