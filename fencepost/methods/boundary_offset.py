@@ -41,6 +41,9 @@ has to be learnt first, the network spends its first thousand steps on it, and l
 _BUDGET = 330_000_000
 """Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
 
+_IN_CACHE = 20_000_000
+"""The same in prediction, unless one sentence alone has more: what stays in the caches is faster."""
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -251,10 +254,12 @@ class BoundaryOffset(Method[OffsetScores]):
         return grid[:, first - top : behind - top]
 
     def blocks(self, lengths: Tensor) -> list[Block]:
-        """The parts in which the grid is computed: one, unless that would take too much memory."""
+        """The parts in which the grid is computed; in training one, unless memory would not do."""
         of_pair = 4 * (self.span_view.in_features + self.settings.size)
-        pairs = _BUDGET // (of_pair + 16 * len(self.types) * len(self.labels))
-        return list(_blocks(lengths.tolist(), pairs, self.reach))
+        of_pair += 16 * len(self.types) * len(self.labels)
+        at_most = _BUDGET // of_pair
+        together = at_most if torch.is_grad_enabled() else min(at_most, _IN_CACHE // of_pair)
+        return list(_blocks(lengths.tolist(), together, at_most, self.reach))
 
     def loss(self, scores: OffsetScores, gold: Gold) -> dict[str, Tensor]:
         """Eq. 7: cross entropy over all types and cells, both triangles of the grid alike."""
@@ -409,17 +414,17 @@ class Convolutions(nn.Module):
         return refined
 
 
-def _blocks(lengths: list[int], pairs: int, reach: int) -> Iterator[Block]:
-    """Sentences together while they have at most so many cells; of one that has more, some rows at a time."""
+def _blocks(lengths: list[int], together: int, at_most: int, reach: int) -> Iterator[Block]:
+    """Sentences with so many cells together; of one that has more than `at_most`, some rows at a time."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         length = lengths[index]
-        if length**2 > pairs:
-            rows = max(1, pairs // length - 2 * reach)
+        if length**2 > at_most:
+            rows = max(1, at_most // length - 2 * reach)
             for first in range(0, length, rows):
                 yield Block([index], first, min(first + rows, length), length)
             continue
-        if group and (len(group) + 1) * lengths[group[0]] ** 2 > pairs:
+        if group and (len(group) + 1) * lengths[group[0]] ** 2 > together:
             yield Block(group, 0, lengths[group[0]], lengths[group[0]])
             group = []
         group.append(index)

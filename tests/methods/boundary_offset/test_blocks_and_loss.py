@@ -15,6 +15,7 @@ from fencepost.encoder import Words
 from fencepost.methods import boundary_offset
 from fencepost.methods.boundary_offset import (
     OUT_OF_RANGE,
+    Block,
     BoundaryOffset,
     BoundaryOffsetPredict,
     Cells,
@@ -37,18 +38,26 @@ from tests.methods.boundary_offset.cases import (
 
 
 @given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(0, 2000), st.sampled_from([0, 1, 3, 6])
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    st.integers(0, 2000),
+    st.integers(0, 1000),
+    st.sampled_from([0, 1, 3, 6]),
 )
-def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
+def test_blocks_have_every_row_of_every_sentence_once(
+    lengths: list[int], pairs: int, fewer: int, reach: int
+) -> None:
     rows = []
-    for sentences, first, behind, length in boundary_offset._blocks(lengths, pairs, reach):
+    together = max(0, pairs - fewer)
+    for sentences, first, behind, length in boundary_offset._blocks(lengths, together, pairs, reach):
         assert length == max(lengths[index] for index in sentences)
         assert 0 <= first < behind <= length
         rows += [(index, row) for index in sentences for row in range(first, behind) if row < lengths[index]]
         if (first, behind) == (0, length) and len(sentences) > 1:
-            assert len(sentences) * length**2 <= pairs
+            assert len(sentences) * length**2 <= together
         else:
             assert len(sentences) == 1
+        if (first, behind) != (0, length):
+            assert length**2 > pairs
         if behind - first > 1 and (first, behind) != (0, length):
             assert (behind - first + 2 * reach) * length <= pairs
     assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
@@ -58,6 +67,13 @@ def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs:
 def test_the_wider_the_network_the_more_blocks(wider: dict) -> None:
     lengths = torch.full((8,), 250)
     assert len(method_of(**wider).blocks(lengths)) > len(method_of().blocks(lengths))
+
+
+def test_in_prediction_blocks_are_smaller_but_a_sentence_is_not_cut_for_that() -> None:
+    lengths = torch.tensor([300, 100, 100])
+    assert len(method_of().blocks(lengths)) == 1
+    with torch.no_grad():
+        assert method_of().blocks(lengths) == [Block([0], 0, 300, 300), Block([1, 2], 0, 100, 100)]
 
 
 def test_one_block_where_there_is_enough_memory() -> None:
