@@ -74,8 +74,10 @@ class BoundaryOffsetSettings(MethodSettings):
     )
     convolutions: int = Field(2, ge=0, le=3, description="3D convolutions, with dilation 1, 2, 3; 0 is none.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="The authors' program has 0.01.")
-    mean_over: Literal["sentence", "batch"] = Field(
-        "sentence", description="Whose cells the loss averages: with batch, long sentences count for more."
+    mean_over: Literal["sentences", "cells", "batch"] = Field(
+        "sentences",
+        description="Of what the loss is the mean: the sums of sentences, the means over each one's cells, "
+        "or all cells of a batch.",
     )
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:
@@ -262,12 +264,14 @@ class BoundaryOffset(Method[OffsetScores]):
         return list(_blocks(lengths.tolist(), together, at_most, self.reach))
 
     def loss(self, scores: OffsetScores, gold: Gold) -> dict[str, Tensor]:
-        """Eq. 7: cross entropy over all types and cells, both triangles of the grid alike."""
+        """Eq. 7: cross entropy over all types and cells, both triangles of the grid alike.
+
+        Where a sentence's cells are averaged, as in the paper, an entity counts for the less the longer its
+        sentence is, by the square; so they are summed, unless told otherwise.
+        """
         lengths, types = scores.lengths, len(self.types)
         entries = offset_entries(gold, lengths, self.labels)
-        cells = types * lengths.clamp(min=1).float() ** 2  # [B]
-        of_batch = self.settings.mean_over == "batch"
-        weights = (1 / cells.sum()).expand_as(cells) if of_batch else 1 / (len(lengths) * cells)
+        weights = self._weights(lengths)  # [B]
         blocks = self.blocks(lengths)
 
         def part(block: Block) -> Tensor:
@@ -289,6 +293,16 @@ class BoundaryOffset(Method[OffsetScores]):
         else:  # what a block needs for its gradients is computed again when they are
             parts = [checkpoint(part, block, use_reentrant=False) for block in blocks]
         return {"offset_loss": torch.stack(parts).sum()}
+
+    def _weights(self, lengths: Tensor) -> Tensor:
+        """What each cell of a sentence counts for in the loss: `[B]`."""
+        cells = len(self.types) * lengths.clamp(min=1).float() ** 2
+        over = {
+            "sentences": torch.full_like(cells, len(cells)),
+            "cells": len(cells) * cells,
+            "batch": cells.sum().expand_as(cells),
+        }
+        return 1 / over[self.settings.mean_over]
 
     def cells(self, scores: OffsetScores) -> Cells:
         """The spans whose best label is an offset, of all types."""
