@@ -24,6 +24,7 @@ from fencepost.methods.boundary_offset import (
 from tests.methods.boundary_offset.cases import (
     BATCH,
     LENGTHS,
+    TYPES,
     Key,
     Picture,
     gradients_of,
@@ -191,14 +192,17 @@ def slow_loss(method: BoundaryOffset, words: Words, batch: list[set[Key]]) -> Te
         cells.append(len(targets))
     if settings.mean_over == "batch":
         return torch.stack(of_sentences).sum() / sum(cells)
+    if settings.mean_over == "sentences":
+        return torch.stack(of_sentences).sum() / len(cells)
     means = [total / count for total, count in zip(of_sentences, cells, strict=True)]
     return torch.stack(means).sum() / len(means)
 
 
 LOSSES: dict[str, dict] = {
-    "sentence": {"convolutions": 0},
+    "sentences": {"convolutions": 0},
+    "cells": {"convolutions": 0, "mean_over": "cells"},
     "batch": {"convolutions": 0, "mean_over": "batch"},
-    "smoothed": {"label_smoothing": 0.2, "convolutions": 0},
+    "smoothed": {"label_smoothing": 0.2, "convolutions": 0, "mean_over": "cells"},
     "all": {
         "label_smoothing": 0.01,
         "mean_over": "batch",
@@ -227,7 +231,7 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
 def test_loss_is_the_mean_of_each_sentences_own() -> None:
     words = words_of(LENGTHS)
     each = []
-    method = method_of()
+    method = method_of(mean_over="cells")
     for index, length in enumerate(LENGTHS):
         one = slice(index, index + 1)
         alone = Words(words.vectors[one, :length], words.lengths[one], words.prompts[one])
@@ -236,6 +240,8 @@ def test_loss_is_the_mean_of_each_sentences_own() -> None:
     sizes = torch.tensor(LENGTHS) ** 2
     of_batch = loss_of(method_of(mean_over="batch"), words, BATCH)
     torch.testing.assert_close(of_batch, (torch.stack(each) * sizes).sum() / sizes.sum())
+    of_sums = loss_of(method_of(mean_over="sentences"), words, BATCH)
+    torch.testing.assert_close(of_sums, (torch.stack(each) * sizes * len(TYPES)).mean())
 
 
 def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
