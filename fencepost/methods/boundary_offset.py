@@ -101,7 +101,7 @@ class BoundaryOffsetPredict(PredictSettings):
         None,
         ge=1,
         description="Rules: so many start offsets, or end offsets, must point at a span that is no centre; "
-        "unless set, max_offset.",
+        "unless set, more than half of those that there may be, that is max_offset + 1.",
     )
     nearest: bool = Field(
         True, description="Rules: an offset within reach of a centre must point at the nearest one."
@@ -165,7 +165,10 @@ class BoundaryOffset(Method[OffsetScores]):
     Settings = BoundaryOffsetSettings
     Predict = BoundaryOffsetPredict
     reports: ClassVar = {"by-offset": lambda method: OffsetReport(method)}
-    defaults: ClassVar = {"encoder": {"lstm": {"size": 256}}, "training": {"batch_size": 8}}
+    defaults: ClassVar = {
+        "encoder": {"lstm": {"size": 256}},
+        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
+    }
 
     predict: BoundaryOffsetPredict
 
@@ -520,7 +523,7 @@ def decode(
     if predict.mode == "centre":
         votes &= False
     elif predict.mode == "rules":
-        needed = predict.votes or int(labels.moves.max())
+        needed = predict.votes or int(labels.moves.max()) + 1
         if predict.nearest:  # so, near a centre, no vote for a span that is none can be right
             for other in labels.moves[CENTRE + 1 :]:
                 at, to = cells.start - other[0], cells.last - other[1]

@@ -191,7 +191,7 @@ def slow_decode(
         if mode == "rules" and order and not is_in_order(picture, cell):
             continue
         voters.setdefault((sentence, start, end, type_), []).append(cell)
-    needed = 1 if mode == "all" else votes if votes is not None else reach
+    needed = 1 if mode == "all" else votes if votes is not None else reach + 1
     for key, cells in voters.items():
         sides = [picture[cell][-1] for cell in cells]
         if sides.count("S") >= needed or sides.count("E") >= needed:
