@@ -179,7 +179,8 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     assert outcome.best is not None
     assert outcome.best["epoch"] == 1
     losses: list[tuple[float, int]] = []
-    list(Model.load(tmp_path / "new").predict(DEV, lambda loss, count: losses.append((loss, count))))
+    model = Model.load(tmp_path / "new")
+    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
     assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
 
 

@@ -164,7 +164,8 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
     assert outcome.best["epoch"] == result(one)["kept_epoch"] == 2
     # the weights are those of that epoch: the loss on the development set is the same
     losses: list[tuple[float, int]] = []
-    list(Model.load(one).predict(DEV, lambda loss, count: losses.append((loss, count))))
+    model = Model.load(one)
+    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
     assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
     assert same_weights(weights(one), outcome.model.state_dict())
     with scripted(other, [0.1, 0.5, 0.7]):
