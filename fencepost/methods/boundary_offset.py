@@ -36,7 +36,7 @@ OUT_OF_RANGE, CENTRE = 0, 1
 
 _RARE = 0.01
 """The probability of all other labels together before training. Most spans are out of range; where that
-has to be learnt first, the network spends its first thousand steps on it, and learns little else."""
+has to be learnt first, all else is learnt much later."""
 
 _BUDGET = 330_000_000
 """Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
