@@ -15,6 +15,7 @@ first in the order of (start, end, type) comes first.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -110,7 +111,43 @@ def nested(candidates: Candidates) -> Candidates:
     return _greedy(candidates, _NestedBoard)
 
 
-SELECTORS: dict[str, Selector] = {"flat": flat, "nested": nested, "keep-all": keep_all}
+def soft_nms(
+    candidates: Candidates, overlap: float = 0.6, decay: float = 0.9, threshold: float = 0.5
+) -> Candidates:
+    """The candidates whose confidence stays above the threshold when overlapping ones lower it.
+
+    They are taken by falling confidence. Each one that is taken multiplies by `decay` the confidence of
+    all that remain whose overlap with it (shared words by all words) is at least `overlap`.
+    (Algorithm 1 of Shen et al., ACL 2021, after Bodla et al., 2017.)
+    """
+    # what is not above the threshold can only lower what is not either
+    left = _distinct(candidates.take(candidates.confidence > threshold))
+    start, end, length = left.start, left.end, left.end - left.start
+    confidence = left.confidence.copy()
+    waiting = np.ones(len(left), dtype=np.bool_)
+    # the earliest start of a span that may overlap enough: it is at most so many times as long
+    earliest = np.searchsorted(start, start - np.ceil(length * (1 / overlap - 1)))
+    behind = np.searchsorted(start, end)
+    heap = [(-score, index) for index, score in enumerate(confidence.tolist())]
+    heapq.heapify(heap)
+    while heap:
+        score, index = heapq.heappop(heap)
+        if not waiting[index] or -score != confidence[index]:
+            continue  # taken before, or lowered since
+        waiting[index] = False
+        near = slice(earliest[index], behind[index])
+        shared = np.minimum(end[near], end[index]) - np.maximum(start[near], start[index])
+        enough = shared >= overlap * (length[near] + length[index] - shared)
+        lowered = near.start + np.flatnonzero(enough & waiting[near])
+        confidence[lowered] *= decay
+        for other in lowered.tolist():
+            if confidence[other] > threshold:
+                heapq.heappush(heap, (-confidence[other], other))
+    kept = confidence > threshold
+    return Candidates(start[kept], end[kept], left.type[kept], confidence[kept])
+
+
+SELECTORS: dict[str, Selector] = {"flat": flat, "nested": nested, "keep-all": keep_all, "soft-nms": soft_nms}
 
 
 def _selector(mode: str) -> Selector:

@@ -1,0 +1,470 @@
+"""Locate and label: Shen et al., "Locate and Label: A Two-stage Identifier for Nested Named Entity
+Recognition", ACL 2021.
+
+As object detectors do with images: all spans of some lengths are seeds; a filter drops those that are far
+from any entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the
+spans that come out (section 2.4); and Soft-NMS lowers the scores of those that overlap better ones too
+much (section 2.6). So entities are found whose lengths are not among the seeds'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fencepost import decoding
+from fencepost.decoding import Candidates
+from fencepost.encoder import Words
+from fencepost.entity import Sentence
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, as_candidates
+
+_SPANS_AT_ONCE = 8192
+"""Spans whose vectors prediction holds at once."""
+
+_PAIRS_AT_ONCE = 4_000_000
+"""Pairs of a span and an entity that are compared at once."""
+
+
+class LocateAndLabelSettings(MethodSettings):
+    """Which spans are seeds, what counts as near an entity, and what the losses weigh."""
+
+    name: Literal["locate-and-label"] = "locate-and-label"
+    lengths: tuple[int, ...] = Field(
+        tuple(range(1, 11)), min_length=1, description="The lengths of the seed spans, in words."
+    )
+    filter: bool = Field(True, description="Whether seeds far from any entity are dropped (ablation).")
+    regressor: bool = Field(True, description="Whether boundaries are moved (ablation).")
+    near: float = Field(
+        0.7, ge=0, le=1, description="alpha1: a seed is positive if its IoU with an entity is above."
+    )
+    hit: float = Field(
+        1.0, gt=0, le=1, description="alpha2: a moved span has its entity's type from this IoU on."
+    )
+    eta: float = Field(
+        1.0, ge=0, description="How much less examples count that match in part; 0 is not (ablation)."
+    )
+    negatives: float = Field(5.0, ge=0, description="Negative seeds for each positive one, in training.")
+    extra_negatives: int = Field(2, ge=0, description="Negative seeds of each sentence besides those.")
+    size: int = Field(256, ge=1, description="Width of the hidden layers of filter, regressor, classifier.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Before filter, regressor and classifier.")
+    gamma: float = Field(2.0, ge=0, description="Focus of the filter's loss on what it gets wrong.")
+    classifier_gamma: float = Field(0.0, ge=0, description="The same for the classifier; 0 is cross entropy.")
+    filter_weight: float = Field(1.0, ge=0, description="lambda1: of the filter's loss.")
+    regressor_weight: float = Field(0.1, ge=0, description="lambda2: of the regressor's loss.")
+    classifier_weight: float = Field(1.0, ge=0, description="lambda3: of the classifier's loss.")
+
+    @field_validator("lengths")
+    @classmethod
+    def _sorted(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if min(lengths) < 1:
+            raise ValueError("a span has at least one word")
+        return tuple(sorted(set(lengths)))
+
+
+class LocateAndLabelPredict(PredictSettings):
+    """Which spans pass the filter, and Soft-NMS."""
+
+    lengths: Literal["all", "trained"] = Field(
+        "all", description="Seeds: of all lengths up to the longest, or of those in training alone."
+    )
+    filter: float = Field(0.5, ge=0, le=1, description="The filter lets spans with this probability pass.")
+    soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
+    overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
+    decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
+    threshold: float = Field(0.5, ge=0, le=1, description="delta: entities have a higher score.")
+
+
+class Spans(NamedTuple):
+    """Spans of a batch as columns, half-open."""
+
+    sentence: Tensor  # [N]
+    start: Tensor  # [N]
+    end: Tensor  # [N]
+
+    def take(self, index: Tensor) -> Spans:
+        return Spans(*(column[index] for column in self))
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What there is to learn about the spans of a batch: each with the entity that it overlaps most."""
+
+    entity: Spans  # [N]
+    type: Tensor  # [N]
+    iou: Tensor  # [N], of the seed with this entity
+    positive: Tensor  # [N]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalScores:
+    """The spans that passed the filter, or in training the examples, with what is said about each."""
+
+    seeds: Spans  # [N]
+    near: Tensor  # [N], the filter's logit
+    offsets: Tensor  # [N, 2], of start and end, in words
+    moved: Spans  # [N], the seeds with these offsets applied
+    labels: Tensor  # [N, C + 1], the classifier's logits
+    lengths: Tensor  # [B]
+    length: int
+    seed_count: int
+    examples: Examples | None = None
+
+
+class LocateAndLabel(Method[ProposalScores]):
+    """Filter, regressor and classifier of spans. Class 0 is "no entity"; type t is class t + 1."""
+
+    Settings = LocateAndLabelSettings
+    Predict = LocateAndLabelPredict
+    defaults: ClassVar = {
+        "encoder": {"lstm": {"size": 256}},
+        "training": {"batch_size": 8, "learning_rate": 1e-3, "encoder_learning_rate": 1e-4},
+    }
+    learns_from_gold = True
+    predict: LocateAndLabelPredict
+
+    def __init__(
+        self,
+        settings: LocateAndLabelSettings,
+        predict: LocateAndLabelPredict,
+        width: int,
+        types: Sequence[str],
+    ) -> None:
+        super().__init__(settings, predict, width, types)
+        self.settings = settings
+
+        def head(outputs: int) -> SpanHead:
+            return SpanHead(width, settings.size, outputs, settings.dropout)
+
+        self.filter = head(1) if settings.filter else None
+        self.regressor = head(2) if settings.regressor else None
+        self.classifier = head(1 + len(types))
+        self.outside = nn.Parameter(torch.zeros(width))  # the word before the first and behind the last
+
+    def score(self, words: Words, gold: Gold | None = None) -> ProposalScores:
+        """Locate (Eq. 1-7), then label (Eq. 8-10): the examples with gold, else what passes the filter."""
+        table = MaximumTable(words.vectors)
+        if gold is not None:
+            seeds, examples, seed_count = self.sampled(gold, words.lengths)
+            near = self._near(seeds, words, table)
+        else:
+            seeds, near, seed_count = self._passing(words, table)
+            examples = None
+        offsets, moved = self._moved(seeds, words, table)
+        return ProposalScores(
+            seeds=seeds,
+            near=near,
+            offsets=offsets,
+            moved=moved,
+            labels=self._labels(moved, words, table),
+            lengths=words.lengths,
+            length=words.vectors.shape[1],
+            seed_count=seed_count,
+            examples=examples,
+        )
+
+    def _near(self, seeds: Spans, words: Words, table: MaximumTable) -> Tensor:
+        """Eq. 1-3, before the sigmoid: whether each span is near an entity."""
+        if self.filter is None:
+            return words.vectors.new_zeros(len(seeds.start))
+        first, last = self.filter.views(words.vectors, words.vectors)
+        near: Tensor = self.filter(
+            table.of(seeds), first[seeds.sentence, seeds.start], last[seeds.sentence, seeds.end - 1]
+        )
+        return near[:, 0]
+
+    def _passing(self, words: Words, table: MaximumTable) -> tuple[Spans, Tensor, int]:
+        """All seeds that pass the filter, their logits, and how many seeds there were; length by length."""
+        longest = min(words.vectors.shape[1], self.settings.lengths[-1])
+        every = self.predict.lengths == "all"
+        lengths = [n for n in (range(1, longest + 1) if every else self.settings.lengths) if n <= longest]
+        threshold = torch.logit(torch.tensor(self.predict.filter))
+        if self.filter is not None:
+            first, last = self.filter.views(words.vectors, words.vectors)  # [B, T, h]
+        found: list[Tensor] = []
+        logits: list[Tensor] = []
+        seed_count = 0
+        for length in lengths:
+            starts = torch.arange(words.vectors.shape[1] - length + 1, device=words.lengths.device)
+            passing = starts + length <= words.lengths[:, None]  # [B, I]
+            seed_count += int(passing.sum())
+            if self.filter is None:
+                near = words.vectors.new_zeros(passing.shape)
+            else:
+                pooled = table.of_length(length)  # [B, I, d]
+                near = self.filter(pooled, first[:, : len(starts)], last[:, length - 1 :])[..., 0].float()
+                passing = passing & (near >= threshold)
+            sentence, start = passing.nonzero(as_tuple=True)
+            found.append(torch.stack((sentence, start, start + length)))
+            logits.append(near[sentence, start])
+        if not found:
+            nothing = words.lengths.new_empty(0)
+            return Spans(nothing, nothing, nothing), words.vectors.new_empty(0), 0
+        return Spans(*torch.cat(found, dim=1)), torch.cat(logits), seed_count
+
+    def _moved(self, seeds: Spans, words: Words, table: MaximumTable) -> tuple[Tensor, Spans]:
+        """Eq. 4-7: the offsets of the boundaries, and the spans with these applied."""
+        if self.regressor is None:
+            return words.vectors.new_zeros((len(seeds.start), 2)), seeds
+        batch = len(words.lengths)
+        outside = self.outside.expand(batch, 1, -1)
+        around = torch.cat((outside, words.vectors, outside), dim=1)  # [B, T + 2, d], word t at t + 1
+        around[torch.arange(batch), words.lengths + 1] = self.outside.to(around.dtype)
+        before, behind = self.regressor.views(around, around)
+        parts = []
+        for spans in _blocks(seeds):
+            of_before = before[spans.sentence, spans.start]
+            of_behind = behind[spans.sentence, spans.end + 1]
+            parts.append(self.regressor(table.of(spans), of_before, of_behind).float())
+        offsets = torch.cat(parts)
+        return offsets, adjusted(seeds, offsets.detach(), words.lengths)
+
+    def _labels(self, spans: Spans, words: Words, table: MaximumTable) -> Tensor:
+        """Eq. 8-10, before the softmax."""
+        first, last = self.classifier.views(words.vectors, words.vectors)
+        return torch.cat(
+            [
+                self.classifier(
+                    table.of(some), first[some.sentence, some.start], last[some.sentence, some.end - 1]
+                ).float()
+                for some in _blocks(spans)
+            ]
+        )
+
+    def sampled(self, gold: Gold, lengths: Tensor) -> tuple[Spans, Examples, int]:
+        """Section 2.2: entities, all other positive seeds, and some of the negative ones; all seeds counted.
+
+        Which negative ones is chance in training; otherwise it is always the same ones.
+        """
+        settings = self.settings
+        seeds = enumerated(settings.lengths, lengths)
+        examples = paired(seeds, gold, len(lengths), settings.near)
+        other = examples.iou < 1  # those that are entities are taken as such
+        positive = examples.positive & other
+        count = torch.bincount(gold.sentence, minlength=len(lengths))
+        count += torch.bincount(seeds.sentence[positive], minlength=len(lengths))
+        wanted = (settings.negatives * count).long() + settings.extra_negatives  # [B]
+        generator = None if self.training else torch.Generator(lengths.device).manual_seed(0)
+        chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device)
+        # by sentence, the negative ones first, in an order of chance: the first so many of each sentence
+        negative = other & ~positive
+        order = torch.argsort(seeds.sentence + torch.where(negative, chance / 2, 0.75))
+        counts = torch.bincount(seeds.sentence, minlength=len(lengths))
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order), device=lengths.device)
+        rank -= (counts.cumsum(0) - counts)[seeds.sentence]
+        taken = (positive | (negative & (rank < wanted[seeds.sentence]))).nonzero()[:, 0]
+
+        def joined(of_gold: Tensor, of_seeds: Tensor) -> Tensor:
+            return torch.cat((of_gold, of_seeds[taken]))
+
+        entities = Spans(gold.sentence, gold.start, gold.end)
+        both = Examples(
+            entity=Spans(*map(joined, entities, examples.entity)),
+            type=joined(gold.type, examples.type),
+            iou=joined(torch.ones_like(gold.start, dtype=torch.float), examples.iou),
+            positive=joined(torch.ones_like(gold.start, dtype=torch.bool), examples.positive),
+        )
+        return Spans(*map(joined, entities, seeds)), both, len(seeds.start)
+
+    def loss(self, scores: ProposalScores, gold: Gold) -> dict[str, Tensor]:
+        """Eq. 11-17: means over the examples, in which those that match in part count for less."""
+        settings, examples = self.settings, scores.examples
+        assert examples is not None
+        terms = {}
+        weight = soft_weights(examples.iou, examples.positive, settings.eta)
+        if self.filter is not None:
+            of_filter = focal_loss(scores.near.float(), examples.positive, settings.gamma)
+            terms["filter_loss"] = settings.filter_weight * (weight * of_filter).mean()
+        if self.regressor is not None:
+            positive = examples.positive.nonzero()[:, 0]
+            of_regressor = regression_loss(
+                scores.seeds.take(positive), scores.offsets[positive], examples.entity.take(positive)
+            )
+            mean = (weight[positive] * of_regressor).sum() / max(1, len(positive))
+            terms["regressor_loss"] = settings.regressor_weight * mean
+        class_, of_moved = self.reassigned(scores.moved, examples, gold, len(scores.lengths))
+        weight = soft_weights(of_moved, class_ > 0, settings.eta)
+        log_p = scores.labels.log_softmax(dim=1).gather(1, class_[:, None])[:, 0]
+        of_classifier = -log_p * (1 - log_p.exp()) ** settings.classifier_gamma
+        terms["classifier_loss"] = settings.classifier_weight * (weight * of_classifier).mean()
+        return terms
+
+    def reassigned(
+        self, moved: Spans, examples: Examples, gold: Gold, batch: int
+    ) -> tuple[Tensor, Tensor]:
+        """Section 2.4: the class that each moved span shall have, and its IoU with the entity that decides.
+
+        That is the entity that the seed was paired with, unless the moved span hits another one exactly.
+        """
+        with_own = intersection_over_union(moved, examples.entity)
+        best = paired(moved, gold, batch, self.settings.near)
+        own = (with_own >= self.settings.hit) | (best.iou < 1)
+        type_ = torch.where(own, examples.type, best.type)
+        iou = torch.where(own, with_own, best.iou)
+        return torch.where(iou >= self.settings.hit, type_ + 1, 0), iou
+
+    def candidates(self, scores: ProposalScores) -> Candidates:
+        """The spans whose best class is a type; its probability is the confidence."""
+        best, class_ = scores.labels.softmax(dim=1).max(dim=1)
+        entity = class_ > 0
+        spans = scores.moved.take(entity)
+        return as_candidates(*spans, class_[entity] - 1, best[entity], scores.length)
+
+    def select(self, candidates: Candidates) -> Candidates:
+        """Those that are left of clashing ones, then Soft-NMS."""
+        predict = self.predict
+        kept = super().select(candidates)
+        return decoding.soft_nms(
+            kept, predict.overlap, predict.decay if predict.soft_nms else 1.0, predict.threshold
+        )
+
+
+class SpanHead(nn.Module):
+    """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another word]`.
+
+    The first layer is applied to its three inputs apart, and the results are added: what it makes of words
+    is computed once for each word, not for each span.
+    """
+
+    def __init__(self, width: int, size: int, outputs: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(3 * width, size)
+        self.output = nn.Linear(size, outputs)
+
+    def views(self, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        """What the first layer makes of words `[B, T, d]` in either role: `[B, T, h]` each."""
+        _, of_one, of_other = self.hidden.weight.chunk(3, dim=1)
+        return functional.linear(self.dropout(one), of_one), functional.linear(self.dropout(other), of_other)
+
+    def forward(self, pooled: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """`[..., d]` and two views `[..., h]` to `[..., outputs]`."""
+        of_pooled, _, _ = self.hidden.weight.chunk(3, dim=1)
+        hidden = functional.linear(self.dropout(pooled), of_pooled, self.hidden.bias) + one + other
+        outputs: Tensor = self.output(functional.gelu(hidden))
+        return outputs
+
+
+class MaximumTable:
+    """The maximum over any span of words, from two overlapping ones of a length that is a power of two."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        """`[B, T, d]`; words behind a sentence's end are never looked at by spans inside it."""
+        self.levels = [vectors]  # level k: over 2^k words from each on, [B, T, d]; too few left: any
+        width = 1
+        while 2 * width <= vectors.shape[1]:
+            below = self.levels[-1]
+            both = torch.maximum(below[:, :-width], below[:, width:])
+            self.levels.append(torch.cat((both, below[:, -width:]), dim=1))
+            width *= 2
+        self._stacked: Tensor | None = None
+
+    def of_length(self, length: int) -> Tensor:
+        """Over all spans of a length: `[B, T - length + 1, d]`."""
+        level = length.bit_length() - 1
+        starts, shift = self.levels[0].shape[1] - length + 1, length - 2**level
+        table = self.levels[level]
+        if not shift:
+            return table[:, :starts]
+        return torch.maximum(table[:, :starts], table[:, shift : shift + starts])
+
+    def of(self, spans: Spans) -> Tensor:
+        """Over these: `[N, d]`."""
+        if self._stacked is None:
+            self._stacked = torch.stack(self.levels)  # [K, B, T, d]
+        level = torch.log2((spans.end - spans.start).float()).long()
+        from_start = self._stacked[level, spans.sentence, spans.start]
+        return torch.maximum(from_start, self._stacked[level, spans.sentence, spans.end - 2**level])
+
+
+def _blocks(spans: Spans) -> Iterator[Spans]:
+    """At least one, be it empty."""
+    for columns in zip(*(column.split(_SPANS_AT_ONCE) for column in spans), strict=True):
+        yield Spans(*columns)
+
+
+def enumerated(lengths: Sequence[int], of_sentences: Tensor) -> Spans:
+    """All spans of these lengths in a batch of sentences, by sentence, start and length."""
+    device = of_sentences.device
+    starts = torch.arange(int(of_sentences.max()), device=device)
+    ends = starts[:, None] + torch.tensor(lengths, device=device)  # [T, L]
+    sentence, start, length = (ends <= of_sentences[:, None, None]).nonzero(as_tuple=True)
+    return Spans(sentence, start, ends[start, length])
+
+
+def intersection_over_union(one: Spans, other: Spans) -> Tensor:
+    """The words that two spans share, as a part of those that at least one has."""
+    shared = (torch.minimum(one.end, other.end) - torch.maximum(one.start, other.start)).clamp(min=0)
+    return shared / (one.end - one.start + other.end - other.start - shared)
+
+
+def paired(spans: Spans, gold: Gold, batch: int, near: float) -> Examples:
+    """Each span with the entity of its sentence that it overlaps most; of equals, the first one.
+
+    In a sentence without entities, that is nothing: an empty span, with which the IoU is 0.
+    """
+    order = torch.argsort(gold.sentence, stable=True)
+    counts = torch.bincount(gold.sentence, minlength=batch)  # [B]
+    rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[gold.sentence[order]]
+    most = max(1, int(counts.max()))
+    of_sentence = order.new_full((batch, most), len(order))  # [B, G], entities; behind the last: nothing
+    of_sentence[gold.sentence[order], rank] = order
+    starts, ends, types = (
+        functional.pad(column, (0, 1), value=-1) for column in (gold.start, gold.end, gold.type)
+    )
+    best_iou, best = [], []
+    at_once = max(1, _PAIRS_AT_ONCE // most)
+    for some in zip(*(column.split(at_once) for column in spans), strict=True):
+        one = Spans(*(column[:, None] for column in some))
+        entities = of_sentence[some[0]]  # [N, G]
+        iou = intersection_over_union(one, Spans(one.sentence, starts[entities], ends[entities]))
+        found, which = iou.max(dim=1)
+        best_iou.append(found)
+        best.append(entities.gather(1, which[:, None])[:, 0])
+    iou, entity = torch.cat(best_iou), torch.cat(best)
+    return Examples(
+        Spans(spans.sentence, starts[entity], ends[entity]), types[entity], iou, iou > near
+    )
+
+
+def adjusted(spans: Spans, offsets: Tensor, lengths: Tensor) -> Spans:
+    """Eq. 6, 7: offsets rounded to words, spans kept in the sentence; one that would be empty stays."""
+    limit = lengths.max() + 1  # so far out is as good as farther
+    moves = (offsets + 0.5).floor().clamp(-limit, limit).long()
+    start = (spans.start + moves[:, 0]).clamp(min=0)
+    end = torch.minimum(spans.end + moves[:, 1], lengths[spans.sentence])
+    full = start < end
+    return Spans(spans.sentence, torch.where(full, start, spans.start), torch.where(full, end, spans.end))
+
+
+def soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:
+    """Eq. 11: how much examples count; those that match an entity in part, less."""
+    return torch.where(positive, iou, 1 - iou) ** eta
+
+
+def focal_loss(logits: Tensor, positive: Tensor, gamma: float) -> Tensor:
+    """Eq. 12: of each example, its cross entropy, the less the surer it is rightly."""
+    signed = torch.where(positive, logits, -logits)
+    return -functional.logsigmoid(signed) * torch.sigmoid(-signed) ** gamma
+
+
+def regression_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
+    """Eq. 13-15: how far spans moved by their offsets, not rounded, are from their entities."""
+    start, end = spans.start + offsets[:, 0], spans.end + offsets[:, 1]
+    of_boundaries = functional.smooth_l1_loss(
+        torch.stack((start, end)),
+        torch.stack((entities.start, entities.end)).to(start),
+        reduction="none",
+    ).sum(dim=0)
+    shared = torch.minimum(end, entities.end) - torch.maximum(start, entities.start)
+    together = torch.maximum(end, entities.end) - torch.minimum(start, entities.start)
+    return of_boundaries + 1 - shared / together
