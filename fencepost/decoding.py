@@ -9,6 +9,9 @@ clashes with a candidate kept before it. What clashes depends on the mode:
   carry several types);
 - `keep-all`: nothing.
 
+A fourth mode, `soft-nms`, drops nothing for a clash, but lowers the confidence of candidates that overlap
+better ones, and drops those whose confidence is too low then.
+
 Whatever the order of the input, the result is the same: of candidates with equal confidence, the
 first in the order of (start, end, type) comes first.
 """
@@ -137,7 +140,7 @@ def soft_nms(
         waiting[index] = False
         near = slice(earliest[index], behind[index])
         shared = np.minimum(end[near], end[index]) - np.maximum(start[near], start[index])
-        enough = shared >= overlap * (length[near] + length[index] - shared)
+        enough = shared / (length[near] + length[index] - shared) >= overlap
         lowered = near.start + np.flatnonzero(enough & waiting[near])
         confidence[lowered] *= decay
         for other in lowered.tolist():

@@ -13,7 +13,7 @@ from fencepost.cli.corpora import opened, read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
 from fencepost.cli.models import Changes, load_model
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scores import Tables, print_reports, print_scores, report_json
+from fencepost.cli.scores import Lengths, Tables, print_reports, print_scores, report_json
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,22 @@ ByOffset = Annotated[
         "--by-offset", help="Add scores by offset label, and by way of decoding (method boundary-offset)."
     ),
 ]
+Stages = Annotated[
+    bool,
+    typer.Option(
+        "--stages",
+        help="Add how many spans, and how many entities among them, each stage leaves, and how far "
+        "boundaries were moved (method locate-and-label).",
+    ),
+]
+ByLength = Annotated[
+    bool,
+    typer.Option(
+        "--by-length",
+        help="Add scores by groups of lengths, and mark the lengths of the spans that a model was trained "
+        "on, if these were not all.",
+    ),
+]
 
 
 @command("evaluate")
@@ -55,7 +71,9 @@ def evaluate(
     predicted_format: PredictedFormat = None,
     skip_invalid: SkipInvalid = False,
     changes: Changes = None,
+    by_length: ByLength = False,
     by_offset: ByOffset = False,
+    stages: Stages = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -65,7 +83,8 @@ def evaluate(
     """
     check_json_target(json)
     tables: Tables = {}
-    reports = [name for name, wanted in (("by-offset", by_offset),) if wanted]
+    reports = [name for name, wanted in (("by-offset", by_offset), ("stages", stages)) if wanted]
+    trained_lengths = None
     if model and data and not (gold or predicted or predicted_format):
         recogniser = load_model(model, changes)
         wanted = {name: recogniser.report(name) for name in reports}
@@ -73,20 +92,23 @@ def evaluate(
         told, result = _of_model(recogniser, sentences, list(wanted.values()))
         tables = {name: report.tables() for name, report in wanted.items()}
         told = {"model": model, "data": data, **told, **report_json(tables)}
+        trained_lengths = recogniser.settings.method.trained_lengths()
     elif gold and predicted and not (model or changes or skip_invalid or reports):
         told, result = _of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
     else:
         raise UsageError(
             "give a model and a corpus (fencepost evaluate MODEL DATA), or two files (fencepost evaluate "
-            "--gold FILE --predicted FILE, without --set, --skip-invalid and --by-offset)"
+            "--gold FILE --predicted FILE, without --set, --skip-invalid, --by-offset and --stages)"
         )
+    lengths = Lengths.of(result, trained_lengths) if by_length else None
     if json is not None:
-        write_json({**told, **result.to_dict()}, json)
+        told |= result.to_dict()
+        write_json({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json)
     if json is None or str(json) != "-":
         from rich.console import Console
 
         console = Console(highlight=False)
-        print_scores(console, result)
+        print_scores(console, result, lengths)
         print_reports(console, tables)
         if "sentences_per_second" in told:
             console.print(f"{told['sentences_per_second']:,.1f} sentences a second")

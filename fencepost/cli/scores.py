@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,12 +11,43 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fencepost.evaluation import Evaluation, Score
+    from fencepost.methods import Row
 
-Tables = dict[str, dict[str, dict[str, "Score"]]]
+Tables = dict[str, dict[str, dict[str, "Row"]]]
 """By report, by title, the rows by name."""
 
 
-def print_scores(console: Console, result: Evaluation, title: str = "Strict scores, in percent") -> None:
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Scores by groups of lengths, and the lengths of the spans that the model was trained on, if not all."""
+
+    groups: dict[str, Score]
+    trained: Sequence[int] | None = None
+
+    @classmethod
+    def of(cls, result: Evaluation, trained: Sequence[int] | None = None) -> Lengths:
+        """The groups of Shen et al. (ACL 2021), Table 3, and what is longer than all that was trained on."""
+        firsts = {1, 5, 10, *([max(trained) + 1] if trained else [])}
+        return cls(result.by_length_group(sorted(firsts)), trained)
+
+    def mark(self, length: int) -> str:
+        return "yes" if self.trained is not None and length in self.trained else ""
+
+    def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
+        """What it adds to the JSON of a result, whose `by_length` is given."""
+        groups = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
+        if self.trained is None:
+            return groups
+        marked = {name: {**row, "trained": int(name) in self.trained} for name, row in by_length.items()}
+        return {**groups, "by_length": marked}
+
+
+def print_scores(
+    console: Console,
+    result: Evaluation,
+    lengths: Lengths | None = None,
+    title: str = "Strict scores, in percent",
+) -> None:
     """Over all, by type, by length, and how far the confidences can be trusted."""
     overall = _score_table(title)
     _add(overall, "all", result.overall)
@@ -23,10 +55,7 @@ def print_scores(console: Console, result: Evaluation, title: str = "Strict scor
     for name, score in sorted(result.by_type.items(), key=lambda item: (-item[1].support, item[0])):
         _add(overall, name, score)
     console.print(overall)
-    lengths = _score_table("By number of words")
-    for length, score in result.by_length.items():
-        _add(lengths, str(length), score)
-    console.print(lengths)
+    _print_lengths(console, result, lengths)
     console.print(f"macro F1 {100 * result.macro_f1:.1f} over {len(result.by_type)} types", soft_wrap=True)
     if result.calibration and result.calibration.ece is not None:
         console.print(f"expected calibration error {result.calibration.ece:.3f} (10 bins)")
@@ -36,21 +65,44 @@ def print_scores(console: Console, result: Evaluation, title: str = "Strict scor
         console.print("no confidences in the predictions, so no calibration error")
 
 
+def _print_lengths(console: Console, result: Evaluation, lengths: Lengths | None) -> None:
+    marked = lengths is not None and lengths.trained is not None
+    table = _score_table("By number of words", *(["trained on"] if marked else []))
+    for length, score in result.by_length.items():
+        _add(table, str(length), score, *([lengths.mark(length)] if lengths and marked else []))
+    if lengths is not None:
+        table.add_section()
+        for name, score in lengths.groups.items():
+            _add(table, name, score)
+    console.print(table)
+
+
 def print_reports(console: Console, reports: Tables) -> None:
     """What a method tells about itself: the tables of each report."""
     for name, tables in reports.items():
         for title, rows in tables.items():
-            table = _score_table(f"{name.replace('-', ' ').capitalize()}: {title}")
-            for row, score in rows.items():
-                _add(table, row, score)
-            console.print(table)
+            console.print(_report_table(f"{name.replace('-', ' ').capitalize()}: {title}", rows))
+
+
+def _report_table(title: str, rows: dict[str, Row]) -> Table:
+    numbers = {name: row for name, row in rows.items() if isinstance(row, Mapping)}
+    table = _table(title, "", *next(iter(numbers.values()))) if numbers else _score_table(title)
+    for name, row in rows.items():
+        if isinstance(row, Mapping):
+            table.add_row(name, *(f"{n:,}" if isinstance(n, int) else f"{n:,.3f}" for n in row.values()))
+        else:
+            _add(table, name, row)
+    return table
 
 
 def report_json(reports: Tables) -> dict[str, Any]:
     """The same for JSON: `--by-offset` as `by_offset`."""
     return {
         name.replace("-", "_"): {
-            title: {row: asdict(score) for row, score in rows.items()} for title, rows in tables.items()
+            title: {
+                name: dict(row) if isinstance(row, Mapping) else asdict(row) for name, row in rows.items()
+            }
+            for title, rows in tables.items()
         }
         for name, tables in reports.items()
     }
@@ -68,8 +120,8 @@ def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) ->
     console.print(table)
 
 
-def _score_table(title: str) -> Table:
-    return _table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold")
+def _score_table(title: str, *more: str) -> Table:
+    return _table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold", *more)
 
 
 def _table(title: str, first: str, *names: str) -> Table:
@@ -83,9 +135,9 @@ def _table(title: str, first: str, *names: str) -> Table:
     return table
 
 
-def _add(table: Table, name: str, score: Score) -> None:
+def _add(table: Table, name: str, score: Score, *more: str) -> None:
     from rich.markup import escape
 
     ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
     counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
-    table.add_row(escape(name), *ratios, *counts)
+    table.add_row(escape(name), *ratios, *counts, *more)

@@ -195,5 +195,5 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     if outcome.best is not None:
         print_epochs(console, outcome.epochs, outcome.best["epoch"])
     if outcome.test is not None:
-        print_scores(console, outcome.test, "Strict scores on the test data, in percent")
+        print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
     console.print(f"the model is in {out}", soft_wrap=True, markup=False)

@@ -19,7 +19,7 @@ from fencepost.errors import UsageError
 from fencepost.evaluation.calibration import Calibration, reliability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fencepost.entity import Sentence
 
@@ -118,6 +118,20 @@ class Evaluation:
     by_length: dict[int, Score]
     calibration: Calibration | None  # None if no prediction carries a confidence: all are 1
     sentences: int
+
+    def by_length_group(self, firsts: Sequence[int]) -> dict[str, Score]:
+        """Scores of groups of lengths, each from one of `firsts` up to the next; the last has no end."""
+        groups = {}
+        for first, behind in zip_longest(firsts, firsts[1:]):
+            lengths = [length for length in self.by_length if first <= length < (behind or length + 1)]
+            scores = [self.by_length[length] for length in lengths]
+            name = f"{first} or more" if behind is None else f"{first}-{behind - 1}"
+            groups[str(first) if behind == first + 1 else name] = Score.of(
+                sum(score.true_positives for score in scores),
+                sum(score.predicted for score in scores),
+                sum(score.support for score in scores),
+            )
+        return groups
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: ratios between 0 and 1; `ece` is None without confidences or predictions."""

@@ -5,7 +5,7 @@ from typing import Any
 from fencepost.methods.boundary_offset import BoundaryOffset
 from fencepost.methods.boundary_smoothing import BoundarySmoothing
 from fencepost.methods.locate_and_label import LocateAndLabel
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row
 
 METHODS: dict[str, type[Method[Any]]] = {
     "boundary-smoothing": BoundarySmoothing,
@@ -13,4 +13,4 @@ METHODS: dict[str, type[Method[Any]]] = {
     "locate-and-label": LocateAndLabel,
 }
 
-__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings", "Report"]
+__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings", "Report", "Row"]

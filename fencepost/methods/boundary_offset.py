@@ -28,7 +28,7 @@ from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.evaluation import Score
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row
 from fencepost.modules import DepthwiseConvolution, FeedForward
 
 OUT_OF_RANGE, CENTRE = 0, 1
@@ -599,10 +599,10 @@ class OffsetReport(Report):
             found = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
             self.modes[:, number] += (np.isin(found, true).sum(), len(found), support)
 
-    def tables(self) -> dict[str, dict[str, Score]]:
+    def tables(self) -> dict[str, dict[str, Row]]:
         of_labels = [Score.of(*counts) for counts in self.labels.T.tolist()]
         of_modes = [Score.of(*counts) for counts in self.modes.T.tolist()]
-        labels = dict(zip(self.method.labels.names, of_labels, strict=True))
+        labels: dict[str, Row] = dict(zip(self.method.labels.names, of_labels, strict=True))
         del labels[self.method.labels.names[OUT_OF_RANGE]]
         labels["0"] = labels.pop("0")  # the last, as in the paper
         return {"labels": labels, "decoding": dict(zip(self.MODES, of_modes, strict=True))}

@@ -1,5 +1,4 @@
-"""Locate and label: Shen et al., "Locate and Label: A Two-stage Identifier for Nested Named Entity
-Recognition", ACL 2021.
+"""Shen et al., "Locate and Label: A Two-stage Identifier for Nested Named Entity Recognition", ACL 2021.
 
 As object detectors do with images: all spans of some lengths are seeds; a filter drops those that are far
 from any entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the
@@ -9,15 +8,13 @@ much (section 2.6). So entities are found whose lengths are not among the seeds'
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,7 +22,7 @@ from fencepost import decoding
 from fencepost.decoding import Candidates
 from fencepost.encoder import Words
 from fencepost.entity import Sentence
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, as_candidates
+from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row, as_candidates
 
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors prediction holds at once."""
@@ -54,6 +51,9 @@ class LocateAndLabelSettings(MethodSettings):
     )
     negatives: float = Field(5.0, ge=0, description="Negative seeds for each positive one, in training.")
     extra_negatives: int = Field(2, ge=0, description="Negative seeds of each sentence besides those.")
+    sentence_vector: bool = Field(
+        False, description="Whether all three see a vector of the whole sentence too, of a learnt token."
+    )
     size: int = Field(256, ge=1, description="Width of the hidden layers of filter, regressor, classifier.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Before filter, regressor and classifier.")
     gamma: float = Field(2.0, ge=0, description="Focus of the filter's loss on what it gets wrong.")
@@ -69,6 +69,9 @@ class LocateAndLabelSettings(MethodSettings):
             raise ValueError("a span has at least one word")
         return tuple(sorted(set(lengths)))
 
+    def trained_lengths(self) -> tuple[int, ...]:
+        return self.lengths
+
 
 class LocateAndLabelPredict(PredictSettings):
     """Which spans pass the filter, and Soft-NMS."""
@@ -81,6 +84,12 @@ class LocateAndLabelPredict(PredictSettings):
     overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
     decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
     threshold: float = Field(0.5, ge=0, le=1, description="delta: entities have a higher score.")
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        if self.select == "soft-nms" and not self.soft_nms:
+            raise ValueError("select is soft-nms, but soft_nms is false")
+        return self
 
 
 class Spans(NamedTuple):
@@ -128,6 +137,7 @@ class LocateAndLabel(Method[ProposalScores]):
         "encoder": {"lstm": {"size": 256}},
         "training": {"batch_size": 8, "learning_rate": 1e-3, "encoder_learning_rate": 1e-4},
     }
+    reports: ClassVar = {"stages": lambda method: StageReport(method)}
     learns_from_gold = True
     predict: LocateAndLabelPredict
 
@@ -142,12 +152,18 @@ class LocateAndLabel(Method[ProposalScores]):
         self.settings = settings
 
         def head(outputs: int) -> SpanHead:
-            return SpanHead(width, settings.size, outputs, settings.dropout)
+            return SpanHead(
+                width, settings.size, outputs, settings.dropout, sentence=settings.sentence_vector
+            )
 
         self.filter = head(1) if settings.filter else None
         self.regressor = head(2) if settings.regressor else None
         self.classifier = head(1 + len(types))
         self.outside = nn.Parameter(torch.zeros(width))  # the word before the first and behind the last
+
+    @classmethod
+    def prompts(cls, settings: MethodSettings, types: Sequence[str]) -> int:  # noqa: ARG003
+        return int(isinstance(settings, LocateAndLabelSettings) and settings.sentence_vector)
 
     def score(self, words: Words, gold: Gold | None = None) -> ProposalScores:
         """Locate (Eq. 1-7), then label (Eq. 8-10): the examples with gold, else what passes the filter."""
@@ -175,20 +191,23 @@ class LocateAndLabel(Method[ProposalScores]):
         """Eq. 1-3, before the sigmoid: whether each span is near an entity."""
         if self.filter is None:
             return words.vectors.new_zeros(len(seeds.start))
-        first, last = self.filter.views(words.vectors, words.vectors)
+        first, last = self.filter.views(words.vectors, words.prompts)
         near: Tensor = self.filter(
             table.of(seeds), first[seeds.sentence, seeds.start], last[seeds.sentence, seeds.end - 1]
         )
         return near[:, 0]
 
+    def lengths(self) -> Sequence[int]:
+        """Of the seeds, in prediction."""
+        trained = self.settings.lengths
+        return trained if self.predict.lengths == "trained" else range(1, trained[-1] + 1)
+
     def _passing(self, words: Words, table: MaximumTable) -> tuple[Spans, Tensor, int]:
         """All seeds that pass the filter, their logits, and how many seeds there were; length by length."""
-        longest = min(words.vectors.shape[1], self.settings.lengths[-1])
-        every = self.predict.lengths == "all"
-        lengths = [n for n in (range(1, longest + 1) if every else self.settings.lengths) if n <= longest]
+        lengths = [length for length in self.lengths() if length <= words.vectors.shape[1]]
         threshold = torch.logit(torch.tensor(self.predict.filter))
         if self.filter is not None:
-            first, last = self.filter.views(words.vectors, words.vectors)  # [B, T, h]
+            first, last = self.filter.views(words.vectors, words.prompts)  # [B, T, h]
         found: list[Tensor] = []
         logits: list[Tensor] = []
         seed_count = 0
@@ -218,7 +237,7 @@ class LocateAndLabel(Method[ProposalScores]):
         outside = self.outside.expand(batch, 1, -1)
         around = torch.cat((outside, words.vectors, outside), dim=1)  # [B, T + 2, d], word t at t + 1
         around[torch.arange(batch), words.lengths + 1] = self.outside.to(around.dtype)
-        before, behind = self.regressor.views(around, around)
+        before, behind = self.regressor.views(around, words.prompts)
         parts = []
         for spans in _blocks(seeds):
             of_before = before[spans.sentence, spans.start]
@@ -229,7 +248,7 @@ class LocateAndLabel(Method[ProposalScores]):
 
     def _labels(self, spans: Spans, words: Words, table: MaximumTable) -> Tensor:
         """Eq. 8-10, before the softmax."""
-        first, last = self.classifier.views(words.vectors, words.vectors)
+        first, last = self.classifier.views(words.vectors, words.prompts)
         return torch.cat(
             [
                 self.classifier(
@@ -278,7 +297,8 @@ class LocateAndLabel(Method[ProposalScores]):
     def loss(self, scores: ProposalScores, gold: Gold) -> dict[str, Tensor]:
         """Eq. 11-17: means over the examples, in which those that match in part count for less."""
         settings, examples = self.settings, scores.examples
-        assert examples is not None
+        if examples is None:
+            raise ValueError("there is no loss of scores that were made without gold")
         terms = {}
         weight = soft_weights(examples.iou, examples.positive, settings.eta)
         if self.filter is not None:
@@ -298,9 +318,7 @@ class LocateAndLabel(Method[ProposalScores]):
         terms["classifier_loss"] = settings.classifier_weight * (weight * of_classifier).mean()
         return terms
 
-    def reassigned(
-        self, moved: Spans, examples: Examples, gold: Gold, batch: int
-    ) -> tuple[Tensor, Tensor]:
+    def reassigned(self, moved: Spans, examples: Examples, gold: Gold, batch: int) -> tuple[Tensor, Tensor]:
         """Section 2.4: the class that each moved span shall have, and its IoU with the entity that decides.
 
         That is the entity that the seed was paired with, unless the moved span hits another one exactly.
@@ -320,35 +338,46 @@ class LocateAndLabel(Method[ProposalScores]):
         return as_candidates(*spans, class_[entity] - 1, best[entity], scores.length)
 
     def select(self, candidates: Candidates) -> Candidates:
-        """Those that are left of clashing ones, then Soft-NMS."""
+        """The better ones of those that clash, then Soft-NMS; with `soft-nms`, this alone."""
         predict = self.predict
-        kept = super().select(candidates)
-        return decoding.soft_nms(
-            kept, predict.overlap, predict.decay if predict.soft_nms else 1.0, predict.threshold
-        )
+        if predict.select != "soft-nms":
+            candidates = super().select(candidates)
+        decay = predict.decay if predict.soft_nms else 1.0
+        return decoding.soft_nms(candidates, predict.overlap, decay, predict.threshold)
 
 
 class SpanHead(nn.Module):
-    """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another word]`.
+    """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another ; sentence]`.
 
-    The first layer is applied to its three inputs apart, and the results are added: what it makes of words
-    is computed once for each word, not for each span.
+    The first layer is applied to its inputs apart, and the results are added: what it makes of words is
+    computed once for each word, not for each span.
     """
 
-    def __init__(self, width: int, size: int, outputs: int, dropout: float) -> None:
+    def __init__(
+        self, width: int, size: int, outputs: int, dropout: float, *, sentence: bool = False
+    ) -> None:
+        """`sentence` is whether there is a vector of the whole sentence."""
         super().__init__()
+        self.width = width
         self.dropout = nn.Dropout(dropout)
-        self.hidden = nn.Linear(3 * width, size)
+        self.hidden = nn.Linear((4 if sentence else 3) * width, size)
         self.output = nn.Linear(size, outputs)
 
-    def views(self, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-        """What the first layer makes of words `[B, T, d]` in either role: `[B, T, h]` each."""
-        _, of_one, of_other = self.hidden.weight.chunk(3, dim=1)
-        return functional.linear(self.dropout(one), of_one), functional.linear(self.dropout(other), of_other)
+    def views(self, words: Tensor, sentence: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What the first layer makes of words `[B, T, d]` in either role: `[B, T, h]` each.
+
+        What it makes of the sentence's vector `[B, 1, d]` is added to all of the first.
+        """
+        _, of_one, of_other, *of_sentence = self.hidden.weight.split(self.width, dim=1)
+        words = self.dropout(words)
+        one, other = functional.linear(words, of_one), functional.linear(words, of_other)
+        if sentence is not None:
+            one = one + functional.linear(self.dropout(sentence), *of_sentence)
+        return one, other
 
     def forward(self, pooled: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """`[..., d]` and two views `[..., h]` to `[..., outputs]`."""
-        of_pooled, _, _ = self.hidden.weight.chunk(3, dim=1)
+        of_pooled = self.hidden.weight[:, : self.width]
         hidden = functional.linear(self.dropout(pooled), of_pooled, self.hidden.bias) + one + other
         outputs: Tensor = self.output(functional.gelu(hidden))
         return outputs
@@ -431,9 +460,7 @@ def paired(spans: Spans, gold: Gold, batch: int, near: float) -> Examples:
         best_iou.append(found)
         best.append(entities.gather(1, which[:, None])[:, 0])
     iou, entity = torch.cat(best_iou), torch.cat(best)
-    return Examples(
-        Spans(spans.sentence, starts[entity], ends[entity]), types[entity], iou, iou > near
-    )
+    return Examples(Spans(spans.sentence, starts[entity], ends[entity]), types[entity], iou, iou > near)
 
 
 def adjusted(spans: Spans, offsets: Tensor, lengths: Tensor) -> Spans:
@@ -468,3 +495,63 @@ def regression_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
     shared = torch.minimum(end, entities.end) - torch.maximum(start, entities.start)
     together = torch.maximum(end, entities.end) - torch.minimum(start, entities.start)
     return of_boundaries + 1 - shared / together
+
+
+class StageReport(Report):
+    """How many spans each stage leaves, how many entities are still among them, and what moved how far.
+
+    Types are left aside: what counts are the spans of entities whose type the model knows.
+    """
+
+    STAGES = ("seeds", "after the filter", "after the regressor", "labelled", "selected")
+    FARTHEST = 4
+
+    def __init__(self, method: LocateAndLabel) -> None:
+        self.method = method
+        self.counts = np.zeros((len(self.STAGES), 3), dtype=np.int64)  # spans, entities hit, entities near
+        self.entities = 0
+        self.moves = np.zeros((2, 2, 2 * self.FARTHEST + 1), dtype=np.int64)  # all or labelled, start or end
+
+    def add(self, sentences: Sequence[Sentence], scores: ProposalScores, gold: Gold) -> None:  # noqa: ARG002
+        batch = len(scores.lengths)
+        entities = _distinct(Spans(gold.sentence, gold.start, gold.end))
+        self.entities += len(entities.start)
+        labelled = scores.labels.argmax(dim=1) > 0
+        kept = self.method.select(self.method.candidates(scores))
+        start, end = torch.from_numpy(kept.start), torch.from_numpy(kept.end)
+        sentence = start // scores.length
+        selected = Spans(sentence, start - sentence * scores.length, end - sentence * scores.length)
+        seeds = enumerated(self.method.lengths(), scores.lengths)
+        of_stages = (seeds, scores.seeds, scores.moved, scores.moved.take(labelled), selected)
+        for number, spans in enumerate(map(_distinct, of_stages)):
+            as_gold = Gold(*spans, torch.zeros_like(spans.start))
+            found = paired(entities, as_gold, batch, self.method.settings.near)
+            self.counts[number] += (len(spans.start), int((found.iou == 1).sum()), int(found.positive.sum()))
+        moves = torch.stack((scores.moved.start - scores.seeds.start, scores.moved.end - scores.seeds.end))
+        moves = moves.clamp(-self.FARTHEST, self.FARTHEST) + self.FARTHEST  # [2, N]
+        for which, some in enumerate((moves, moves[:, labelled])):
+            self.moves[which] += [np.bincount(of, minlength=self.moves.shape[2]) for of in some.cpu().numpy()]
+
+    def tables(self) -> dict[str, dict[str, Row]]:
+        entities = max(1, self.entities)
+        stages: dict[str, Row] = {
+            name: {
+                "spans": spans,
+                "per entity": spans / entities,
+                "recall": hit / entities,
+                f"recall, IoU > {self.method.settings.near:g}": near / entities,
+            }
+            for name, (spans, hit, near) in zip(self.STAGES, self.counts.tolist(), strict=True)
+        }
+        names = [f"{move:+d}" if move else "0" for move in range(-self.FARTHEST, self.FARTHEST + 1)]
+        names[0], names[-1] = f"{names[0]} or less", f"{names[-1]} or more"
+        columns = ("start", "end", "start, labelled", "end, labelled")
+        rows = self.moves.reshape(4, -1).T.tolist()
+        offsets: dict[str, Row] = {
+            name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)
+        }
+        return {"spans": stages, "offsets in words": offsets}
+
+
+def _distinct(spans: Spans) -> Spans:
+    return Spans(*torch.stack(spans).unique(dim=1))

@@ -34,6 +34,10 @@ class MethodSettings(Settings):
         """With what depends on the training data filled in, so that the saved settings say it all."""
         return self
 
+    def trained_lengths(self) -> Sequence[int] | None:
+        """The lengths, in words, of the spans that it is trained on; None is any."""
+        return None
+
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
         """Settings that were given and can have no effect with the others or this encoder, and why."""
         yield from ()
@@ -45,7 +49,7 @@ class PredictSettings(Settings):
     overlapping: ClassVar[str] = "nested"
     """What `auto` is where training entities overlap."""
 
-    select: Literal["auto", "flat", "nested", "keep-all"] = Field(
+    select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
         "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
     )
     batch_size: int = Field(32, ge=1, description="Sentences that are predicted together.")
@@ -84,6 +88,10 @@ class Gold:
         return Gold(match[kept].long().argmax(dim=1), self.start[kept], self.end[kept], self.type[kept])
 
 
+Row = Score | Mapping[str, int | float]
+"""Of a table: scores, or named numbers, which are the same in each of its rows."""
+
+
 class Report(ABC):
     """What a method tells about its own steps, gathered batch by batch while a corpus is predicted."""
 
@@ -92,7 +100,7 @@ class Report(ABC):
         """A batch; `gold` has the entities whose types the model knows, `sentences` have all."""
 
     @abstractmethod
-    def tables(self) -> dict[str, dict[str, Score]]:
+    def tables(self) -> dict[str, dict[str, Row]]:
         """By title, the rows of each table by name."""
 
 
