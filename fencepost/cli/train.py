@@ -49,7 +49,8 @@ Resume = Annotated[
     bool, _option("--resume", "Go on with a run in --out that was broken off, with the same data.", _DATA)
 ]
 MethodName = Annotated[
-    str | None, _option("--method", "boundary-smoothing (the default) or boundary-offset.", _SETTINGS)
+    str | None,
+    _option("--method", "boundary-smoothing (the default), boundary-offset or locate-and-label.", _SETTINGS),
 ]
 ConfigFile = Annotated[
     Path | None, _option("--config", "All settings in a YAML file.", _SETTINGS, metavar="FILE.yaml")

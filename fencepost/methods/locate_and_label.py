@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from fencepost import decoding
 from fencepost.decoding import Candidates
-from fencepost.encoder import Words
+from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row, as_candidates
 
@@ -49,8 +49,8 @@ class LocateAndLabelSettings(MethodSettings):
     eta: float = Field(
         1.0, ge=0, description="How much less examples count that match in part; 0 is not (ablation)."
     )
-    negatives: float = Field(5.0, ge=0, description="Negative seeds for each positive one, in training.")
-    extra_negatives: int = Field(2, ge=0, description="Negative seeds of each sentence besides those.")
+    negatives: float = Field(20.0, ge=0, description="Negative seeds for each positive one, in training.")
+    extra_negatives: int = Field(10, ge=0, description="Negative seeds of each sentence besides those.")
     sentence_vector: bool = Field(
         False, description="Whether all three see a vector of the whole sentence too, of a learnt token."
     )
@@ -72,6 +72,16 @@ class LocateAndLabelSettings(MethodSettings):
     def trained_lengths(self) -> tuple[int, ...]:
         return self.lengths
 
+    def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
+        defaults = LocateAndLabelSettings()
+        for part, used, names in (
+            ("filter", self.filter, ("gamma", "filter_weight")),
+            ("regressor", self.regressor, ("regressor_weight",)),
+        ):
+            if not used:
+                given = (name for name in names if getattr(self, name) != getattr(defaults, name))
+                yield from (f"method.{name} has no effect: method.{part} is false" for name in given)
+
 
 class LocateAndLabelPredict(PredictSettings):
     """Which spans pass the filter, and Soft-NMS."""
@@ -80,6 +90,9 @@ class LocateAndLabelPredict(PredictSettings):
         "all", description="Seeds: of all lengths up to the longest, or of those in training alone."
     )
     filter: float = Field(0.5, ge=0, le=1, description="The filter lets spans with this probability pass.")
+    confidence: Literal["both", "class"] = Field(
+        "both", description="The classifier's probability times the filter's, or alone, as in the paper."
+    )
     soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
     overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
     decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
@@ -123,8 +136,7 @@ class ProposalScores:
     moved: Spans  # [N], the seeds with these offsets applied
     labels: Tensor  # [N, C + 1], the classifier's logits
     lengths: Tensor  # [B]
-    length: int
-    seed_count: int
+    length: int  # T, of the batch
     examples: Examples | None = None
 
 
@@ -159,7 +171,8 @@ class LocateAndLabel(Method[ProposalScores]):
         self.filter = head(1) if settings.filter else None
         self.regressor = head(2) if settings.regressor else None
         self.classifier = head(1 + len(types))
-        self.outside = nn.Parameter(torch.zeros(width))  # the word before the first and behind the last
+        # the word before the first, and behind the last
+        self.outside = nn.Parameter(torch.zeros(width)) if settings.regressor else None
 
     @classmethod
     def prompts(cls, settings: MethodSettings, types: Sequence[str]) -> int:  # noqa: ARG003
@@ -169,10 +182,10 @@ class LocateAndLabel(Method[ProposalScores]):
         """Locate (Eq. 1-7), then label (Eq. 8-10): the examples with gold, else what passes the filter."""
         table = MaximumTable(words.vectors)
         if gold is not None:
-            seeds, examples, seed_count = self.sampled(gold, words.lengths)
+            seeds, examples = self.sampled(gold, words.lengths)
             near = self._near(seeds, words, table)
         else:
-            seeds, near, seed_count = self._passing(words, table)
+            seeds, near = self._passing(words, table)
             examples = None
         offsets, moved = self._moved(seeds, words, table)
         return ProposalScores(
@@ -183,7 +196,6 @@ class LocateAndLabel(Method[ProposalScores]):
             labels=self._labels(moved, words, table),
             lengths=words.lengths,
             length=words.vectors.shape[1],
-            seed_count=seed_count,
             examples=examples,
         )
 
@@ -202,36 +214,31 @@ class LocateAndLabel(Method[ProposalScores]):
         trained = self.settings.lengths
         return trained if self.predict.lengths == "trained" else range(1, trained[-1] + 1)
 
-    def _passing(self, words: Words, table: MaximumTable) -> tuple[Spans, Tensor, int]:
-        """All seeds that pass the filter, their logits, and how many seeds there were; length by length."""
-        lengths = [length for length in self.lengths() if length <= words.vectors.shape[1]]
-        threshold = torch.logit(torch.tensor(self.predict.filter))
-        if self.filter is not None:
-            first, last = self.filter.views(words.vectors, words.prompts)  # [B, T, h]
-        found: list[Tensor] = []
-        logits: list[Tensor] = []
-        seed_count = 0
-        for length in lengths:
+    def _passing(self, words: Words, table: MaximumTable) -> tuple[Spans, Tensor]:
+        """All seeds that pass the filter, and their logits; length by length."""
+        if self.filter is None:
+            seeds = enumerated(self.lengths(), words.lengths)
+            return seeds, words.vectors.new_zeros(len(seeds.start))
+        first, last = self.filter.views(words.vectors, words.prompts)  # [B, T, h]
+        least = torch.logit(torch.tensor(self.predict.filter))
+        found = [words.lengths.new_empty((3, 0))]
+        logits = [words.vectors.new_empty(0)]
+        for length in self.lengths():
             starts = torch.arange(words.vectors.shape[1] - length + 1, device=words.lengths.device)
-            passing = starts + length <= words.lengths[:, None]  # [B, I]
-            seed_count += int(passing.sum())
-            if self.filter is None:
-                near = words.vectors.new_zeros(passing.shape)
-            else:
-                pooled = table.of_length(length)  # [B, I, d]
-                near = self.filter(pooled, first[:, : len(starts)], last[:, length - 1 :])[..., 0].float()
-                passing = passing & (near >= threshold)
-            sentence, start = passing.nonzero(as_tuple=True)
+            if not len(starts):
+                break
+            near = self.filter(table.of_length(length), first[:, : len(starts)], last[:, length - 1 :])[
+                ..., 0
+            ]
+            in_sentence = starts + length <= words.lengths[:, None]  # [B, I]
+            sentence, start = (in_sentence & (near >= least)).nonzero(as_tuple=True)
             found.append(torch.stack((sentence, start, start + length)))
             logits.append(near[sentence, start])
-        if not found:
-            nothing = words.lengths.new_empty(0)
-            return Spans(nothing, nothing, nothing), words.vectors.new_empty(0), 0
-        return Spans(*torch.cat(found, dim=1)), torch.cat(logits), seed_count
+        return Spans(*torch.cat(found, dim=1)), torch.cat(logits)
 
     def _moved(self, seeds: Spans, words: Words, table: MaximumTable) -> tuple[Tensor, Spans]:
         """Eq. 4-7: the offsets of the boundaries, and the spans with these applied."""
-        if self.regressor is None:
+        if self.regressor is None or self.outside is None:
             return words.vectors.new_zeros((len(seeds.start), 2)), seeds
         batch = len(words.lengths)
         outside = self.outside.expand(batch, 1, -1)
@@ -258,8 +265,8 @@ class LocateAndLabel(Method[ProposalScores]):
             ]
         )
 
-    def sampled(self, gold: Gold, lengths: Tensor) -> tuple[Spans, Examples, int]:
-        """Section 2.2: entities, all other positive seeds, and some of the negative ones; all seeds counted.
+    def sampled(self, gold: Gold, lengths: Tensor) -> tuple[Spans, Examples]:
+        """Section 2.2: the entities, all other positive seeds, and some of the negative ones.
 
         Which negative ones is chance in training; otherwise it is always the same ones.
         """
@@ -275,7 +282,7 @@ class LocateAndLabel(Method[ProposalScores]):
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device)
         # by sentence, the negative ones first, in an order of chance: the first so many of each sentence
         negative = other & ~positive
-        order = torch.argsort(seeds.sentence + torch.where(negative, chance / 2, 0.75))
+        order = torch.argsort(seeds.sentence + torch.where(negative, chance / 2, 0.75).double())
         counts = torch.bincount(seeds.sentence, minlength=len(lengths))
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=lengths.device)
@@ -292,7 +299,7 @@ class LocateAndLabel(Method[ProposalScores]):
             iou=joined(torch.ones_like(gold.start, dtype=torch.float), examples.iou),
             positive=joined(torch.ones_like(gold.start, dtype=torch.bool), examples.positive),
         )
-        return Spans(*map(joined, entities, seeds)), both, len(seeds.start)
+        return Spans(*map(joined, entities, seeds)), both
 
     def loss(self, scores: ProposalScores, gold: Gold) -> dict[str, Tensor]:
         """Eq. 11-17: means over the examples, in which those that match in part count for less."""
@@ -331,11 +338,13 @@ class LocateAndLabel(Method[ProposalScores]):
         return torch.where(iou >= self.settings.hit, type_ + 1, 0), iou
 
     def candidates(self, scores: ProposalScores) -> Candidates:
-        """The spans whose best class is a type; its probability is the confidence."""
-        best, class_ = scores.labels.softmax(dim=1).max(dim=1)
+        """The spans whose best class is a type: that they are near an entity, and that it is of this type."""
+        confidence, class_ = scores.labels.softmax(dim=1).max(dim=1)
+        if self.filter is not None and self.predict.confidence == "both":
+            confidence = confidence * scores.near.sigmoid()
         entity = class_ > 0
         spans = scores.moved.take(entity)
-        return as_candidates(*spans, class_[entity] - 1, best[entity], scores.length)
+        return as_candidates(*spans, class_[entity] - 1, confidence[entity], scores.length)
 
     def select(self, candidates: Candidates) -> Candidates:
         """The better ones of those that clash, then Soft-NMS; with `soft-nms`, this alone."""
@@ -368,7 +377,7 @@ class SpanHead(nn.Module):
 
         What it makes of the sentence's vector `[B, 1, d]` is added to all of the first.
         """
-        _, of_one, of_other, *of_sentence = self.hidden.weight.split(self.width, dim=1)
+        _, of_one, of_other, *of_sentence = torch.split(self.hidden.weight, self.width, dim=1)
         words = self.dropout(words)
         one, other = functional.linear(words, of_one), functional.linear(words, of_other)
         if sentence is not None:
@@ -417,7 +426,7 @@ class MaximumTable:
 
 def _blocks(spans: Spans) -> Iterator[Spans]:
     """At least one, be it empty."""
-    for columns in zip(*(column.split(_SPANS_AT_ONCE) for column in spans), strict=True):
+    for columns in zip(*(torch.split(column, _SPANS_AT_ONCE) for column in spans), strict=True):
         yield Spans(*columns)
 
 
@@ -452,7 +461,7 @@ def paired(spans: Spans, gold: Gold, batch: int, near: float) -> Examples:
     )
     best_iou, best = [], []
     at_once = max(1, _PAIRS_AT_ONCE // most)
-    for some in zip(*(column.split(at_once) for column in spans), strict=True):
+    for some in zip(*(torch.split(column, at_once) for column in spans), strict=True):
         one = Spans(*(column[:, None] for column in some))
         entities = of_sentence[some[0]]  # [N, G]
         iou = intersection_over_union(one, Spans(one.sentence, starts[entities], ends[entities]))
@@ -554,4 +563,4 @@ class StageReport(Report):
 
 
 def _distinct(spans: Spans) -> Spans:
-    return Spans(*torch.stack(spans).unique(dim=1))
+    return Spans(*torch.unique(torch.stack(spans), dim=1))
