@@ -259,7 +259,11 @@ METHOD_NAMES = ", ".join(METHODS)
 @pytest.mark.parametrize(
     ("change", "key", "rest"),
     [
-        ("predict.select=x", "predict.select", "should be 'auto', 'flat', 'nested' or 'keep-all', not 'x'"),
+        (
+            "predict.select=x",
+            "predict.select",
+            "should be 'auto', 'flat', 'nested', 'keep-all' or 'soft-nms', not 'x'",
+        ),
         ("training.epochs=0", "training.epochs", "should be greater than or equal to 1, not 0"),
         ("training.epochs=[1, 2]", "training.epochs", "should be a valid integer, not [1, 2]"),
         ("training.epochs=null", "training.epochs", "should be a valid integer, not None"),

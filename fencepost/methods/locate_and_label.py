@@ -27,6 +27,10 @@ from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettin
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors prediction holds at once."""
 
+_SURE = 1e-6
+"""A probability of being wrong below which focal losses do not tell examples apart: their gradient could
+be infinite."""
+
 _PAIRS_AT_ONCE = 4_000_000
 """Pairs of a span and an entity that are compared at once."""
 
@@ -147,7 +151,7 @@ class LocateAndLabel(Method[ProposalScores]):
     Predict = LocateAndLabelPredict
     defaults: ClassVar = {
         "encoder": {"lstm": {"size": 256}},
-        "training": {"batch_size": 8, "learning_rate": 1e-3, "encoder_learning_rate": 1e-4},
+        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
     }
     reports: ClassVar = {"stages": lambda method: StageReport(method)}
     learns_from_gold = True
@@ -223,10 +227,9 @@ class LocateAndLabel(Method[ProposalScores]):
         least = torch.logit(torch.tensor(self.predict.filter))
         found = [words.lengths.new_empty((3, 0))]
         logits = [words.vectors.new_empty(0)]
-        for length in self.lengths():
-            starts = torch.arange(words.vectors.shape[1] - length + 1, device=words.lengths.device)
-            if not len(starts):
-                break
+        most = words.vectors.shape[1]
+        for length in (length for length in self.lengths() if length <= most):
+            starts = torch.arange(most - length + 1, device=words.lengths.device)
             near = self.filter(table.of_length(length), first[:, : len(starts)], last[:, length - 1 :])[
                 ..., 0
             ]
@@ -307,10 +310,11 @@ class LocateAndLabel(Method[ProposalScores]):
         if examples is None:
             raise ValueError("there is no loss of scores that were made without gold")
         terms = {}
+        count = max(1, len(examples.iou))
         weight = soft_weights(examples.iou, examples.positive, settings.eta)
         if self.filter is not None:
             of_filter = focal_loss(scores.near.float(), examples.positive, settings.gamma)
-            terms["filter_loss"] = settings.filter_weight * (weight * of_filter).mean()
+            terms["filter_loss"] = settings.filter_weight * (weight * of_filter).sum() / count
         if self.regressor is not None:
             positive = examples.positive.nonzero()[:, 0]
             of_regressor = regression_loss(
@@ -321,8 +325,8 @@ class LocateAndLabel(Method[ProposalScores]):
         class_, of_moved = self.reassigned(scores.moved, examples, gold, len(scores.lengths))
         weight = soft_weights(of_moved, class_ > 0, settings.eta)
         log_p = scores.labels.log_softmax(dim=1).gather(1, class_[:, None])[:, 0]
-        of_classifier = -log_p * (1 - log_p.exp()) ** settings.classifier_gamma
-        terms["classifier_loss"] = settings.classifier_weight * (weight * of_classifier).mean()
+        of_classifier = -log_p * (1 - log_p.exp()).clamp(min=_SURE) ** settings.classifier_gamma
+        terms["classifier_loss"] = settings.classifier_weight * (weight * of_classifier).sum() / count
         return terms
 
     def reassigned(self, moved: Spans, examples: Examples, gold: Gold, batch: int) -> tuple[Tensor, Tensor]:
@@ -490,7 +494,7 @@ def soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:
 def focal_loss(logits: Tensor, positive: Tensor, gamma: float) -> Tensor:
     """Eq. 12: of each example, its cross entropy, the less the surer it is rightly."""
     signed = torch.where(positive, logits, -logits)
-    return -functional.logsigmoid(signed) * torch.sigmoid(-signed) ** gamma
+    return -functional.logsigmoid(signed) * torch.sigmoid(-signed).clamp(min=_SURE) ** gamma
 
 
 def regression_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
@@ -527,7 +531,7 @@ class StageReport(Report):
         self.entities += len(entities.start)
         labelled = scores.labels.argmax(dim=1) > 0
         kept = self.method.select(self.method.candidates(scores))
-        start, end = torch.from_numpy(kept.start), torch.from_numpy(kept.end)
+        start, end = (torch.from_numpy(of).to(gold.start.device) for of in (kept.start, kept.end))
         sentence = start // scores.length
         selected = Spans(sentence, start - sentence * scores.length, end - sentence * scores.length)
         seeds = enumerated(self.method.lengths(), scores.lengths)

@@ -1,0 +1,318 @@
+"""`evaluate --stages` and `--by-length`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import islice
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fencepost.cli.frame import app
+from fencepost.config import Config
+from fencepost.corpus import read, write
+from fencepost.entity import Entity
+from fencepost.model import Model
+
+TRAINED = [1, 2, 3, 5]
+STAGES = ["seeds", "after the filter", "after the regressor", "labelled", "selected"]
+NEAR = 0.6
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Sentences to learn from; and to test on, with a type that is not learnt, and a span with two types."""
+    folder = tmp_path_factory.mktemp("data")
+    write(islice(read("sample:train"), 60), folder / "train.jsonl")
+    first, second, *others = islice(read("sample:train"), 40)
+    strange = first.with_entities([*first.entities, Entity(0, 1, "never seen")])
+    entity = second.entities[0]
+    other = "place" if entity.type != "place" else "time"
+    double = second.with_entities([*second.entities, Entity(entity.start, entity.end, other)])
+    write([strange, double, *others], folder / "test.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    arguments = ["train", "--method", "locate-and-label", "--train", data / "train.jsonl", "--epochs", "16"]
+    arguments += ["--encoder", "scratch", "--out", data / "model"]
+    changes = {
+        "encoder.lstm.size": 64,
+        "encoder.lstm.dropout": 0,
+        "encoder.scratch.word_dropout": 0,
+        "encoder.scratch.characters": "none",
+        "training.learning_rate": 0.01,
+        "training.batch_size": 8,
+        "method.lengths": TRAINED,
+        "method.near": NEAR,
+        "method.size": 32,
+        "method.dropout": 0,
+        "method.negatives": 5,
+        "method.regressor_weight": 0.3,
+        "predict.lengths": "all",
+        "predict.filter": 0.3,
+        "predict.confidence": "class",
+        "predict.threshold": 0.3,
+    }
+    for name, value in changes.items():
+        arguments += ["--set", f"{name}={value}"]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "locate-and-label on scratch: 16 epochs over 60 sentences" in result.stderr
+    return data / "model"
+
+
+def evaluated(*arguments):
+    result = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def told(model, data):
+    return evaluated(model, data / "test.jsonl", "--stages", "--by-length")
+
+
+@pytest.fixture(scope="module")
+def sentences(data):
+    return list(read(data / "test.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def recogniser(model):
+    return Model.load(model)
+
+
+def iou(one, other):
+    ours, theirs = set(range(*one)), set(range(*other))
+    return len(ours & theirs) / len(ours | theirs)
+
+
+@pytest.fixture(scope="module")
+def gold(sentences, recogniser):
+    """Of each sentence, the spans of the entities whose types are known."""
+    return [
+        {(entity.start, entity.end) for entity in sentence.entities if entity.type in recogniser.types}
+        for sentence in sentences
+    ]
+
+
+def recounted(spans, gold):
+    """The row of a stage, from the spans that each sentence has there."""
+    entities = [(found, entity) for found, of in zip(spans, gold, strict=True) for entity in of]
+    return {
+        "spans": sum(map(len, spans)),
+        "per entity": sum(map(len, spans)) / len(entities),
+        "recall": sum(entity in found for found, entity in entities) / len(entities),
+        f"recall, IoU > {NEAR:g}": sum(
+            any(iou(entity, span) > NEAR for span in found) for found, entity in entities
+        )
+        / len(entities),
+    }
+
+
+def test_the_stages_are_those_of_the_method(told):
+    assert list(told["stages"]) == ["spans", "offsets in words"]
+    assert list(told["stages"]["spans"]) == STAGES
+    assert told["f1"] > 0.5
+
+
+def test_seeds_are_all_enumerated_spans(told, sentences, gold):
+    spans = [
+        {(start, start + long) for long in range(1, 6) for start in range(len(sentence) - long + 1)}
+        for sentence in sentences
+    ]
+    assert told["stages"]["spans"]["seeds"] == pytest.approx(recounted(spans, gold))
+
+
+def test_selected_spans_are_those_predicted(told, sentences, gold, recogniser):
+    spans = [
+        {(entity.start, entity.end) for entity in found.entities} for found in recogniser.predict(sentences)
+    ]
+    row = told["stages"]["spans"]["selected"]
+    assert row == pytest.approx(recounted(spans, gold))
+    assert row["recall"] >= told["true_positives"] / told["support"]  # types are left aside
+
+
+@pytest.fixture(scope="module")
+def proposals(sentences, recogniser):
+    """Of each sentence alone, seeds, moved spans, and whether each has a type."""
+    proposals = []
+    for sentence in sentences:
+        with torch.inference_mode():
+            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
+        columns = (scores.seeds.start, scores.seeds.end, scores.moved.start, scores.moved.end)
+        types = scores.labels.argmax(dim=1) > 0
+        proposals.append(list(zip(*(c.tolist() for c in columns), types.tolist(), strict=True)))
+    return proposals
+
+
+def test_stages_between_are_counted_span_by_span(told, gold, proposals):
+    spans = {
+        "after the filter": [{row[:2] for row in rows} for rows in proposals],
+        "after the regressor": [{row[2:4] for row in rows} for rows in proposals],
+        "labelled": [{row[2:4] for row in rows if row[4]} for rows in proposals],
+    }
+    for name, of_stage in spans.items():
+        # in a batch, sums are taken in another order, and a span may be more or less by that
+        expected = recounted(of_stage, gold)
+        found = told["stages"]["spans"][name]
+        assert found["spans"] == pytest.approx(expected["spans"], abs=2)
+        assert found == pytest.approx(expected, rel=0.03)
+
+
+def test_the_stages_leave_ever_less(told):
+    counts = [row["spans"] for row in told["stages"]["spans"].values()]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 3 * counts[1]
+    assert counts[-1] > 40
+
+
+def name_of(move):
+    return {0: "0", -4: "-4 or less", 4: "+4 or more"}.get(move, f"{move:+d}")
+
+
+def test_offsets_are_counted_proposal_by_proposal(told, proposals):
+    rows = told["stages"]["offsets in words"]
+    assert list(rows) == [name_of(move) for move in range(-4, 5)]
+    every = [row for rows in proposals for row in rows]
+    for side, at in (("start", 0), ("end", 1)):
+        for column, some in ((side, every), (f"{side}, labelled", [row for row in every if row[4]])):
+            moves = Counter(max(-4, min(4, row[2 + at] - row[at])) for row in some)
+            for move in range(-4, 5):
+                assert rows[name_of(move)][column] == pytest.approx(moves[move], abs=2), (column, move)
+
+
+def test_the_columns_of_offsets_add_up_to_the_proposals(told):
+    rows = told["stages"]["offsets in words"].values()
+    sums = {column: sum(row[column] for row in rows) for column in next(iter(rows))}
+    filtered = told["stages"]["spans"]["after the filter"]["spans"]  # seeds are distinct
+    assert sums["start"] == sums["end"] == filtered
+    assert sums["start, labelled"] == sums["end, labelled"] <= filtered
+    assert sums["start, labelled"] >= told["stages"]["spans"]["labelled"]["spans"]  # which may coincide
+
+
+def test_trained_lengths_are_marked(told):
+    marked = {int(length) for length, row in told["by_length"].items() if row["trained"]}
+    assert marked == set(TRAINED) & {int(length) for length in told["by_length"]}
+    assert {4, 6} <= {int(length) for length in told["by_length"]}  # there is something not to mark
+
+
+def test_groups_of_lengths_add_up(told):
+    groups = told["by_length_group"]
+    assert list(groups) == ["1-4", "5", "6-9", "10 or more"]
+    for count in ("true_positives", "predicted", "support"):
+        assert sum(row[count] for row in groups.values()) == told[count]
+    for name, lengths in {"1-4": range(1, 5), "5": [5], "6-9": range(6, 10)}.items():
+        rows = [told["by_length"][str(long)] for long in lengths if str(long) in told["by_length"]]
+        assert groups[name]["support"] == sum(row["support"] for row in rows)
+        assert groups[name]["predicted"] == sum(row["predicted"] for row in rows)
+    assert groups["6-9"]["support"] > 5
+
+
+def test_what_is_asked_for_changes_no_scores(model, data, told):
+    plain = evaluated(model, data / "test.jsonl")
+    added = {"stages", "by_length_group"}
+    assert told.keys() - plain.keys() == added
+    changing = {"sentences_per_second", "peak_memory_mb", "by_length"}
+    assert {name: plain[name] for name in plain.keys() - changing} == {
+        name: told[name] for name in plain.keys() - changing
+    }
+    bare = {
+        length: {name: value for name, value in row.items() if name != "trained"}
+        for length, row in told["by_length"].items()
+    }
+    assert bare == plain["by_length"]
+    assert list(evaluated(model, data / "test.jsonl", "--stages").keys() - plain.keys()) == ["stages"]
+
+
+def test_stages_heed_the_settings_of_prediction(model, data, told):
+    def stages(*changes):
+        arguments = [part for change in changes for part in ("--set", f"predict.{change}")]
+        return evaluated(model, data / "test.jsonl", "--stages", *arguments)["stages"]["spans"]
+
+    fewer = stages("lengths=trained")
+    assert fewer["seeds"]["spans"] < told["stages"]["spans"]["seeds"]["spans"]
+    every = stages("filter=0")
+    assert every["after the filter"] == every["seeds"] == told["stages"]["spans"]["seeds"]
+    none = stages("filter=1")
+    assert none["seeds"] == every["seeds"]
+    for name in STAGES[1:]:
+        assert set(none[name].values()) == {0}
+    low = stages("threshold=1")
+    assert low["labelled"] == told["stages"]["spans"]["labelled"]
+    assert low["selected"]["spans"] == 0
+
+
+def test_tables_are_shown(run, model, data, told, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = run("evaluate", model, data / "test.jsonl", "--stages", "--by-length").stdout
+    titles = ["Strict scores", "By number of words", "Stages: spans", "Stages: offsets in words"]
+    places = [shown.index(title) for title in titles]
+    assert places == sorted(places)
+    for row in (*STAGES, "-4 or less", "+4 or more", "6-9", "10 or more"):
+        assert f"\n  {row} " in shown
+    seeds = told["stages"]["spans"]["seeds"]
+    [line] = [line for line in shown.splitlines() if line.startswith("  seeds ")]
+    assert line.split()[1:] == [f"{seeds['spans']:,}", *(f"{seeds[name]:.3f}" for name in list(seeds)[1:])]
+    lengths = shown[places[1] : places[2]].splitlines()
+    marked = [
+        int(line.split()[0]) for line in lengths if line.endswith("yes") or line.rstrip().endswith("yes")
+    ]
+    assert marked == TRAINED
+    plain = run("evaluate", model, data / "test.jsonl").stdout
+    assert "Stages" not in plain
+    assert "trained on" not in plain
+    assert "10 or more" not in plain
+
+
+def test_without_entities_there_are_stages_all_the_same(run, model, sentences, tmp_path):
+    write([sentence.with_entities([]) for sentence in sentences[:5]], tmp_path / "bare.jsonl")
+    bare = evaluated(model, tmp_path / "bare.jsonl", "--stages", "--by-length")
+    assert bare["stages"]["spans"]["seeds"]["recall"] == 0
+    assert bare["stages"]["spans"]["seeds"]["spans"] > 100
+    assert bare["support"] == sum(row["support"] for row in bare["by_length_group"].values()) == 0
+    run("evaluate", model, tmp_path / "bare.jsonl", "--stages", "--by-length")
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "has"),
+    [
+        ("boundary-smoothing", "--stages", "none"),
+        ("boundary-offset", "--stages", "--by-offset"),
+        ("locate-and-label", "--by-offset", "--stages"),
+    ],
+)
+def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, option, has):
+    changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4", f"method.name={method}"]
+    config = Config.compose(changes=changes)
+    Model.build(config, list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    result = run("evaluate", tmp_path / "other", data / "test.jsonl", option, code=2)
+    assert f"{option}: {method} has no such report; it has {has}" in result.stderr
+
+
+def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
+    changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
+    Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    told = evaluated(tmp_path / "other", data / "test.jsonl", "--by-length")
+    assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
+    assert not any("trained" in row for row in told["by_length"].values())
+    shown = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-length").stdout
+    assert "5-9" in shown
+    assert "trained on" not in shown
+
+
+def test_files_have_lengths_but_no_stages(run, data):
+    files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
+    told = evaluated(*files, "--by-length")
+    assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
+    assert sum(row["support"] for row in told["by_length_group"].values()) == told["support"]
+    assert all(row["f1"] == 1 for row in told["by_length_group"].values() if row["support"])
+    assert not any("trained" in row for row in told["by_length"].values())
+    shown = run("evaluate", *files, "--by-length").stdout
+    assert "\n  10 or more " in shown
+    assert "trained on" not in shown
+    assert "--stages" in run("evaluate", *files, "--stages", code=2).stderr

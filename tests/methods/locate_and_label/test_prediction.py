@@ -1,0 +1,406 @@
+"""What locate-and-label predicts, beside a loop that takes each span alone; and as a part of a model."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import islice
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from fencepost.config import Config
+from fencepost.corpus import read
+from fencepost.decoding import Candidates
+from fencepost.encoder import Words
+from fencepost.entity import Entity, Sentence
+from fencepost.evaluation import evaluate
+from fencepost.methods import locate_and_label
+from fencepost.methods.locate_and_label import LocateAndLabel, LocateAndLabelPredict
+from fencepost.model import Model
+from tests.methods.locate_and_label.cases import (
+    LENGTHS,
+    TYPES,
+    Place,
+    SlowProposal,
+    alone,
+    assert_same,
+    method_of,
+    proposals_of,
+    slow_proposals,
+    slow_seeds,
+    words_for,
+)
+
+NETWORKS: dict[str, dict] = {
+    "plain": {},
+    "trained-lengths": {"predict": {"lengths": "trained"}},
+    "no-filter": {"filter": False},
+    "no-regressor": {"regressor": False},
+    "neither": {"filter": False, "regressor": False, "predict": {"lengths": "trained"}},
+    "sentence-vector": {"sentence_vector": True},
+    "strict-filter": {"predict": {"filter": 0.9}},
+    "long": {"lengths": (3, 20)},
+    "both-confidences": {"predict": {"confidence": "both"}},
+    "both-without-filter": {"predict": {"confidence": "both"}, "filter": False},
+}
+
+networks = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
+
+
+@networks
+@torch.no_grad()
+def test_scores_equal_the_formulas(settings: dict) -> None:
+    """Of each span alone: so neither the others nor the padding matter."""
+    method = method_of(**settings)
+    for seed in range(3):
+        words = words_for(method, LENGTHS, seed)
+        scores = method.score(words)
+        assert_same(proposals_of(scores), slow_proposals(method, words))
+        assert scores.examples is None
+
+
+@torch.no_grad()
+def test_the_loop_above_meets_all_cases() -> None:
+    """Spans that are dropped, that move, that would leave the sentence, and that would be empty."""
+    method = method_of()
+    proposals = slow_proposals(method, words_for(method, LENGTHS))
+    seeds = sum(len(slow_seeds(method.lengths(), length)) for length in LENGTHS)
+    assert seeds / 5 < len(proposals) < seeds * 4 / 5
+    kinds = set()
+    for (index, start, end), proposal in proposals.items():
+        by_start, by_end = (math.floor(offset + 0.5) for offset in proposal.offsets)
+        if proposal.moved != (start, end):
+            kinds.add("moved")
+        elif by_start or by_end:
+            kinds.add("empty" if start + by_start >= end + by_end else "at the edge")
+        if start + by_start < 0 or end + by_end > LENGTHS[index]:
+            kinds.add("outside")
+    assert kinds == {"moved", "empty", "at the edge", "outside"}
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2, 0.5, 0.8, 1.0])
+@torch.no_grad()
+def test_only_what_passes_the_filter_is_there(threshold: float) -> None:
+    every = method_of({"filter": 0.0})
+    words = words_for(every, LENGTHS)
+    probabilities = {
+        place: 1 / (1 + math.exp(-proposal.near))
+        for place, proposal in proposals_of(every.score(words)).items()
+    }
+    assert len(probabilities) == sum(len(slow_seeds(range(1, 6), length)) for length in LENGTHS)
+    scores = method_of({"filter": threshold}).score(words)
+    assert proposals_of(scores).keys() == {place for place, p in probabilities.items() if p >= threshold}
+    sizes = {
+        len(column) for column in (*scores.seeds, scores.near, scores.offsets, *scores.moved, scores.labels)
+    }
+    assert sizes == {len(proposals_of(scores))}
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9])
+@torch.no_grad()
+def test_a_span_with_exactly_the_probability_passes(threshold: float) -> None:
+    method = method_of({"filter": threshold})
+    method.filter.output.weight.zero_()
+    for more, passing in ((0.0, True), (-1e-3, False), (1e-3, True)):
+        method.filter.output.bias.copy_(torch.logit(torch.tensor([threshold])) + more)
+        assert bool(len(method.score(words_for(method, [3])).near)) == passing
+
+
+@networks
+@torch.no_grad()
+def test_of_nothing_that_passes_nothing_is_predicted(settings: dict) -> None:
+    settings = {**settings, "filter": True, "predict": {**settings.get("predict", {}), "filter": 1.0}}
+    method = method_of(**settings)
+    scores = method.score(words_for(method, LENGTHS))
+    assert scores.labels.shape == (0, 1 + len(TYPES))
+    assert scores.offsets.shape == (0, 2)
+    assert len(method.select(method.candidates(scores))) == 0
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+@torch.no_grad()
+def test_sentences_shorter_than_some_lengths(filtered: bool) -> None:
+    """Far shorter ones too, of lengths with gaps."""
+    method = method_of({"lengths": "trained", "filter": 0.0}, lengths=(4, 6, 11), filter=filtered)
+    for length in range(1, 13):
+        for lengths in ([length], [length, 1], [2, length, 3]):
+            words = words_for(method, lengths)
+            scores = method.score(words)
+            assert_same(proposals_of(scores), slow_proposals(method, words))
+            assert len(scores.near) == sum(max(0, length - long + 1) for long in (4, 6, 11))
+            assert len(method.select(method.candidates(scores))) <= len(scores.near)
+
+
+def test_lengths_of_the_seeds() -> None:
+    assert list(method_of({"lengths": "all"}, lengths=(2, 5)).lengths()) == [1, 2, 3, 4, 5]
+    assert list(method_of({"lengths": "trained"}, lengths=(2, 5)).lengths()) == [2, 5]
+
+
+def shifted(proposals: dict[Place, SlowProposal], index: int) -> dict[Place, SlowProposal]:
+    return {(index, start, end): rest for (_, start, end), rest in proposals.items()}
+
+
+@networks
+@torch.no_grad()
+def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
+    method = method_of(**settings)
+    words = words_for(method, LENGTHS)
+    apart: dict[Place, SlowProposal] = {}
+    for index in range(len(LENGTHS)):
+        apart |= shifted(proposals_of(method.score(alone(words, index))), index)
+    assert_same(proposals_of(method.score(words)), apart)
+
+
+@networks
+@torch.no_grad()
+def test_padding_changes_nothing(settings: dict) -> None:
+    method = method_of(**settings)
+    words = words_for(method, LENGTHS)
+    changed = words.vectors.clone()
+    changed[~words.mask] = math.nan
+    expected = method.score(words)
+    found = method.score(Words(changed, words.lengths, words.prompts))
+    assert proposals_of(found) == proposals_of(expected)
+
+
+@networks
+@pytest.mark.parametrize("at_once", [1, 7])
+@torch.no_grad()
+def test_blocks_change_nothing(monkeypatch, settings: dict, at_once: int) -> None:
+    method = method_of(**settings)
+    words = words_for(method, LENGTHS)
+    expected = proposals_of(method.score(words))
+    monkeypatch.setattr(locate_and_label, "_SPANS_AT_ONCE", at_once)
+    assert_same(proposals_of(method.score(words)), expected)
+
+
+@torch.no_grad()
+def test_the_sentence_vector_matters_where_it_is_asked_for() -> None:
+    method = method_of(sentence_vector=True)
+    words = words_for(method, LENGTHS)
+    other = words.prompts.clone()
+    other[0] += 1
+    found = method.score(Words(words.vectors, words.lengths, other))
+    before, after = proposals_of(method.score(words)), proposals_of(found)
+    assert {place for place in before if place[0]} == {place for place in after if place[0]}
+    for place in before.keys() & after.keys():
+        for part in ("near", "offsets", "labels"):
+            same = getattr(before[place], part) == getattr(after[place], part)
+            assert same == (place[0] > 0), part
+    assert LocateAndLabel.prompts(method.settings, TYPES) == 1
+    assert LocateAndLabel.prompts(method_of().settings, TYPES) == 0
+
+
+Found = dict[tuple[int, int, int], float]  # start and end in the batch, type: confidence
+
+
+def found_in(candidates: Candidates) -> Found:
+    columns = (candidates.start.tolist(), candidates.end.tolist(), candidates.type.tolist())
+    keys = list(zip(*columns, strict=True))
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, candidates.confidence.tolist(), strict=True))
+
+
+def slow_entities(method: LocateAndLabel, words: Words) -> tuple[Found, int]:
+    """Of the proposals with a type each span once, with its highest confidence; and how many they are."""
+    best: Found = {}
+    proposals = 0
+    length = words.vectors.shape[1]
+    for (index, *_), proposal in slow_proposals(method, words).items():
+        total = sum(math.exp(label) for label in proposal.labels)
+        class_ = max(range(len(proposal.labels)), key=proposal.labels.__getitem__)
+        if class_:
+            start, end = proposal.moved
+            key = (index * length + start, index * length + end, class_ - 1)
+            confidence = math.exp(proposal.labels[class_]) / total
+            if method.predict.confidence == "both" and method.filter is not None:
+                confidence /= 1 + math.exp(-proposal.near)
+            best[key] = max(best.get(key, 0.0), confidence)
+            proposals += 1
+    return best, proposals
+
+
+@networks
+@torch.no_grad()
+def test_entities_are_the_proposals_with_a_type(settings: dict) -> None:
+    """Those that come several times once, with the highest probability."""
+    method = method_of(**settings)
+    words = words_for(method, LENGTHS)
+    candidates = method.candidates(method.score(words))
+    expected, proposals = slow_entities(method, words)
+    assert len(candidates) == proposals
+    assert ((candidates.confidence >= 0) & (candidates.confidence <= 1)).all()
+    assert found_in(method.select(candidates)) == pytest.approx(expected, abs=1e-5)
+    assert proposals >= len(expected) > 3
+    assert proposals > len(expected) or method.regressor is None or method.settings.sentence_vector
+
+
+@torch.no_grad()
+def test_confidences_are_probabilities_however_sure() -> None:
+    method = method_of()
+    method.classifier.output.weight.mul_(1e4)
+    candidates = method.candidates(method.score(words_for(method, LENGTHS)))
+    assert len(candidates) > 3
+    assert ((candidates.confidence >= 0) & (candidates.confidence <= 1)).all()
+
+
+def chosen(rows: dict[tuple[int, int, int], float], **predict) -> Found:
+    columns = zip(*rows, strict=True)
+    return found_in(method_of(predict).select(Candidates(*map(list, columns), list(rows.values()))))
+
+
+ROWS = {(0, 4, 0): 0.9, (0, 5, 0): 0.8, (4, 7, 1): 0.7, (3, 8, 1): 0.75, (9, 10, 2): 0.3}
+
+
+def test_soft_nms_comes_behind_what_clashes() -> None:
+    """With `nested`, (3, 8) crosses (0, 4), and (4, 7) crosses (0, 5)."""
+    soft = {"soft_nms": True, "overlap": 0.6, "decay": 0.9, "threshold": 0.5}
+    approximately = pytest.approx
+    assert chosen(ROWS, select="nested", **soft) == approximately({(0, 4, 0): 0.9, (0, 5, 0): 0.72})
+    assert chosen(ROWS, select="flat", **soft) == approximately({(0, 4, 0): 0.9, (4, 7, 1): 0.7})
+    everything = {(0, 4, 0): 0.9, (0, 5, 0): 0.72, (4, 7, 1): 0.63, (3, 8, 1): 0.75}
+    assert chosen(ROWS, select="keep-all", **soft) == approximately(everything)
+    assert chosen(ROWS, select="soft-nms", **soft) == approximately(everything)
+    assert chosen(ROWS, select="soft-nms", **soft | {"threshold": 0.65}) == approximately(
+        {(0, 4, 0): 0.9, (0, 5, 0): 0.72, (3, 8, 1): 0.75}
+    )
+
+
+def test_without_soft_nms_only_the_threshold_is_left() -> None:
+    assert chosen(ROWS, select="keep-all", soft_nms=False, threshold=0.5) == {
+        key: score for key, score in ROWS.items() if score > 0.5
+    }
+    assert chosen(ROWS, select="keep-all", soft_nms=False, threshold=0.0) == ROWS
+    with pytest.raises(ValidationError, match="soft_nms is false"):
+        LocateAndLabelPredict(select="soft-nms", soft_nms=False)
+
+
+def config_of(predict: dict | None = None, lstm: int = 32, **settings) -> Config:
+    return Config.parse(
+        {
+            "method": {
+                "name": "locate-and-label",
+                "lengths": [1, 2, 3, 4, 6],
+                "near": 0.7,
+                "hit": 1.0,
+                "negatives": 5.0,
+                "extra_negatives": 2,
+                "size": 32,
+                "dropout": 0,
+                "regressor_weight": 0.3,
+            }
+            | settings,
+            "encoder": {
+                "name": "scratch",
+                "lstm": {"size": lstm, "dropout": 0},
+                "scratch": {"word_size": 32, "characters": "none", "word_dropout": 0},
+            },
+            "predict": {"lengths": "all", "filter": 0.5, "confidence": "class", "threshold": 0.3}
+            | (predict or {}),
+        }
+    )
+
+
+def train(model: Model, sentences: list[Sentence], steps: int) -> list[float]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(model.collate(sentences))["loss"]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    model.eval()
+    return losses
+
+
+LEARNERS: dict[str, dict] = {
+    "plain": {},
+    "sentence-vector": {"sentence_vector": True},
+    "no-filter": {"filter": False},
+    "no-regressor": {"regressor": False},
+}
+
+
+@cache
+def learnt(name: str) -> tuple[list[Sentence], Model, list[float]]:
+    """Some sentences, a model that was trained on them, and its losses."""
+    sentences = list(islice(read("sample:train"), 20))
+    torch.manual_seed(0)
+    model = Model.build(config_of(**LEARNERS[name]), sentences)
+    return sentences, model, train(model, sentences, 50)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
+    sentences, model, losses = learnt(name)
+    assert (model.encoder.prompts is None) == (name != "sentence-vector")
+    assert losses[-1] < losses[0] / 10
+    predicted = list(model.predict(sentences))
+    assert evaluate(sentences, predicted).overall.f1 > 0.8
+    assert all(0.3 < entity.score <= 1 for sentence in predicted for entity in sentence.entities)
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.settings == model.settings
+    assert list(again.predict(sentences)) == predicted
+    nothing = Model.load(tmp_path, ["predict.threshold=1"]).predict(sentences)
+    assert not any(sentence.entities for sentence in nothing)
+
+
+def test_of_a_batch_the_same_is_predicted_as_of_its_sentences(tmp_path) -> None:
+    sentences, model, _ = learnt("plain")
+    model.save(tmp_path)
+    model = Model.load(tmp_path, ["predict.select=keep-all", "predict.filter=0.2", "predict.threshold=0.2"])
+    together = list(model.predict(sentences))
+    assert sum(len(sentence.entities) for sentence in together) > 40
+    for sentence, expected in zip(sentences, together, strict=True):
+        [found] = model.predict([sentence])
+        assert [entity.key for entity in found.entities] == [entity.key for entity in expected.entities]
+        scores = [entity.score for entity in expected.entities]
+        assert [entity.score for entity in found.entities] == pytest.approx(scores, abs=1e-4)
+
+
+def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
+    """What the regressor is for: of five words, with seeds of at most four."""
+    sentences = [
+        Sentence([*before, "the", "old", "house", "of", "stone", *behind], [Entity(n, n + 5, "place")])
+        for n in range(4)
+        for before, behind in [(list("abcd")[:n], ["was", "sold"])]
+    ]
+    torch.manual_seed(0)
+    model = Model.build(config_of(lengths=[1, 2, 3, 4], near=0.6, regressor_weight=1.0), sentences)
+    train(model, sentences, 60)
+    found = [[entity.key for entity in sentence.entities] for sentence in model.predict(sentences)]
+    assert found == [[entity.key for entity in sentence.entities] for sentence in sentences]
+
+
+def test_very_long_sentences() -> None:
+    """Five thousand words are learnt from and predicted, and so is one word beside them."""
+    [short] = islice(read("sample:train"), 1)
+    words = [*short.words, *(f"w{number % 90}" for number in range(5000 - len(short))), "Accra"]
+    long = Sentence(words, [*short.entities, Entity(5000, 5001, "place"), Entity(200, 4800, "time")])
+    sentences = [long, Sentence(["Accra"], [Entity(0, 1, "place")])]
+    torch.manual_seed(0)
+    predict = {"filter": 0.0, "threshold": 0.0, "select": "keep-all"}
+    model = Model.build(config_of(predict, lstm=0), sentences)
+    losses = train(model, sentences, 2)
+    assert all(math.isfinite(loss) for loss in losses)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    for expected, found in zip(sentences, model.predict(sentences), strict=True):
+        assert found.words == expected.words
+        assert all(0 <= entity.start < entity.end <= len(expected) for entity in found.entities)
+        assert len(found.entities) > len(expected) / 100
+
+
+def test_the_loss_told_when_predicting_is_that_of_the_examples() -> None:
+    """The filter's proposals are no examples, so these are scored anew."""
+    sentences = list(islice(read("sample:train"), 6))
+    torch.manual_seed(0)
+    model = Model.build(config_of({"batch_size": 6}), sentences).eval()
+    told: list[float] = []
+    list(model.predict(sentences, lambda _, *of_batch: told.append(model.loss_of(*of_batch))))
+    order = sorted(sentences, key=len, reverse=True)
+    assert told == [pytest.approx(model(model.collate(order))["loss"].item(), rel=1e-4)]
