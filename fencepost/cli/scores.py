@@ -30,9 +30,6 @@ class Lengths:
         firsts = {1, 5, 10, *([max(trained) + 1] if trained else [])}
         return cls(result.by_length_group(sorted(firsts)), trained)
 
-    def mark(self, length: int) -> str:
-        return "yes" if self.trained is not None and length in self.trained else ""
-
     def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
         """What it adds to the JSON of a result, whose `by_length` is given."""
         groups = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
@@ -66,15 +63,17 @@ def print_scores(
 
 
 def _print_lengths(console: Console, result: Evaluation, lengths: Lengths | None) -> None:
-    marked = lengths is not None and lengths.trained is not None
-    table = _score_table("By number of words", *(["trained on"] if marked else []))
+    table = _score_table("By number of words")
+    trained = lengths.trained if lengths is not None else None
     for length, score in result.by_length.items():
-        _add(table, str(length), score, *([lengths.mark(length)] if lengths and marked else []))
+        _add(table, f"{length} *" if trained is not None and length in trained else str(length), score)
     if lengths is not None:
         table.add_section()
         for name, score in lengths.groups.items():
             _add(table, name, score)
     console.print(table)
+    if trained is not None:
+        console.print("* trained on spans of this length")
 
 
 def print_reports(console: Console, reports: Tables) -> None:
@@ -120,8 +119,8 @@ def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) ->
     console.print(table)
 
 
-def _score_table(title: str, *more: str) -> Table:
-    return _table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold", *more)
+def _score_table(title: str) -> Table:
+    return _table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold")
 
 
 def _table(title: str, first: str, *names: str) -> Table:
@@ -135,9 +134,9 @@ def _table(title: str, first: str, *names: str) -> Table:
     return table
 
 
-def _add(table: Table, name: str, score: Score, *more: str) -> None:
+def _add(table: Table, name: str, score: Score) -> None:
     from rich.markup import escape
 
     ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
     counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
-    table.add_row(escape(name), *ratios, *counts, *more)
+    table.add_row(escape(name), *ratios, *counts)

@@ -40,7 +40,7 @@ class LocateAndLabelSettings(MethodSettings):
 
     name: Literal["locate-and-label"] = "locate-and-label"
     lengths: tuple[int, ...] = Field(
-        tuple(range(1, 11)), min_length=1, description="The lengths of the seed spans, in words."
+        tuple(range(1, 11)), description="The lengths of the seed spans, in words."
     )
     filter: bool = Field(True, description="Whether seeds far from any entity are dropped (ablation).")
     regressor: bool = Field(True, description="Whether boundaries are moved (ablation).")
@@ -69,8 +69,8 @@ class LocateAndLabelSettings(MethodSettings):
     @field_validator("lengths")
     @classmethod
     def _sorted(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        if min(lengths) < 1:
-            raise ValueError("a span has at least one word")
+        if not lengths or min(lengths) < 1:
+            raise ValueError("should have at least one length, and none below 1")
         return tuple(sorted(set(lengths)))
 
     def trained_lengths(self) -> tuple[int, ...]:

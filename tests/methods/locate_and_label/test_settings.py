@@ -1,0 +1,66 @@
+"""What the settings of locate-and-label accept, refuse, and say about those without effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencepost.config import Config
+from fencepost.encoder import EncoderSettings
+from fencepost.errors import UsageError
+from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
+from fencepost.methods.locate_and_label import LocateAndLabel, LocateAndLabelSettings
+
+
+def composed(*changes: str) -> Config:
+    return Config.compose(changes=["method.name=locate-and-label", *changes])
+
+
+def test_lengths_are_sorted_and_each_is_there_once():
+    lengths = composed("method.lengths=[3, 1, 3]").method.trained_lengths()
+    assert lengths == (1, 3)
+    assert BoundarySmoothingSettings().trained_lengths() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["method.lengths=[]"], "method.lengths: should have at least one length, and none below 1, not []"),
+        (["method.lengths=[2, 0]"], "method.lengths: should have at least one length, and none below 1, not"),
+        (["method.lengths=7"], "method.lengths: should be a list, as [1, 2, 3], not 7"),
+        (["predict.overlap=0"], "predict.overlap: should be greater than 0, not 0"),
+        (
+            ["predict.select=soft-nms", "predict.soft_nms=false"],
+            "predict: select is soft-nms, but soft_nms is false",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(UsageError) as refusal:
+        composed(*changes)
+    assert str(refusal.value).startswith(message)
+    assert "{" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"gamma": 1.0, "regressor_weight": 1.0}, []),
+        ({"filter": False, "regressor": False}, []),
+        ({"filter": False, "gamma": 1.0}, ["method.gamma has no effect: method.filter is false"]),
+        (
+            {"filter": False, "regressor": False, "filter_weight": 2.0, "regressor_weight": 2.0},
+            [
+                "method.filter_weight has no effect: method.filter is false",
+                "method.regressor_weight has no effect: method.regressor is false",
+            ],
+        ),
+    ],
+)
+def test_settings_of_parts_that_are_not_there_are_named(changes, told):
+    assert list(LocateAndLabelSettings(**changes).idle(EncoderSettings())) == told
+
+
+def test_one_prompt_is_asked_for_where_the_sentence_shall_have_a_vector():
+    assert LocateAndLabel.prompts(LocateAndLabelSettings(), ["A", "B"]) == 0
+    assert LocateAndLabel.prompts(LocateAndLabelSettings(sentence_vector=True), ["A", "B"]) == 1
