@@ -27,8 +27,10 @@ class Lengths:
     @classmethod
     def of(cls, result: Evaluation, trained: Sequence[int] | None = None) -> Lengths:
         """The groups of Shen et al. (ACL 2021), Table 3, and what is longer than all that was trained on."""
-        firsts = {1, 5, 10, *([max(trained) + 1] if trained else [])}
-        return cls(result.by_length_group(sorted(firsts)), trained)
+        groups = result.by_length_group([1, 5, 10])
+        if trained is not None:
+            groups |= result.by_length_group([max(trained) + 1])
+        return cls(groups, trained)
 
     def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
         """What it adds to the JSON of a result, whose `by_length` is given."""

@@ -34,6 +34,18 @@ def compare(pairs: list[Pair]) -> Matches:
     return match((gold for gold, _ in pairs), (predicted for _, predicted in pairs))
 
 
+def test_groups_of_lengths() -> None:
+    gold = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "A"), Entity(0, 5, "A"), Entity(3, 30, "A"))
+    found = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "B"), Entity(3, 30, "A"), Entity(4, 30, "A"))
+    result = evaluate([gold], [found])
+    assert result.by_length_group([1, 4, 5]) == {
+        "1-3": Score.of(1, 1, 1),
+        "4": Score.of(0, 1, 1),
+        "5 or more": Score.of(1, 2, 2),
+    }
+    assert result.by_length_group([6, 30]) == {"6-29": Score.of(1, 2, 1), "30 or more": Score.of(0, 0, 0)}
+
+
 # --- Hand-worked ----------------------------------------------------------------------------------
 
 
