@@ -183,9 +183,8 @@ def _told(problem: Any, model: type[BaseModel]) -> str:
     if problem["type"] == "tuple_type":
         return f"{key}: should be a list, as [1, 2, 3], not {problem['input']!r}"
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if problem["type"] == "value_error" and isinstance(
-        problem["input"], Mapping
-    ):  # it is about several keys, which the message names
+    about_several_keys = problem["type"] == "value_error" and isinstance(problem["input"], Mapping)
+    if about_several_keys:  # which the message names
         return f"{key}: {message}"
     return f"{key}: {message}, not {problem['input']!r}"
 

@@ -135,17 +135,15 @@ def soft_nms(
     heapq.heapify(heap)
     while heap:
         score, index = heapq.heappop(heap)
-        if not waiting[index] or -score != confidence[index]:
-            continue  # taken before, or lowered since
+        if confidence[index] < -score:  # lowered since: back to where it belongs now, if anywhere
+            if confidence[index] > threshold:
+                heapq.heappush(heap, (-confidence[index], index))
+            continue
         waiting[index] = False
         near = slice(earliest[index], behind[index])
         shared = np.minimum(end[near], end[index]) - np.maximum(start[near], start[index])
         enough = shared / (length[near] + length[index] - shared) >= overlap
-        lowered = near.start + np.flatnonzero(enough & waiting[near])
-        confidence[lowered] *= decay
-        for other in lowered.tolist():
-            if confidence[other] > threshold:
-                heapq.heappush(heap, (-confidence[other], other))
+        confidence[near][enough & waiting[near]] *= decay
     kept = confidence > threshold
     return Candidates(start[kept], end[kept], left.type[kept], confidence[kept])
 

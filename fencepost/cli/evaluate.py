@@ -53,8 +53,8 @@ ByLength = Annotated[
     bool,
     typer.Option(
         "--by-length",
-        help="Add scores by groups of lengths, and mark the lengths of the spans that a model was trained "
-        "on, if these were not all.",
+        help="Add scores by groups of lengths, and mark those of the spans that training goes through, if "
+        "these are not all (method locate-and-label).",
     ),
 ]
 

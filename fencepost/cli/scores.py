@@ -19,26 +19,32 @@ Tables = dict[str, dict[str, dict[str, "Row"]]]
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Scores by groups of lengths, and the lengths of the spans that the model was trained on, if not all."""
+    """Scores by groups of lengths, as Table 3 of Shen et al. (ACL 2021) has them.
+
+    Where training goes through spans of some lengths alone, these are marked, and what is longer than all of
+    them has a score of its own.
+    """
 
     groups: dict[str, Score]
-    trained: Sequence[int] | None = None
+    enumerated: Sequence[int] | None
+    longer: Score | None
 
     @classmethod
-    def of(cls, result: Evaluation, trained: Sequence[int] | None = None) -> Lengths:
-        """The groups of Shen et al. (ACL 2021), Table 3, and what is longer than all that was trained on."""
-        groups = result.by_length_group([1, 5, 10])
-        if trained is not None:
-            groups |= result.by_length_group([max(trained) + 1])
-        return cls(groups, trained)
+    def of(cls, result: Evaluation, enumerated: Sequence[int] | None = None) -> Lengths:
+        longer = None
+        if enumerated is not None:
+            [longer] = result.by_length_group([max(enumerated) + 1]).values()
+        return cls(result.by_length_group([1, 5, 10]), enumerated, longer)
 
     def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
         """What it adds to the JSON of a result, whose `by_length` is given."""
-        groups = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
-        if self.trained is None:
-            return groups
-        marked = {name: {**row, "trained": int(name) in self.trained} for name, row in by_length.items()}
-        return {**groups, "by_length": marked}
+        told = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
+        if self.enumerated is None or self.longer is None:
+            return told
+        marked = {
+            name: {**row, "enumerated": int(name) in self.enumerated} for name, row in by_length.items()
+        }
+        return {**told, "by_length": marked, "longer_than_enumerated": asdict(self.longer)}
 
 
 def print_scores(
@@ -66,16 +72,19 @@ def print_scores(
 
 def _print_lengths(console: Console, result: Evaluation, lengths: Lengths | None) -> None:
     table = _score_table("By number of words")
-    trained = lengths.trained if lengths is not None else None
+    marked = lengths.enumerated or () if lengths is not None else ()
     for length, score in result.by_length.items():
-        _add(table, f"{length} *" if trained is not None and length in trained else str(length), score)
+        _add(table, f"{length} *" if length in marked else str(length), score)
     if lengths is not None:
         table.add_section()
         for name, score in lengths.groups.items():
             _add(table, name, score)
+        if lengths.longer is not None:
+            table.add_section()
+            _add(table, f"over {max(marked)}", lengths.longer)
     console.print(table)
-    if trained is not None:
-        console.print("* trained on spans of this length")
+    if marked:
+        console.print("* training goes through all spans of this length")
 
 
 def print_reports(console: Console, reports: Tables) -> None:
@@ -101,7 +110,8 @@ def report_json(reports: Tables) -> dict[str, Any]:
     return {
         name.replace("-", "_"): {
             title: {
-                name: dict(row) if isinstance(row, Mapping) else asdict(row) for name, row in rows.items()
+                row_name: dict(row) if isinstance(row, Mapping) else asdict(row)
+                for row_name, row in rows.items()
             }
             for title, rows in tables.items()
         }

@@ -25,7 +25,7 @@ from fencepost.entity import Sentence
 from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row, as_candidates
 
 _SPANS_AT_ONCE = 8192
-"""Spans whose vectors prediction holds at once."""
+"""Spans whose vectors are held at once (in training, all are kept for the gradient)."""
 
 _SURE = 1e-6
 """A probability of being wrong below which focal losses do not tell examples apart: their gradient could
@@ -246,7 +246,7 @@ class LocateAndLabel(Method[ProposalScores]):
         batch = len(words.lengths)
         outside = self.outside.expand(batch, 1, -1)
         around = torch.cat((outside, words.vectors, outside), dim=1)  # [B, T + 2, d], word t at t + 1
-        around[torch.arange(batch), words.lengths + 1] = self.outside.to(around.dtype)
+        around[torch.arange(batch, device=around.device), words.lengths + 1] = self.outside.to(around.dtype)
         before, behind = self.regressor.views(around, words.prompts)
         parts = []
         for spans in _blocks(seeds):
@@ -285,7 +285,8 @@ class LocateAndLabel(Method[ProposalScores]):
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device)
         # by sentence, the negative ones first, in an order of chance: the first so many of each sentence
         negative = other & ~positive
-        order = torch.argsort(seeds.sentence + torch.where(negative, chance / 2, 0.75).double())
+        order = torch.argsort(torch.where(negative, chance, 2.0))
+        order = order[torch.argsort(seeds.sentence[order], stable=True)]
         counts = torch.bincount(seeds.sentence, minlength=len(lengths))
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=lengths.device)
@@ -332,7 +333,7 @@ class LocateAndLabel(Method[ProposalScores]):
     def reassigned(self, moved: Spans, examples: Examples, gold: Gold, batch: int) -> tuple[Tensor, Tensor]:
         """Section 2.4: the class that each moved span shall have, and its IoU with the entity that decides.
 
-        That is the entity that the seed was paired with, unless the moved span hits another one exactly.
+        That is the entity that the seed was paired with, unless the span missed it and is another one.
         """
         with_own = intersection_over_union(moved, examples.entity)
         best = paired(moved, gold, batch, self.settings.near)
@@ -401,31 +402,35 @@ class MaximumTable:
 
     def __init__(self, vectors: Tensor) -> None:
         """`[B, T, d]`; words behind a sentence's end are never looked at by spans inside it."""
-        self.levels = [vectors]  # level k: over 2^k words from each on, [B, T, d]; too few left: any
-        width = 1
-        while 2 * width <= vectors.shape[1]:
-            below = self.levels[-1]
-            both = torch.maximum(below[:, :-width], below[:, width:])
-            self.levels.append(torch.cat((both, below[:, -width:]), dim=1))
-            width *= 2
-        self._stacked: Tensor | None = None
+        self._levels = [vectors]  # level k: over 2^k words from each on, [B, T, d]; too few left: any
+        self._stacked = vectors[None]
 
     def of_length(self, length: int) -> Tensor:
         """Over all spans of a length: `[B, T - length + 1, d]`."""
         level = length.bit_length() - 1
-        starts, shift = self.levels[0].shape[1] - length + 1, length - 2**level
-        table = self.levels[level]
+        table = self._up_to(level)[level]
+        starts, shift = table.shape[1] - length + 1, length - 2**level
         if not shift:
             return table[:, :starts]
         return torch.maximum(table[:, :starts], table[:, shift : shift + starts])
 
     def of(self, spans: Spans) -> Tensor:
         """Over these: `[N, d]`."""
-        if self._stacked is None:
-            self._stacked = torch.stack(self.levels)  # [K, B, T, d]
-        level = torch.log2((spans.end - spans.start).float()).long()
+        lengths = spans.end - spans.start
+        level = torch.log2(lengths.float()).long()
+        highest = int(level.max()) if len(level) else 0
+        if highest >= len(self._stacked):
+            self._stacked = torch.stack(self._up_to(highest))  # [K, B, T, d]
         from_start = self._stacked[level, spans.sentence, spans.start]
         return torch.maximum(from_start, self._stacked[level, spans.sentence, spans.end - 2**level])
+
+    def _up_to(self, level: int) -> list[Tensor]:
+        """The levels, this one included; those for longer spans than are asked for are never made."""
+        while len(self._levels) <= level:
+            below, width = self._levels[-1], 2 ** (len(self._levels) - 1)
+            both = torch.maximum(below[:, :-width], below[:, width:])
+            self._levels.append(torch.cat((both, below[:, -width:]), dim=1))
+        return self._levels
 
 
 def _blocks(spans: Spans) -> Iterator[Spans]:
@@ -436,9 +441,10 @@ def _blocks(spans: Spans) -> Iterator[Spans]:
 
 def enumerated(lengths: Sequence[int], of_sentences: Tensor) -> Spans:
     """All spans of these lengths in a batch of sentences, by sentence, start and length."""
-    device = of_sentences.device
-    starts = torch.arange(int(of_sentences.max()), device=device)
-    ends = starts[:, None] + torch.tensor(lengths, device=device)  # [T, L]
+    device, longest = of_sentences.device, int(of_sentences.max())
+    starts = torch.arange(longest, device=device)
+    fitting = [length for length in lengths if length <= longest]
+    ends = starts[:, None] + torch.tensor(fitting, device=device, dtype=torch.long)  # [T, L]
     sentence, start, length = (ends <= of_sentences[:, None, None]).nonzero(as_tuple=True)
     return Spans(sentence, start, ends[start, length])
 
@@ -513,7 +519,8 @@ def regression_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
 class StageReport(Report):
     """How many spans each stage leaves, how many entities are still among them, and what moved how far.
 
-    Types are left aside: what counts are the spans of entities whose type the model knows.
+    Types are left aside: what counts are the spans of entities whose type the model knows, and how many are
+    among the spans of a stage, or near one of them (IoU above `method.near`).
     """
 
     STAGES = ("seeds", "after the filter", "after the regressor", "labelled", "selected")
@@ -552,7 +559,7 @@ class StageReport(Report):
                 "spans": spans,
                 "per entity": spans / entities,
                 "recall": hit / entities,
-                f"recall, IoU > {self.method.settings.near:g}": near / entities,
+                "recall, near": near / entities,
             }
             for name, (spans, hit, near) in zip(self.STAGES, self.counts.tolist(), strict=True)
         }
@@ -567,4 +574,7 @@ class StageReport(Report):
 
 
 def _distinct(spans: Spans) -> Spans:
-    return Spans(*torch.unique(torch.stack(spans), dim=1))
+    """Each once, in order."""
+    behind = int(spans.end.max()) + 1 if len(spans.end) else 1
+    keys = torch.unique((spans.sentence * behind + spans.start) * behind + spans.end)
+    return Spans(keys // behind**2, keys // behind % behind, keys % behind)

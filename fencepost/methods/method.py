@@ -35,7 +35,7 @@ class MethodSettings(Settings):
         return self
 
     def trained_lengths(self) -> Sequence[int] | None:
-        """The lengths, in words, of the spans that it is trained on; None is any."""
+        """The lengths, in words, of the spans that training goes through; None is all."""
         return None
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
@@ -146,7 +146,7 @@ class Method(nn.Module, ABC, Generic[S]):
 
     @abstractmethod
     def loss(self, scores: S, gold: Gold) -> dict[str, Tensor]:
-        """Named terms, each one number, that add up to the loss: a mean over the batch's sentences."""
+        """Named terms, each one number, that add up to the loss: a mean over the batch, not a sum."""
 
     @abstractmethod
     def candidates(self, scores: S) -> Candidates:
@@ -162,4 +162,4 @@ def as_candidates(
 ) -> Candidates:
     """Columns on the device, `[N]` each, to candidates of a batch padded to `length` words."""
     spans = torch.stack((sentence * length + start, sentence * length + end, type_)).cpu().numpy()
-    return Candidates(spans[0], spans[1], spans[2], score.detach().double().clamp(0, 1).cpu().numpy())
+    return Candidates(spans[0], spans[1], spans[2], score.detach().cpu().double().clamp(0, 1).numpy())

@@ -187,3 +187,17 @@ def test_thousands_of_candidates() -> None:
     found = soft_nms(candidates, 0.6, 0.9, 0.5)
     assert 1000 < len(found) < 10_000
     assert (found.confidence > 0.5).all()
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_all_spans_of_a_sentence_that_all_overlap(decay: float) -> None:
+    """Each has hundreds of others around it; every one is lowered often, or never."""
+    start, end = np.array([(i, i + n) for n in range(1, 41) for i in range(200 - n + 1)]).T
+    confidence = np.random.default_rng(0).permutation(len(start)) / len(start)
+    found = soft_nms(Candidates(start, end, np.zeros_like(start), confidence), 0.6, decay, 0.0)
+    assert len(found) == len(start) - 1  # the one with confidence 0
+    order = np.lexsort((end, start))[confidence[np.lexsort((end, start))] > 0]
+    lowered = found.confidence / confidence[order]
+    assert ((lowered < 1).mean() > 0.9) == (decay < 1)
+    times = np.log(lowered) / np.log(0.9)
+    np.testing.assert_allclose(times, times.round(), atol=1e-6)
