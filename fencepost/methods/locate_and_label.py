@@ -100,7 +100,7 @@ class LocateAndLabelPredict(PredictSettings):
     soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
     overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
     decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
-    threshold: float = Field(0.5, ge=0, le=1, description="delta: entities have a higher score.")
+    threshold: float = Field(0.4, ge=0, le=1, description="delta: entities have a higher score.")
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
