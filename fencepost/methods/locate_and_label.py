@@ -185,33 +185,34 @@ class LocateAndLabel(Method[ProposalScores]):
     def score(self, words: Words, gold: Gold | None = None) -> ProposalScores:
         """Locate (Eq. 1-7), then label (Eq. 8-10): the examples with gold, else what passes the filter."""
         table = MaximumTable(words.vectors)
-        if gold is not None:
-            seeds, examples = self.sampled(gold, words.lengths)
-            near = self._near(seeds, words, table)
-        else:
+        examples = None
+        if gold is None:
             seeds, near = self._passing(words, table)
-            examples = None
+        else:
+            seeds, examples = self.sampled(gold, words.lengths)
+            near = words.vectors.new_zeros(len(seeds.start))
+            if self.filter is not None:
+                near = self._judged(self.filter, seeds, words, table)[:, 0]
         offsets, moved = self._moved(seeds, words, table)
         return ProposalScores(
             seeds=seeds,
             near=near,
             offsets=offsets,
             moved=moved,
-            labels=self._labels(moved, words, table),
+            labels=self._judged(self.classifier, moved, words, table),
             lengths=words.lengths,
             length=words.vectors.shape[1],
             examples=examples,
         )
 
-    def _near(self, seeds: Spans, words: Words, table: MaximumTable) -> Tensor:
-        """Eq. 1-3, before the sigmoid: whether each span is near an entity."""
-        if self.filter is None:
-            return words.vectors.new_zeros(len(seeds.start))
-        first, last = self.filter.views(words.vectors, words.prompts)
-        near: Tensor = self.filter(
-            table.of(seeds), first[seeds.sentence, seeds.start], last[seeds.sentence, seeds.end - 1]
-        )
-        return near[:, 0]
+    def _judged(self, head: SpanHead, spans: Spans, words: Words, table: MaximumTable) -> Tensor:
+        """Eq. 1-3 and 8-10, before sigmoid and softmax: what the filter or the classifier says of spans."""
+        first, last = head.views(words.vectors, words.prompts)
+        parts = [
+            head(table.of(some), first[some.sentence, some.start], last[some.sentence, some.end - 1])
+            for some in _blocks(spans)
+        ]
+        return torch.cat(parts).float()
 
     def lengths(self) -> Sequence[int]:
         """Of the seeds, in prediction."""
@@ -230,9 +231,8 @@ class LocateAndLabel(Method[ProposalScores]):
         most = words.vectors.shape[1]
         for length in (length for length in self.lengths() if length <= most):
             starts = torch.arange(most - length + 1, device=words.lengths.device)
-            near = self.filter(table.of_length(length), first[:, : len(starts)], last[:, length - 1 :])[
-                ..., 0
-            ]
+            pooled = table.of_length(length)  # [B, I, d]
+            near = self.filter(pooled, first[:, : len(starts)], last[:, length - 1 :]).squeeze(2)
             in_sentence = starts + length <= words.lengths[:, None]  # [B, I]
             sentence, start = (in_sentence & (near >= least)).nonzero(as_tuple=True)
             found.append(torch.stack((sentence, start, start + length)))
@@ -248,25 +248,14 @@ class LocateAndLabel(Method[ProposalScores]):
         around = torch.cat((outside, words.vectors, outside), dim=1)  # [B, T + 2, d], word t at t + 1
         around[torch.arange(batch, device=around.device), words.lengths + 1] = self.outside.to(around.dtype)
         before, behind = self.regressor.views(around, words.prompts)
-        parts = []
-        for spans in _blocks(seeds):
-            of_before = before[spans.sentence, spans.start]
-            of_behind = behind[spans.sentence, spans.end + 1]
-            parts.append(self.regressor(table.of(spans), of_before, of_behind).float())
-        offsets = torch.cat(parts)
+        parts = [
+            self.regressor(
+                table.of(some), before[some.sentence, some.start], behind[some.sentence, some.end + 1]
+            )
+            for some in _blocks(seeds)
+        ]
+        offsets = torch.cat(parts).float()
         return offsets, adjusted(seeds, offsets.detach(), words.lengths)
-
-    def _labels(self, spans: Spans, words: Words, table: MaximumTable) -> Tensor:
-        """Eq. 8-10, before the softmax."""
-        first, last = self.classifier.views(words.vectors, words.prompts)
-        return torch.cat(
-            [
-                self.classifier(
-                    table.of(some), first[some.sentence, some.start], last[some.sentence, some.end - 1]
-                ).float()
-                for some in _blocks(spans)
-            ]
-        )
 
     def sampled(self, gold: Gold, lengths: Tensor) -> tuple[Spans, Examples]:
         """Section 2.2: the entities, all other positive seeds, and some of the negative ones.
@@ -314,7 +303,7 @@ class LocateAndLabel(Method[ProposalScores]):
         count = max(1, len(examples.iou))
         weight = soft_weights(examples.iou, examples.positive, settings.eta)
         if self.filter is not None:
-            of_filter = focal_loss(scores.near.float(), examples.positive, settings.gamma)
+            of_filter = focal_loss(scores.near, examples.positive, settings.gamma)
             terms["filter_loss"] = settings.filter_weight * (weight * of_filter).sum() / count
         if self.regressor is not None:
             positive = examples.positive.nonzero()[:, 0]
