@@ -276,10 +276,8 @@ class LocateAndLabel(Method[ProposalScores]):
         negative = other & ~positive
         order = torch.argsort(torch.where(negative, chance, 2.0))
         order = order[torch.argsort(seeds.sentence[order], stable=True)]
-        counts = torch.bincount(seeds.sentence, minlength=len(lengths))
         rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order), device=lengths.device)
-        rank -= (counts.cumsum(0) - counts)[seeds.sentence]
+        rank[order] = _ranks(seeds.sentence[order], len(lengths))
         taken = (positive | (negative & (rank < wanted[seeds.sentence]))).nonzero()[:, 0]
 
         def joined(of_gold: Tensor, of_seeds: Tensor) -> Tensor:
@@ -428,6 +426,12 @@ def _blocks(spans: Spans) -> Iterator[Spans]:
         yield Spans(*columns)
 
 
+def _ranks(sentences: Tensor, batch: int) -> Tensor:
+    """Of things in the order of their sentences: which of its sentence each one is, from 0."""
+    counts = torch.bincount(sentences, minlength=batch)  # [B]
+    return torch.arange(len(sentences), device=sentences.device) - (counts.cumsum(0) - counts)[sentences]
+
+
 def enumerated(lengths: Sequence[int], of_sentences: Tensor) -> Spans:
     """All spans of these lengths in a batch of sentences, by sentence, start and length."""
     device, longest = of_sentences.device, int(of_sentences.max())
@@ -450,9 +454,8 @@ def paired(spans: Spans, gold: Gold, batch: int, near: float) -> Examples:
     In a sentence without entities, that is nothing: an empty span, with which the IoU is 0.
     """
     order = torch.argsort(gold.sentence, stable=True)
-    counts = torch.bincount(gold.sentence, minlength=batch)  # [B]
-    rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[gold.sentence[order]]
-    most = max(1, int(counts.max()))
+    rank = _ranks(gold.sentence[order], batch)
+    most = int(rank.max()) + 1 if len(rank) else 1
     of_sentence = order.new_full((batch, most), len(order))  # [B, G], entities; behind the last: nothing
     of_sentence[gold.sentence[order], rank] = order
     starts, ends, types = (
