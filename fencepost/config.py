@@ -38,6 +38,12 @@ class TrainingSettings(Settings):
     warmup: float = Field(0.2, ge=0, le=1, description="The share of the steps in which the rates rise.")
     weight_decay: float = Field(0.01, ge=0, description="Not on biases and norms.")
     clip: float = Field(5.0, ge=0, description="The largest norm of the gradient; 0 is no limit.")
+    frozen_epochs: int = Field(
+        0, ge=0, description="In so many epochs at the beginning, pretrained weights do not learn."
+    )
+    frozen_rate: float = Field(
+        2.0, gt=0, description="What the learning rate of the others is multiplied with meanwhile."
+    )
     patience: int | None = Field(
         None, ge=1, description="Stop after so many epochs without a better development F1; never unless set."
     )

@@ -24,7 +24,7 @@ from fencepost.corpus.context import with_context
 from fencepost.encoder import Batch, Encoder, Words
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
-from fencepost.methods import METHODS, Gold, Method, Report
+from fencepost.methods import METHODS, Gold, Method, PredictSettings, Report
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 
@@ -37,6 +37,20 @@ _WORD_PAIRS = 1_000_000
 
 Watch = Callable[[Sequence[Sentence], Words, Any, Gold], None]
 """Gets a batch of sentences, their word vectors, the method's scores, and the gold entities."""
+
+
+def read_config(folder: Path) -> tuple[Config, list[str]]:
+    """The settings of the model in this folder, and its types."""
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        types, tree = [str(type_) for type_ in saved["types"]], dict(saved["config"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"this is not the config of a fencepost model: {error!r}"
+        raise DataError(message, source=str(path)) from None
+    return Config.parse(tree, where=str(path)), types
 
 
 class Model(nn.Module):
@@ -69,16 +83,8 @@ class Model(nn.Module):
     def load(cls, folder: str | Path, changes: Sequence[str] = ()) -> Model:
         """A model that was saved; `changes` are `predict.key=value`."""
         folder = Path(folder)
-        path = folder / CONFIG_FILE
-        if not path.is_file():
-            raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            types, tree = [str(type_) for type_ in saved["types"]], dict(saved["config"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"this is not the config of a fencepost model: {error!r}"
-            raise DataError(message, source=str(path)) from None
-        config = Config.parse(tree, where=str(path)).changed(changes)
+        config, types = read_config(folder)
+        config = config.changed(changes)
         prompts = METHODS[config.method.name].prompts(config.method, types)
         model = cls(config, types, Encoder.load(config.encoder, folder, prompts))
         weights = folder / WEIGHTS_FILE
@@ -109,6 +115,11 @@ class Model(nn.Module):
             shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
             for path in sorted(temporary.iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(folder / path.name)
+
+    def use(self, predict: PredictSettings) -> None:
+        """Other settings for prediction from now on."""
+        self.settings = self.settings.model_copy(update={"predict": predict})
+        self.method.predict = predict
 
     @property
     def device(self) -> torch.device:

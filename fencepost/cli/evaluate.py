@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,10 +14,20 @@ from fencepost.cli.corpora import opened, read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
 from fencepost.cli.models import Changes, load_model
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scores import Lengths, Tables, print_reports, print_scores, report_json
+from fencepost.cli.scores import (
+    Lengths,
+    Tables,
+    print_reports,
+    print_scores,
+    print_sweep,
+    report_json,
+)
+from fencepost.cli.sweep import combinations, swept
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
     from fencepost.evaluation import Evaluation
@@ -57,6 +68,15 @@ ByLength = Annotated[
         "these are not all (method locate-and-label).",
     ),
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="KEY=V,V...",
+        help="Instead of all scores: F1 and speed for each value of a setting of prediction, as "
+        "steps=1,2,5; of several settings, for each combination.",
+    ),
+]
 
 
 @command("evaluate")
@@ -74,6 +94,7 @@ def evaluate(
     by_length: ByLength = False,
     by_offset: ByOffset = False,
     stages: Stages = False,
+    sweep: Sweep = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -85,10 +106,20 @@ def evaluate(
     tables: Tables = {}
     reports = [name for name, wanted in (("by-offset", by_offset), ("stages", stages)) if wanted]
     trained_lengths = None
+    if sweep and (gold or by_length or reports):
+        raise UsageError(
+            "--sweep needs a model and a corpus (fencepost evaluate MODEL DATA --sweep KEY=VALUE,VALUE), and "
+            "goes without --by-length, --by-offset and --stages"
+        )
     if model and data and not (gold or predicted or predicted_format):
         recogniser = load_model(model, changes)
         wanted = {name: recogniser.report(name) for name in reports}
+        grid = combinations(recogniser, sweep or [])
         sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
+        if sweep:
+            rows = list(swept(recogniser, sentences, grid, quiet=quiet))
+            _tell({"model": model, "data": data, "sweep": rows}, json, lambda on: print_sweep(on, rows))
+            return
         told, result = _of_model(recogniser, sentences, list(wanted.values()))
         tables = {name: report.tables() for name, report in wanted.items()}
         told = {"model": model, "data": data, **told, **report_json(tables)}
@@ -101,19 +132,27 @@ def evaluate(
             "--gold FILE --predicted FILE, without --set, --skip-invalid, --by-offset and --stages)"
         )
     lengths = Lengths.of(result, trained_lengths) if by_length else None
-    if json is not None:
-        told |= result.to_dict()
-        write_json({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json)
-    if json is None or str(json) != "-":
-        from rich.console import Console
 
-        console = Console(highlight=False)
+    def show(console: Console) -> None:
         print_scores(console, result, lengths)
         print_reports(console, tables)
         if "sentences_per_second" in told:
             console.print(f"{told['sentences_per_second']:,.1f} sentences a second")
             if told["peak_memory_mb"] is not None:
                 console.print(f"{told['peak_memory_mb']:,.0f} MB of memory at most")
+
+    told |= result.to_dict()
+    _tell({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json, show)
+
+
+def _tell(told: dict[str, Any], json: Path | None, show: Callable[[Console], None]) -> None:
+    """The result as JSON where that is wanted, and in words unless the JSON is on standard output."""
+    if json is not None:
+        write_json(told, json)
+    if json is None or str(json) != "-":
+        from rich.console import Console
+
+        show(Console(highlight=False))
 
 
 def _of_model(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,10 +65,22 @@ def _root(
 
 
 class Command(TyperCommand):
-    """A command whose `--json` may stand without a value."""
+    """A command whose `--json` may stand without a value, and `--sweep` with several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_json_target(args))
+        return super().parse_args(ctx, with_json_target(with_repeated("--sweep", args)))
+
+
+def with_repeated(option: str, args: list[str]) -> list[str]:
+    """The arguments with the option before each of several `key=value` that follow it."""
+    filled: list[str] = []
+    for index, argument in enumerate(args):
+        if argument == "--":
+            return filled + args[index:]
+        if len(filled) > 1 and filled[-2] == option and re.match(r"[\w.]+=", argument):
+            filled.append(option)
+        filled.append(argument)
+    return filled
 
 
 def with_json_target(args: list[str]) -> list[str]:

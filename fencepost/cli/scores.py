@@ -105,6 +105,16 @@ def _report_table(title: str, rows: dict[str, Row]) -> Table:
     return table
 
 
+def print_sweep(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """What each combination of settings scores, and how fast it is."""
+    table = _table("Strict scores, in percent", "", "precision", "recall", "F1", "sentences a second")
+    for row in rows:
+        ratios = (f"{100 * row[name]:.1f}" for name in ("precision", "recall", "f1"))
+        named = " ".join(f"{key}={value}" for key, value in row["set"].items())
+        table.add_row(named, *ratios, f"{row['sentences_per_second']:,.1f}")
+    console.print(table)
+
+
 def report_json(reports: Tables) -> dict[str, Any]:
     """The same for JSON: `--by-offset` as `by_offset`."""
     return {

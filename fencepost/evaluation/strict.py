@@ -167,6 +167,22 @@ def score(matches: Matches) -> Score:
     return Score.of(true_positives, len(matches.predicted), len(matches.gold))
 
 
+def best_cut(matches: Matches) -> float | None:
+    """The confidence from which on predictions are to be kept so that F1 is best; None if none is correct.
+
+    It lies in the middle between the last one that is kept and the next one.
+    """
+    order = np.argsort(-matches.predicted.score, kind="stable")
+    scores = matches.predicted.score[order]  # [N], falling
+    correct = np.cumsum(matches.predicted.matched[order])
+    if not len(scores) or not correct[-1]:
+        return None
+    f1 = 2 * correct / (np.arange(1, len(scores) + 1) + len(matches.gold))
+    lower = np.append(scores[1:], 0.0)
+    last = int(np.argmax(np.where(scores > lower, f1, -1.0)))  # equal ones cannot be told apart
+    return float(scores[last] + lower[last]) / 2
+
+
 def score_by_type(matches: Matches) -> dict[str, Score]:
     """For every type that the gold or the predictions have."""
     rows = matches.counts_by_type().tolist()

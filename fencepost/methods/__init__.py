@@ -4,6 +4,7 @@ from typing import Any
 
 from fencepost.methods.boundary_offset import BoundaryOffset
 from fencepost.methods.boundary_smoothing import BoundarySmoothing
+from fencepost.methods.diffusion import Diffusion
 from fencepost.methods.locate_and_label import LocateAndLabel
 from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row
 
@@ -11,6 +12,7 @@ METHODS: dict[str, type[Method[Any]]] = {
     "boundary-smoothing": BoundarySmoothing,
     "boundary-offset": BoundaryOffset,
     "locate-and-label": LocateAndLabel,
+    "diffusion": Diffusion,
 }
 
 __all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings", "Report", "Row"]

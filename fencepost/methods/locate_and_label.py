@@ -22,7 +22,16 @@ from fencepost import decoding
 from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row, as_candidates
+from fencepost.methods.method import (
+    Gold,
+    Method,
+    MethodSettings,
+    PredictSettings,
+    Report,
+    Row,
+    as_candidates,
+    ranks,
+)
 
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors are held at once (in training, all are kept for the gradient)."""
@@ -277,7 +286,7 @@ class LocateAndLabel(Method[ProposalScores]):
         order = torch.argsort(torch.where(negative, chance, 2.0))
         order = order[torch.argsort(seeds.sentence[order], stable=True)]
         rank = torch.empty_like(order)
-        rank[order] = _ranks(seeds.sentence[order], len(lengths))
+        rank[order] = ranks(seeds.sentence[order], len(lengths))
         taken = (positive | (negative & (rank < wanted[seeds.sentence]))).nonzero()[:, 0]
 
         def joined(of_gold: Tensor, of_seeds: Tensor) -> Tensor:
@@ -426,12 +435,6 @@ def _blocks(spans: Spans) -> Iterator[Spans]:
         yield Spans(*columns)
 
 
-def _ranks(sentences: Tensor, batch: int) -> Tensor:
-    """Of things in the order of their sentences: which of its sentence each one is, from 0."""
-    counts = torch.bincount(sentences, minlength=batch)  # [B]
-    return torch.arange(len(sentences), device=sentences.device) - (counts.cumsum(0) - counts)[sentences]
-
-
 def enumerated(lengths: Sequence[int], of_sentences: Tensor) -> Spans:
     """All spans of these lengths in a batch of sentences, by sentence, start and length."""
     device, longest = of_sentences.device, int(of_sentences.max())
@@ -453,16 +456,12 @@ def paired(spans: Spans, gold: Gold, batch: int, near: float) -> Examples:
 
     In a sentence without entities, that is nothing: an empty span, with which the IoU is 0.
     """
-    order = torch.argsort(gold.sentence, stable=True)
-    rank = _ranks(gold.sentence[order], batch)
-    most = int(rank.max()) + 1 if len(rank) else 1
-    of_sentence = order.new_full((batch, most), len(order))  # [B, G], entities; behind the last: nothing
-    of_sentence[gold.sentence[order], rank] = order
+    of_sentence = gold.by_sentence(batch)  # [B, G]; behind the last: nothing
     starts, ends, types = (
         functional.pad(column, (0, 1), value=-1) for column in (gold.start, gold.end, gold.type)
     )
     best_iou, best = [], []
-    at_once = max(1, _PAIRS_AT_ONCE // most)
+    at_once = max(1, _PAIRS_AT_ONCE // of_sentence.shape[1])
     for some in zip(*(torch.split(column, at_once) for column in spans), strict=True):
         one = Spans(*(column[:, None] for column in some))
         entities = of_sentence[some[0]]  # [N, G]

@@ -65,6 +65,13 @@ class PredictSettings(Settings):
         )
         return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
 
+    def at_least(self, confidence: float) -> Self | None:  # noqa: ARG002 - for those who can
+        """The same, for entities of at least this confidence; None if that is settled or no setting of it.
+
+        After each epoch it is set to what is best on the development data.
+        """
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Gold:
@@ -79,6 +86,15 @@ class Gold:
     def of(cls, columns: Tensor) -> Gold:
         """From a tensor `[N, 4]`."""
         return cls(*columns.unbind(dim=1))
+
+    def by_sentence(self, batch: int) -> Tensor:
+        """`[B, G]`: which entities each sentence has, in their order; behind the last one, their number N."""
+        order = torch.argsort(self.sentence, stable=True)
+        rank = ranks(self.sentence[order], batch)
+        most = int(rank.max()) + 1 if len(rank) else 1
+        table = order.new_full((batch, most), len(order))
+        table[self.sentence[order], rank] = order
+        return table
 
     def take(self, sentences: list[int]) -> Gold:
         """The entities of some sentences, which are numbered anew in this order."""
@@ -155,6 +171,12 @@ class Method(nn.Module, ABC, Generic[S]):
     def select(self, candidates: Candidates) -> Candidates:
         """Those that are entities."""
         return decoding.select(candidates, self.predict.select)
+
+
+def ranks(sentences: Tensor, batch: int) -> Tensor:
+    """Of things in the order of their sentences: which of its sentence each one is, from 0."""
+    counts = torch.bincount(sentences, minlength=batch)  # [B]
+    return torch.arange(len(sentences), device=sentences.device) - (counts.cumsum(0) - counts)[sentences]
 
 
 def as_candidates(

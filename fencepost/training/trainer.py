@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
@@ -18,8 +20,8 @@ from fencepost.config import TrainingSettings
 from fencepost.encoder import Batch
 from fencepost.entity import Sentence
 from fencepost.errors import FencepostError
-from fencepost.evaluation import evaluate
-from fencepost.model import WEIGHTS_FILE, Model
+from fencepost.evaluation import best_cut, evaluate, match
+from fencepost.model import WEIGHTS_FILE, Model, Watch, read_config
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.checkpoint import (
     last_checkpoint,
@@ -54,6 +56,8 @@ class ModelTrainer(Trainer):
         self._terms: dict[str, float] = {}  # of the loss, summed up since they were logged
         self._batches = 0
         self._rates: dict[str, float] = {}  # that the last step was made with
+        self._pretrained = [weight for weight in model.encoder.pretrained() if weight.requires_grad]
+        self._asked = model.settings.predict  # as the user wants it, before anything is tuned
         super().__init__(
             model,
             arguments,
@@ -80,12 +84,29 @@ class ModelTrainer(Trainer):
             )
         return self.optimizer  # type: ignore[no-any-return]
 
-    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """While the pretrained weights are frozen, the others learn at a higher rate."""
+        schedule = super().create_scheduler(num_training_steps, optimizer)
+        if self.settings.frozen_epochs and isinstance(schedule, LambdaLR):
+            thaw = num_training_steps * self.settings.frozen_epochs // self.settings.epochs
+            factors = {"encoder": 0.0, "head": self.settings.frozen_rate}
+            lambdas: list[Callable[[int], float]] = [
+                partial(_meanwhile, usual, thaw, factors[group["name"]])
+                for group, usual in zip(self.optimizer.param_groups, schedule.lr_lambdas, strict=True)
+            ]
+            self.lr_scheduler = LambdaLR(self.optimizer, lambdas)
+        return self.lr_scheduler  # type: ignore[return-value]
+
+    def _run_epoch(self, model: nn.Module, epoch: int, *args: Any, **kwargs: Any) -> None:
         """Unless patience is at an end, which the scores tell: a resumed run stops where any other would."""
+        for weight in self._pretrained:
+            weight.requires_grad_(epoch >= self.settings.frozen_epochs)
         if self._out_of_patience():
             self.control.should_training_stop = True
         else:
-            super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+            super()._run_epoch(model, epoch, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _out_of_patience(self) -> bool:
         scores = [record["eval_f1"] for record in self.state.log_history if "eval_f1" in record]
@@ -154,7 +175,7 @@ class ModelTrainer(Trainer):
         super().log(logs, start_time)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Strict scores and the loss on the development set."""
+        """Strict scores and the loss on the development set, to which what can be tuned is tuned before."""
         assert self.dev is not None  # noqa: S101 - the arguments ask for it only then
         self.model.eval()
         losses: list[tuple[float, int]] = []
@@ -166,7 +187,7 @@ class ModelTrainer(Trainer):
             losses.append((loss, len(sentences)))
 
         start = time.perf_counter()
-        predicted = list(self.model.predict(self.dev, watch))
+        predicted = self._predicted(self.dev, watch)
         seconds = time.perf_counter() - start
         result = evaluate(self.dev, predicted)
         metrics = {
@@ -181,6 +202,17 @@ class ModelTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def _predicted(self, dev: Sequence[Sentence], watch: Watch) -> list[Sentence]:
+        """With the least confidence that an entity needs, if that is open, set to where F1 is best."""
+        lenient = self._asked.at_least(0.0)
+        if lenient is None:
+            return list(self.model.predict(dev, watch))
+        self.model.use(lenient)
+        predicted = list(self.model.predict(dev, watch))
+        cut = best_cut(match(dev, predicted))
+        self.model.use(self._asked if cut is None else self._asked.at_least(cut) or self._asked)
+        return [s.with_entities(e for e in s.entities if e.score >= (cut or 0.0)) for s in predicted]
+
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """A checkpoint is a model like any other, with the optimiser's state beside it."""
         if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
@@ -188,9 +220,11 @@ class ModelTrainer(Trainer):
         self.model.save(output_dir or str(self.args.output_dir))
 
     def load_best(self) -> None:
-        """Takes the best epoch's weights back; without a development set there is none but the last."""
+        """Takes back the best epoch's weights and what was tuned then; without one, the last one's stay."""
         if self.state.best_global_step:
-            self._load_from_checkpoint(f"{self.args.output_dir}/checkpoint-{self.state.best_global_step}")
+            best = Path(f"{self.args.output_dir}/checkpoint-{self.state.best_global_step}")
+            self._load_from_checkpoint(str(best))
+            self.model.use(read_config(best)[0].predict)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:  # noqa: ARG002
         self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / WEIGHTS_FILE))
@@ -209,6 +243,11 @@ class ModelTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
             load_chance(Path(checkpoint), self.args.process_index)
+
+
+def _meanwhile(usual: Callable[[int], float], thaw: int, factor: float, step: int) -> float:
+    """The share of its learning rate that a group has at a step: before the thaw, times the factor."""
+    return usual(step) * (factor if step < thaw else 1.0)
 
 
 def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
