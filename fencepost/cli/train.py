@@ -50,7 +50,11 @@ Resume = Annotated[
 ]
 MethodName = Annotated[
     str | None,
-    _option("--method", "boundary-smoothing (the default), boundary-offset or locate-and-label.", _SETTINGS),
+    _option(
+        "--method",
+        "boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion.",
+        _SETTINGS,
+    ),
 ]
 ConfigFile = Annotated[
     Path | None, _option("--config", "All settings in a YAML file.", _SETTINGS, metavar="FILE.yaml")

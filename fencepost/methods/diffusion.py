@@ -55,6 +55,12 @@ class DiffusionSettings(MethodSettings):
         "repeat",
         description="Spans are matched to the entities repeated, or one to each and the rest to none.",
     )
+    distance: float = Field(
+        2.0,
+        ge=0,
+        description="What it costs in matching if a noisy span is as far from an entity as the sentence is "
+        "long (0 in the paper).",
+    )
     pooling: Literal["mean", "first+last"] = Field(
         "mean", description="A span's vector from its words: their mean, or the first and the last one."
     )
@@ -121,6 +127,7 @@ class DenoisedScores:
 
     types: Tensor  # [B, R, K, C + 1], logits
     boundaries: Tensor  # [2, B, R, K, T], logits of each word as the first, and as the last one
+    noisy: tuple[Tensor, Tensor]  # [B, R, K], the first and the last words of the spans as they were before
     lengths: Tensor  # [B]
 
 
@@ -130,7 +137,7 @@ class Diffusion(Method[DenoisedScores]):
     Settings = DiffusionSettings
     Predict = DiffusionPredict
     defaults: ClassVar = {
-        "encoder": {"lstm": {"size": 256, "layers": 2}},
+        "encoder": {"lstm": {"size": 256, "layers": 2, "dropout": 0.2}},
         "training": {"batch_size": 8, "encoder_learning_rate": 1e-4, "warmup": 0.1},
     }
     learns_from_gold = True
@@ -162,7 +169,7 @@ class Diffusion(Method[DenoisedScores]):
         """Section 4.2, of numbers `[B, R, K, 2]` at times `[B, R]`."""
         left, right = spans_of(noisy, lengths, self.settings)
         types, boundaries = self.denoiser(left, right, time, context)
-        return DenoisedScores(types, boundaries, lengths)
+        return DenoisedScores(types, boundaries, (left, right), lengths)
 
     def _expanded(self, gold: Gold, lengths: Tensor, generator: torch.Generator | None) -> Tensor:
         """Section 4.1: the entities of each sentence, each so often that K are there, as `[B, R, K, 2]`.
@@ -208,7 +215,7 @@ class Diffusion(Method[DenoisedScores]):
     def loss(self, scores: DenoisedScores, gold: Gold) -> dict[str, Tensor]:
         """Of the matched spans type and boundaries, of the others that they are none; means over each."""
         settings = self.settings
-        where, entity = matched(scores, gold, repeat=settings.targets == "repeat")
+        where, entity = matched(scores, gold, settings)
         class_ = torch.zeros_like(scores.types[..., 0], dtype=torch.long)  # [B, R, K]
         class_[where] = gold.type[entity] + 1
         of_type = functional.cross_entropy(scores.types.flatten(0, 2), class_.flatten(), reduction="none")
@@ -449,12 +456,12 @@ def sentence_noise(predict: DiffusionPredict, length: int) -> Tensor:
 
 @torch.no_grad()
 def matched(
-    scores: DenoisedScores, gold: Gold, *, repeat: bool
+    scores: DenoisedScores, gold: Gold, settings: DiffusionSettings
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
     """Appendix A: which spans (as sentences, draws and numbers) are matched to which entities, `[M]` each.
 
-    The sum of the probabilities that the spans give to their entities is the highest there is. With `repeat`,
-    each entity is there so often that all spans of its sentence are matched.
+    The sum of the probabilities that the spans give to their entities is the highest there is, less what far
+    ways from the noisy spans cost. With `repeat`, each entity is there so often that all spans are matched.
     """
     batch, draws, spans, _ = scores.types.shape
     entities = gold.by_sentence(batch)  # [B, G]
@@ -466,12 +473,14 @@ def matched(
     profit = (
         scores.types.softmax(dim=3).gather(3, type_) + of_left.gather(3, left) + of_right.gather(3, right)
     )
+    ways = (left - scores.noisy[0][..., None]).abs() + (right - scores.noisy[1][..., None]).abs()
+    profit -= settings.distance * ways / (scores.lengths - 1).clamp(min=1)[:, None, None, None]
     profits = profit.cpu().numpy()
     columns = [np.empty((4, 0), dtype=np.int64)]
     for sentence, own in enumerate(entities.cpu().numpy()):
         count = np.count_nonzero(own < len(gold.start))
         for draw in range(draws if count else 0):
-            wanted = np.arange(spans if repeat else count) % count  # of the sentence's entities, each or more
+            wanted = np.arange(spans if settings.targets == "repeat" else count) % count  # of its entities
             chosen, to = linear_sum_assignment(profits[sentence, draw][:, wanted], maximize=True)
             place = np.broadcast_to([[sentence], [draw]], (2, len(chosen)))
             columns.append(np.concatenate((place, [chosen, own[wanted[to]]])))

@@ -16,7 +16,7 @@ import torch
 from transformers import PrinterCallback, ProgressCallback, TrainingArguments, set_seed
 from transformers.utils import logging as transformers_logging
 
-from fencepost.config import Config
+from fencepost.config import Config, TrainingSettings
 from fencepost.corpus.context import with_context
 from fencepost.corpus.output import whole_file
 from fencepost.encoder import EncoderSettings
@@ -135,6 +135,10 @@ def idle_settings(
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):
         yield "encoder.features.pos has no effect: the training data has no parts of speech"
     yield from config.method.idle(encoder)
+    if config.training.frozen_epochs and encoder.name == "scratch":
+        yield "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"
+    if not config.training.frozen_epochs and config.training.frozen_rate != TrainingSettings().frozen_rate:
+        yield "training.frozen_rate has no effect: training.frozen_epochs is 0"
     if config.training.patience and dev is None:
         yield "training.patience has no effect: without development data there is no F1 to wait for"
 
@@ -257,6 +261,7 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
         logging_steps=10,
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
+        ddp_find_unused_parameters=True if settings.frozen_epochs else None,  # they come to use later
         dataloader_pin_memory=False,
         disable_tqdm=True,
         report_to="none",

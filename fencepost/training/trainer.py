@@ -89,7 +89,7 @@ class ModelTrainer(Trainer):
     ) -> torch.optim.lr_scheduler.LRScheduler:
         """While the pretrained weights are frozen, the others learn at a higher rate."""
         schedule = super().create_scheduler(num_training_steps, optimizer)
-        if self.settings.frozen_epochs and isinstance(schedule, LambdaLR):
+        if self.settings.frozen_epochs and self._pretrained and isinstance(schedule, LambdaLR):
             thaw = num_training_steps * self.settings.frozen_epochs // self.settings.epochs
             factors = {"encoder": 0.0, "head": self.settings.frozen_rate}
             lambdas: list[Callable[[int], float]] = [

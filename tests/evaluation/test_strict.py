@@ -16,6 +16,7 @@ from fencepost.errors import UsageError
 from fencepost.evaluation import (
     Matches,
     Score,
+    best_cut,
     evaluate,
     match,
     score,
@@ -44,6 +45,54 @@ def test_groups_of_lengths() -> None:
         "5 or more": Score.of(1, 2, 2),
     }
     assert result.by_length_group([6, 30]) == {"6-29": Score.of(1, 2, 1), "30 or more": Score.of(0, 0, 0)}
+
+
+# --- The best cut ----------------------------------------------------------------------------------
+
+
+def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
+    """One sentence with so many entities, and predictions with confidence and verdict."""
+    length = gold + len(predictions) + 1
+    right = iter(range(gold))
+    wrong = iter(range(gold, length))
+    true = sentence(length, *(Entity(i, i + 1, "A") for i in range(gold)))
+    found = [Entity(i := next(right if hit else wrong), i + 1, "A", score) for score, hit in predictions]
+    return compare([(true, sentence(length, *found))])
+
+
+def test_the_best_cut_by_hand() -> None:
+    # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
+    matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
+    assert best_cut(matches) == pytest.approx(0.4)
+    assert best_cut(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
+    assert best_cut(scored(2, (0.9, True), (0.5, True))) == pytest.approx(0.25)  # nothing behind it
+    assert best_cut(scored(3, (0.9, False))) is None
+    assert best_cut(scored(3)) is None
+
+
+def test_what_has_one_confidence_is_kept_or_left_together() -> None:
+    # after the second one F1 would be 4/6, but the third cannot be told from it: 4/7 against 2/5
+    assert best_cut(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(0.45)
+
+
+@given(
+    st.integers(1, 8),
+    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8, 1.0]), st.booleans()), max_size=12),
+)
+def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]) -> None:
+    assume(sum(hit for _, hit in predictions) <= gold)
+    matches = scored(gold, *predictions)
+    cut = best_cut(matches)
+
+    def f1(least: float) -> float:
+        kept = [hit for score, hit in predictions if score >= least]
+        return Score.of(sum(kept), len(kept), gold).f1
+
+    if not any(hit for _, hit in predictions):
+        assert cut is None
+    else:
+        assert cut is not None
+        assert f1(cut) == max(f1(least) for least in np.arange(0.05, 1.05, 0.05))
 
 
 # --- Hand-worked ----------------------------------------------------------------------------------

@@ -1,0 +1,151 @@
+"""Pretrained weights that do not learn in the first epochs, while the others learn faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import nn
+
+from fencepost.config import Config
+from fencepost.encoder.scratch import Scratch
+from fencepost.model import Model
+from fencepost.training import idle_settings
+from fencepost.training.trainer import ModelTrainer
+from tests.training.runs import (
+    LEARNT,
+    STEPS,
+    assert_same,
+    before_step,
+    config,
+    run,
+)
+
+FROZEN = {"frozen_epochs": 1, "epochs": 3, "encoder_learning_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def _pretrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scratch encoder's own weights pass for pretrained ones."""
+
+    def weights(self: Scratch) -> Iterable[nn.Parameter]:
+        return self.parameters()
+
+    monkeypatch.setattr(Scratch, "pretrained", weights)
+
+
+def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.Tensor]]:
+    """A copy of the weights at the end of each epoch."""
+    copies = []
+    save = Model.save
+
+    def saved(self: Model, folder: Any) -> None:
+        copies.append({name: value.clone() for name, value in self.state_dict().items()})
+        save(self, folder)
+
+    with patch.object(Model, "save", saved):
+        run(out, settings, dev=False, **more)
+    return copies[: settings.training.epochs]
+
+
+def changed(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> dict[bool, set[bool]]:
+    """Whether the weights that pass for pretrained have changed, and whether the others have."""
+    found: dict[bool, set[bool]] = {True: set(), False: set()}
+    for name, value in one.items():
+        found[name.startswith("encoder.embedder.")].add(not torch.equal(value, other[name]))
+    return found
+
+
+def test_they_learn_nothing_before_the_thaw_and_then_do(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    first, second, third = epochs_of(tmp_path / "one", config(**FROZEN | {"frozen_epochs": 2}))
+    assert changed(first, second) == {True: {False}, False: {True}}
+    assert changed(second, third) == {True: {True}, False: {True}}
+
+
+def test_no_gradient_is_computed_for_them(tmp_path: Path) -> None:
+    asked: list[bool] = []
+    loss = ModelTrainer.compute_loss
+
+    def noted(self: ModelTrainer, *args: Any, **kwargs: Any) -> Any:
+        asked.append(any(weight.requires_grad for weight in self.model.encoder.pretrained()))
+        return loss(self, *args, **kwargs)
+
+    with patch.object(ModelTrainer, "compute_loss", noted):
+        run(tmp_path / "model", config(**FROZEN), dev=False)
+    assert asked == [False] * STEPS + [True] * 2 * STEPS
+
+
+def test_weights_that_never_learn_do_not_thaw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Model.build
+
+    def half_frozen(*args: Any) -> Model:
+        model = build(*args)
+        next(iter(model.encoder.pretrained())).requires_grad_(requires_grad=False)
+        return model
+
+    monkeypatch.setattr(Model, "build", half_frozen)
+    outcome = run(tmp_path / "model", config(**FROZEN), dev=False)
+    learn = [weight.requires_grad for weight in outcome.model.encoder.pretrained()]
+    assert learn[0] is False
+    assert all(learn[1:])
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+def test_the_rates(schedule: str, tmp_path: Path) -> None:
+    """Those of the usual schedule; until the thaw, twice as much for the others, and nothing for them."""
+
+    def rates(name: str, **changes: Any) -> list[tuple[float, float]]:
+        found: list[tuple[float, float]] = []
+        step = torch.optim.AdamW.step
+
+        def noted(self: torch.optim.AdamW, *args: Any, **kwargs: Any) -> Any:
+            found.append((self.param_groups[0]["lr"], self.param_groups[2]["lr"]))
+            return step(self, *args, **kwargs)
+
+        with patch.object(torch.optim.AdamW, "step", noted):
+            settings = FROZEN | {"schedule": schedule, "encoder_learning_rate": 0.001} | changes
+            run(tmp_path / name, config(**settings), dev=False)
+        return found
+
+    usual = rates("usual", frozen_epochs=0)
+    assert len(usual) == 3 * STEPS
+    for factor in (2.0, 1.5):
+        wanted = [
+            (0.0, factor * head) if step < STEPS else (encoder, head)
+            for step, (encoder, head) in enumerate(usual)
+        ]
+        found = rates(f"frozen {factor}", frozen_rate=factor)
+        assert found == [pytest.approx(pair) for pair in wanted]
+
+
+@pytest.mark.parametrize("step", [STEPS // 2 + STEPS, STEPS + 1, 2 * STEPS + 1])
+def test_a_run_that_is_resumed_thaws_when_any_other_would(step: int, tmp_path: Path) -> None:
+    """Interrupted in the frozen epochs, at the thaw, and after it."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    settings = config(**FROZEN | {"frozen_epochs": 2, "epochs": 4})
+    with before_step(step, interrupt), pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "resumed", settings)
+    run(tmp_path / "resumed", settings, resume=True)
+    run(tmp_path / "undisturbed", settings)
+    assert_same(tmp_path / "resumed", tmp_path / "undisturbed")
+
+
+def test_frozen_to_the_end(tmp_path: Path) -> None:
+    first, *_, last = epochs_of(tmp_path / "model", config(**FROZEN | {"frozen_epochs": 9}))
+    assert changed(first, last) == {True: {False}, False: {True}}
+
+
+def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
+    told = list(idle_settings(config(frozen_epochs=2), LEARNT, None))
+    assert told == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
+    assert not list(idle_settings(config(), LEARNT, None))
+    told = list(idle_settings(config(frozen_rate=3), LEARNT, None))
+    assert told == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
