@@ -1,6 +1,7 @@
 """What a method costs on top of its encoder, and how fast it trains and predicts.
 
     python -m benchmarks.head_cost [--method boundary-smoothing] [--batches 24] [--rounds 3]
+                                   [--set KEY=VALUE ...] [--also predict.KEY=VALUE ...]
 
 Needs GENIA. Ours and the bare encoder (the same weights, a linear layer on top) do the same length-grouped
 batches of real sentences in turn, so that whatever else the machine does hits both alike.
@@ -8,7 +9,7 @@ batches of real sentences in turn, so that whatever else the machine does hits b
 - training: forward, backward, clip, optimiser, at the method's own batch size. Prompts, BiLSTM and all that
   the method computes are in ours, tokenising in neither.
 - prediction: ours from words to entities, tokenisation and decoding included, against the bare encoder's
-  forward pass alone.
+  forward pass alone. `--also` adds ours with another setting of prediction.
 
 Prints one JSON object as its last line; the ratios are of the sums of the fastest round of each batch.
 """
@@ -28,6 +29,7 @@ from fencepost.config import Config
 from fencepost.corpus import read
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.entity import Sentence
+from fencepost.methods import PredictSettings
 from fencepost.model import Model
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.trainer import parameter_groups
@@ -73,29 +75,22 @@ def step(module: nn.Module, optimiser: torch.optim.Optimizer, loss: Callable[[],
     optimiser.zero_grad()
 
 
-def alternate(
-    ours: Sequence[Callable[[], Any]], bare: Sequence[Callable[[], Any]], rounds: int
-) -> tuple[float, float]:
-    """Both do each batch in turn, and take turns at being first; the sums of each batch's fastest time."""
-    best_ours, best_bare = [float("inf")] * len(ours), [float("inf")] * len(bare)
-    for index in range(min(2, len(ours))):  # warm up
-        ours[index]()
-        bare[index]()
+def alternate(contenders: Sequence[Sequence[Callable[[], Any]]], rounds: int) -> list[float]:
+    """All do each batch in turn, and take turns at being first; the sums of each batch's fastest time."""
+    best = [[float("inf")] * len(one) for one in contenders]
+    for one in contenders:
+        for run in one[:2]:  # warm up
+            run()
     for turn in range(rounds):
-        for index, (one, other) in enumerate(zip(ours, bare, strict=True)):
-            if (turn + index) % 2:
-                best_bare[index] = min(best_bare[index], timed(other))
-                best_ours[index] = min(best_ours[index], timed(one))
-            else:
-                best_ours[index] = min(best_ours[index], timed(one))
-                best_bare[index] = min(best_bare[index], timed(other))
-        say(f"round {turn + 1}: {sum(best_ours):.2f} s against {sum(best_bare):.2f} s")
-    return sum(best_ours), sum(best_bare)
+        for index in range(len(contenders[0])):
+            for place in range(len(contenders)):
+                which = (turn + index + place) % len(contenders)
+                best[which][index] = min(best[which][index], timed(contenders[which][index]))
+        say(f"round {turn + 1}: {' against '.join(f'{sum(one):.2f} s' for one in best)}")
+    return [sum(one) for one in best]
 
 
-def measure_training(
-    model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int
-) -> tuple[float, float]:
+def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int) -> list[float]:
     settings = model.settings.training
     our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
     bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=settings.encoder_learning_rate, fused=True)
@@ -115,19 +110,21 @@ def measure_training(
 
         return lambda: step(bare, bare_optimiser, loss)
 
-    return alternate([our_step(b) for b in batches], [bare_step(b) for b in batches], rounds)
+    return alternate([[our_step(b) for b in batches], [bare_step(b) for b in batches]], rounds)
 
 
 def measure_prediction(
-    model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int
-) -> tuple[float, float]:
+    model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int, variants: Sequence[PredictSettings]
+) -> list[float]:
+    """Of each variant, and of the bare encoder."""
     model.eval()
     bare.eval()
     embedder = model.encoder.embedder
     assert isinstance(embedder, Pretrained)
 
-    def ours(batch: list[Sentence]) -> Callable[[], None]:
+    def ours(batch: list[Sentence], predict: PredictSettings) -> Callable[[], None]:
         def run() -> None:
+            model.use(predict)
             embedder.subwords._pieces = {}  # every word is tokenised anew
             for _ in model.predict(batch):
                 pass
@@ -143,13 +140,17 @@ def measure_prediction(
 
         return run
 
-    return alternate([ours(b) for b in batches], [forward(b) for b in batches], rounds)
+    contenders = [[ours(b, variant) for b in batches] for variant in variants]
+    return alternate([*contenders, [forward(b) for b in batches]], rounds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--method", default="boundary-smoothing")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    parser.add_argument(
+        "--also", action="append", default=[], metavar="predict.KEY=VALUE", help="predict with this too"
+    )
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -172,7 +173,10 @@ def main() -> None:
     train_ours, train_bare = measure_training(model, bare, trained, arguments.rounds)
     say("prediction")
     predicted = batches(config.predict.batch_size)
-    predict_ours, predict_bare = measure_prediction(model, bare, predicted, arguments.rounds)
+    others = [model.settings.changed([change]).predict for change in arguments.also]
+    predict_ours, *predict_others, predict_bare = measure_prediction(
+        model, bare, predicted, arguments.rounds, [model.settings.predict, *others]
+    )
     count_trained, count_predicted = sum(map(len, trained)), sum(map(len, predicted))
     report(
         {
@@ -187,6 +191,13 @@ def main() -> None:
             "predict_ratio": round(predict_ours / predict_bare, 3),
             "predict_sentences_per_second": round(count_predicted / predict_ours, 1),
             "bare_forward_sentences_per_second": round(count_predicted / predict_bare, 1),
+            "also": {
+                change: {
+                    "predict_ratio": round(seconds / predict_bare, 3),
+                    "predict_sentences_per_second": round(count_predicted / seconds, 1),
+                }
+                for change, seconds in zip(arguments.also, predict_others, strict=True)
+            },
         }
     )
 

@@ -32,6 +32,9 @@ _NUMBERS_AT_ONCE = 30_000_000
 _NEVER = -10_000.0
 """The logit of what is out of the question; its probability is 0 in any precision."""
 
+_LEAST_SIGNAL = 1e-12
+"""Of what is left of a signal; with less, noise could not be told from it."""
+
 _PHI = 1.5
 """The threshold of a model that was trained without development data."""
 
@@ -74,8 +77,8 @@ class DiffusionSettings(MethodSettings):
     cross_attention: bool = Field(True, description="From the spans to the words (ablation).")
     size: int = Field(128, ge=2, multiple_of=2, description="Width of a span's vector.")
     layers: int = Field(2, ge=0, description="Of the span encoder.")
-    heads: int = Field(8, ge=1, description="Of attention.")
-    feed_forward: int = Field(512, ge=1, description="Width of the feed-forward layers.")
+    heads: int = Field(4, ge=1, description="Of attention.")
+    feed_forward: int = Field(256, ge=1, description="Width of the feed-forward layers.")
     pointer_size: int = Field(64, ge=1, description="Width of the layer inside the pointers.")
     dropout: float = Field(0.1, ge=0, lt=1, description="In the span encoder and the classifier.")
     none_weight: float = Field(1.0, ge=0, description="Of the type loss of spans without an entity.")
@@ -89,17 +92,16 @@ class DiffusionSettings(MethodSettings):
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
         defaults = DiffusionSettings()
-        for used, why, names in (
-            (self.layers, "layers is 0", ("self_attention", "cross_attention", "heads", "feed_forward")),
-            (
-                self.self_attention or self.cross_attention,
-                "there is no attention",
-                ("heads", "proposal_codes"),
-            ),
-        ):
-            if not used:
-                given = (name for name in names if getattr(self, name) != getattr(defaults, name))
-                yield from (f"method.{name} has no effect: method.{why}" for name in given)
+        names = ["heads", "proposal_codes"]
+        if not self.layers:
+            why = "method.layers is 0"
+            names += ["self_attention", "cross_attention", "feed_forward"]
+        elif not (self.self_attention or self.cross_attention):
+            why = "there is no attention"
+        else:
+            return
+        given = (name for name in names if getattr(self, name) != getattr(defaults, name))
+        yield from (f"method.{name} has no effect: {why}" for name in given)
 
 
 class DiffusionPredict(PredictSettings):
@@ -302,13 +304,12 @@ class Denoiser(nn.Module):
         draws, size = left.shape[1], context.words.shape[2]
         first, last = left.flatten(1), right.flatten(1)  # [B, R * K]
         spans = self._pooled(first, last, context)  # [B, R * K, d]
-        codes = self._codes(first, last, draws, context)
+        places = self._places(first, last, context)
+        codes = places + self._numbers(draws, left.shape[2], context)
         for layer, source in zip(self.layers, context.sources, strict=True):
             spans = layer(spans, codes, source, context.mask, draws)
-        if codes is not None:
-            spans = spans + codes
         of_time = self.of_time(sinusoids(time, size).to(spans.dtype))  # [B, R, d]
-        spans = spans + of_time.repeat_interleave(left.shape[2], dim=1)
+        spans = spans + places + of_time.repeat_interleave(left.shape[2], dim=1)
         types = self.classifier(spans).float()
         logits = [
             pointer(pointed, spans).float().masked_fill(~context.mask[:, None], _NEVER)
@@ -327,16 +328,20 @@ class Denoiser(nn.Module):
         inside = (place >= first[..., None]) & (place <= last[..., None])  # [B, N, T]
         return inside.to(words.dtype) @ words / (last - first + 1)[..., None]
 
-    def _codes(self, first: Tensor, last: Tensor, draws: int, context: Context) -> Tensor | None:
-        """What tells the spans apart besides their words: `[B, N, d]`."""
-        codes: Tensor | None = None
-        if self.of_places is not None and context.places is not None:
-            codes = self.of_places(torch.cat((context.places[first], context.places[last]), dim=2))
-        if self.of_index is not None:
-            index = torch.arange(first.shape[1], device=first.device) % (first.shape[1] // draws)
-            of_index = self.of_index(sinusoids(index, context.words.shape[2]).to(context.words.dtype))
-            codes = of_index.expand(len(first), -1, -1) if codes is None else codes + of_index
-        return codes
+    def _places(self, first: Tensor, last: Tensor, context: Context) -> Tensor:
+        """Codes of where spans are: `[B, N, d]`; none are zeros."""
+        if self.of_places is None or context.places is None:
+            return torch.zeros_like(context.words[:1, :1])
+        places: Tensor = self.of_places(torch.cat((context.places[first], context.places[last]), dim=2))
+        return places
+
+    def _numbers(self, draws: int, spans: int, context: Context) -> Tensor:
+        """Codes of which of its draw's K spans one is: `[R * K, d]`; none are zeros."""
+        if self.of_index is None:
+            return torch.zeros_like(context.words[0, :1])
+        numbers = torch.arange(spans, device=context.words.device)
+        codes: Tensor = self.of_index(sinusoids(numbers, context.words.shape[2]).to(context.words.dtype))
+        return codes.repeat(draws, 1)
 
 
 class SpanLayer(nn.Module):
@@ -353,25 +358,27 @@ class SpanLayer(nn.Module):
             nn.Dropout(dropout),
             nn.Linear(settings.feed_forward, size),
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(3))
+        self.norm_among, self.norm_across, self.norm = (
+            nn.LayerNorm(size) if used else nn.Identity()
+            for used in (settings.self_attention, settings.cross_attention, True)
+        )
         self.dropout = nn.Dropout(dropout)
 
     def source(self, placed: Tensor, words: Tensor) -> Source | None:
         return None if self.across is None else self.across.source(placed, words)
 
     def forward(
-        self, spans: Tensor, codes: Tensor | None, source: Source | None, mask: Tensor, draws: int
+        self, spans: Tensor, codes: Tensor, source: Source | None, mask: Tensor, draws: int
     ) -> Tensor:
         """`[B, R * K, d]` to the same; codes are added to queries and keys, not to values."""
-        coded = 0 if codes is None else codes
         if self.among is not None:
             apart = (len(spans) * draws, -1, spans.shape[2])  # [B * R, K, d]
-            values, keys = spans.reshape(apart), (spans + coded).reshape(apart)
+            values, keys = spans.reshape(apart), (spans + codes).reshape(apart)
             seen = self.among(keys, self.among.source(keys, values)).view(spans.shape)
-            spans = self.norms[0](spans + self.dropout(seen))
+            spans = self.norm_among(spans + self.dropout(seen))
         if self.across is not None and source is not None:
-            spans = self.norms[1](spans + self.dropout(self.across(spans + coded, source, mask)))
-        result: Tensor = self.norms[2](spans + self.dropout(self.feed_forward(spans)))
+            spans = self.norm_across(spans + self.dropout(self.across(spans + codes, source, mask)))
+        result: Tensor = self.norm(spans + self.dropout(self.feed_forward(spans)))
         return result
 
 
@@ -425,7 +432,7 @@ def signal_kept(schedule: str, times: int) -> Tensor:
         angle = (torch.arange(times + 1, dtype=torch.float64) / times + 0.008) / 1.008 * math.pi / 2
         wanted = angle.cos() ** 2
         added = (1 - wanted[1:] / wanted[:-1]).clamp(max=0.999)
-    return (1 - added).cumprod(dim=0).float()
+    return (1 - added).cumprod(dim=0).clamp(min=_LEAST_SIGNAL).float()
 
 
 def sampling_times(times: int, steps: int) -> list[int]:

@@ -1,0 +1,227 @@
+"""What the tests of diffusion share: small networks, batches of sentences, and the slow versions of all."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fencepost.decoding import Candidates
+from fencepost.encoder import Words
+from fencepost.methods import Gold
+from fencepost.methods import diffusion as module
+from fencepost.methods.diffusion import (
+    DenoisedScores,
+    Diffusion,
+    DiffusionPredict,
+    DiffusionSettings,
+)
+
+TYPES = ("A", "B", "C")
+
+WIDTH = 6  # of word vectors
+
+Key = tuple[int, int, int]  # start, end, type
+
+Ends = tuple[int, int]  # first and last word of a span
+
+Found = dict[Key, float]  # start and end in the batch, type: confidence
+
+
+def settings_of(**settings) -> DiffusionSettings:
+    """With nothing left to the defaults."""
+    return DiffusionSettings(
+        **{
+            "spans": 5,
+            "draws": 1,
+            "times": 1000,
+            "schedule": "cosine",
+            "scale": 1.0,
+            "coordinates": "left-width",
+            "expansion": "repeat",
+            "targets": "repeat",
+            "distance": 0.0,
+            "pooling": "mean",
+            "positions": False,
+            "proposal_codes": False,
+            "self_attention": True,
+            "cross_attention": True,
+            "size": 8,
+            "layers": 2,
+            "heads": 2,
+            "feed_forward": 7,
+            "pointer_size": 5,
+            "dropout": 0.0,
+            "none_weight": 0.7,
+            "boundary_weight": 1.3,
+        }
+        | settings
+    )
+
+
+def predict_of(**predict) -> DiffusionPredict:
+    return DiffusionPredict(
+        **{"select": "keep-all", "steps": 5, "spans": 7, "threshold": 0.0, "eta": 0.0, "seed": 0} | predict
+    )
+
+
+def method_of(predict: dict | None = None, **settings) -> Diffusion:
+    """A small one, with weights that are all random, in double precision."""
+    method = Diffusion(settings_of(**settings), predict_of(**(predict or {})), WIDTH, TYPES).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.normal_(std=0.5, generator=generator)
+    return method.eval()
+
+
+NETWORKS: dict[str, dict] = {
+    "paper": {},
+    "positions": {"positions": True},
+    "proposal-codes": {"proposal_codes": True},
+    "both-codes": {"positions": True, "proposal_codes": True},
+    "first-and-last": {"pooling": "first+last"},
+    "first-and-last-with-positions": {"pooling": "first+last", "positions": True, "heads": 4},
+    "no-self-attention": {"self_attention": False, "positions": True},
+    "no-cross-attention": {"cross_attention": False, "positions": True},
+    "no-attention": {"self_attention": False, "cross_attention": False},
+    "no-layers": {"layers": 0, "positions": True},
+    "left-and-right": {"coordinates": "left-right", "scale": 2.0, "layers": 1},
+    "draws": {"draws": 3, "positions": True},
+}
+
+
+def words_of(lengths: list[int], seed: int = 0) -> Words:
+    """Random vectors; those behind the end of a sentence are huge: nobody may look at them."""
+    generator = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
+    words = Words(vectors, torch.tensor(lengths))
+    vectors[~words.mask] *= 100
+    return words
+
+
+def alone(words: Words, index: int) -> Words:
+    """One sentence of a batch, without padding."""
+    one = slice(index, index + 1)
+    return Words(words.vectors[one, : int(words.lengths[index])], words.lengths[one])
+
+
+def gold_of(batch: list[list[Key]]) -> Gold:
+    """The sentences take turns; the entities of one keep their order."""
+    turns = itertools.zip_longest(*([(index, *key) for key in keys] for index, keys in enumerate(batch)))
+    rows = [row for turn in turns for row in turn if row is not None]
+    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+
+
+LENGTHS = [9, 1, 12, 4, 6]
+
+BATCH: list[list[Key]] = [
+    [(1, 4, 0), (0, 6, 1), (0, 6, 2)],
+    [(0, 1, 1)],
+    [(0, 12, 0), (2, 9, 2), (3, 9, 2), (10, 12, 1), (11, 12, 0)],
+    [],
+    [(4, 6, 0), (2, 5, 1)],
+]
+
+
+class Noised(NamedTuple):
+    """What the network is asked about when a batch is learnt."""
+
+    numbers: Tensor  # [B, R, K, 2]
+    left: Tensor  # [B, R, K]
+    right: Tensor  # [B, R, K]
+    time: Tensor  # [B, R]
+    scores: DenoisedScores
+
+
+def noised(monkeypatch, method: Diffusion, words: Words, batch: list[list[Key]]) -> Noised:
+    seen: list[Tensor] = []
+    with monkeypatch.context() as patch:
+
+        def spans_of(numbers: Tensor, *rest) -> tuple[Tensor, Tensor]:
+            seen.append(numbers)
+            return decode(numbers, *rest)
+
+        decode = module.spans_of
+        patch.setattr(module, "spans_of", spans_of)
+        hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[:3]))
+        scores = method.score(words, gold_of(batch))
+        hook.remove()
+    assert len(seen) == 4
+    assert torch.equal(torch.stack(scores.noisy), torch.stack(seen[1:3]))
+    return Noised(*seen, scores)
+
+
+Said = tuple[Tensor, Tensor]  # of one draw of one sentence: what `SlowDenoiser` gives
+
+
+def said_in(scores: DenoisedScores) -> dict[tuple[int, int], Said]:
+    """By sentence and draw, without the padding, which must be out of the question."""
+    said = {}
+    for index, length in enumerate(scores.lengths.tolist()):
+        assert not scores.boundaries[:, index, ..., length:].sigmoid().any()
+        for draw in range(scores.types.shape[1]):
+            said[index, draw] = (
+                scores.types[index, draw].double(),
+                scores.boundaries[:, index, draw, :, :length].double(),
+            )
+    return said
+
+
+def denoised(types: Tensor, boundaries: Tensor, lengths: list[int], seed: int = 0) -> DenoisedScores:
+    """Of noisy spans that may have been any."""
+    generator = torch.Generator().manual_seed(seed)
+    shares = torch.rand(2, *types.shape[:3], generator=generator)
+    ends = (shares * torch.tensor(lengths)[:, None, None]).long()
+    noisy = (ends.amin(dim=0), ends.amax(dim=0))
+    return DenoisedScores(types=types, boundaries=boundaries, noisy=noisy, lengths=torch.tensor(lengths))
+
+
+def scores_of(lengths: list[int], spans: int, draws: int = 1, seed: int = 0) -> DenoisedScores:
+    """Any logits, in double precision; words that are not there are out of the question."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (len(lengths), draws, spans)
+    types = 2 * torch.randn(*shape, 1 + len(TYPES), generator=generator, dtype=torch.float64)
+    boundaries = 2 * torch.randn(2, *shape, max(lengths), generator=generator, dtype=torch.float64)
+    outside = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None, None, None]
+    boundaries = boundaries.masked_fill(outside, -10_000.0)
+    return denoised(types.requires_grad_(), boundaries.requires_grad_(), lengths, seed)
+
+
+def noisy_in(scores: DenoisedScores) -> dict[tuple[int, int], list[Ends]]:
+    """By sentence and draw."""
+    left, right = scores.noisy
+    return {
+        (index, draw): list(zip(left[index, draw].tolist(), right[index, draw].tolist(), strict=True))
+        for index in range(left.shape[0])
+        for draw in range(left.shape[1])
+    }
+
+
+def assert_same(found: dict, expected: dict, atol: float = 1e-5) -> None:
+    """Beside the loops, less exactly: codes of late times are in single precision."""
+    assert found.keys() == expected.keys()
+    for place, said in expected.items():
+        for ours, theirs in zip(found[place], said, strict=True):
+            torch.testing.assert_close(
+                ours, theirs, rtol=1e-5, atol=atol, msg=lambda m, at=place: f"{at} {m}"
+            )
+
+
+def found_in(candidates: Candidates) -> Found:
+    columns = (candidates.start.tolist(), candidates.end.tolist(), candidates.type.tolist())
+    keys = list(zip(*columns, strict=True))
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, candidates.confidence.tolist(), strict=True))
+
+
+def gradients_of(method: Diffusion, loss: Tensor) -> dict[str, Tensor]:
+    """All, of those without any zero."""
+    method.zero_grad()
+    loss.backward()
+    return {
+        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+        for name, parameter in method.named_parameters()
+    }

@@ -1,0 +1,287 @@
+"""All steps of diffusion as obvious loops, to compare with: one sentence, span and word at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fencepost.encoder import Words
+from fencepost.methods.diffusion import Diffusion, DiffusionSettings, SpanLayer
+from fencepost.modules import Attention
+from tests.methods.diffusion.cases import Ends, Found, Key, Noised, Said
+
+
+def slow_numbers(span: Ends, length: int, settings: DiffusionSettings) -> tuple[float, float]:
+    """A span as two numbers from -scale to scale."""
+    left, right = span
+    pair = (left, right - left) if settings.coordinates == "left-width" else (left, right)
+    first, second = (2 * number / max(length - 1, 1) - 1 for number in pair)
+    return settings.scale * first, settings.scale * second
+
+
+def slow_shares(pair: tuple[float, float], settings: DiffusionSettings) -> tuple[float, float]:
+    """Where a span begins and ends, from 0, the first word, to 1, the last one."""
+    first, second = ((min(1.0, max(-1.0, number / settings.scale)) + 1) / 2 for number in pair)
+    return first, min(1.0, first + second) if settings.coordinates == "left-width" else second
+
+
+def slow_span(pair: tuple[float, float], length: int, settings: DiffusionSettings) -> Ends:
+    left, right = sorted(round(share * (length - 1)) for share in slow_shares(pair, settings))
+    return left, right
+
+
+def slow_kept(schedule: str, times: int) -> list[float]:
+    """Alpha-bar by its definition: the product of 1 - beta."""
+    kept, product = [], 1.0
+    for time in range(times):
+        if schedule == "linear":
+            beta = 1e-4 + (0.02 - 1e-4) * time / (times - 1)
+        else:
+            before, behind = (
+                math.cos((at / times + 0.008) / 1.008 * math.pi / 2) ** 2 for at in (time, time + 1)
+            )
+            beta = min(0.999, 1 - behind / before)
+        product *= 1 - beta
+        kept.append(product)
+    return kept
+
+
+def slow_times(times: int, steps: int) -> list[int]:
+    """The evenly spaced points from the last time to -1, without the end."""
+    return [round(times - 1 - point * times / steps) for point in range(steps)]
+
+
+def slow_code(number: int, size: int) -> Tensor:
+    """Sines, then cosines."""
+    angles = [number / 10_000 ** (index / (size // 2)) for index in range(size // 2)]
+    return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
+
+
+def slow_attention(
+    attention: Attention, queries: list[Tensor], keys: list[Tensor], values: list[Tensor]
+) -> list[Tensor]:
+    """Each query and head for itself."""
+    made_keys, made_values = (
+        [attention.key(key) for key in keys],
+        [attention.value(value) for value in values],
+    )
+    size = len(made_keys[0]) // attention.heads
+    results = []
+    for query in map(attention.query, queries):
+        parts = []
+        for head in range(attention.heads):
+            own = slice(head * size, (head + 1) * size)
+            fits = [torch.exp((query[own] * key[own]).sum() / math.sqrt(size)) for key in made_keys]
+            total = sum(fit * value[own] for fit, value in zip(fits, made_values, strict=True))
+            parts.append(total / sum(fits))
+        results.append(attention.output(torch.cat(parts)))
+    return results
+
+
+class SlowDenoiser:
+    """The network, for one sentence: every vector is made alone."""
+
+    def __init__(self, method: Diffusion, words: Words, index: int) -> None:
+        self.network = method.denoiser
+        self.settings = method.settings
+        self.length = int(words.lengths[index])
+        self.words = [self.network.of_words(words.vectors[index, word]) for word in range(self.length)]
+        self.placed = self.words
+        if self.settings.positions:
+            self.placed = [
+                vector + slow_code(place, self.settings.size) for place, vector in enumerate(self.words)
+            ]
+
+    def pooled(self, span: Ends) -> Tensor:
+        if self.settings.pooling == "first+last":
+            return self.network.of_ends(torch.cat((self.words[span[0]], self.words[span[1]])))
+        inside = self.words[span[0] : span[1] + 1]
+        return sum(inside[1:], inside[0]) / len(inside)
+
+    def place_code(self, span: Ends) -> Tensor:
+        size = self.settings.size
+        if not self.settings.positions:
+            return torch.zeros(size, dtype=torch.float64)
+        return self.network.of_places(torch.cat((slow_code(span[0], size), slow_code(span[1], size))))
+
+    def index_code(self, index: int) -> Tensor:
+        size = self.settings.size
+        if not self.settings.proposal_codes:
+            return torch.zeros(size, dtype=torch.float64)
+        return self.network.of_index(slow_code(index, size))
+
+    def layer(self, layer: SpanLayer, spans: list[Tensor], codes: list[Tensor]) -> list[Tensor]:
+        """Of what was switched off, nothing is left, not even its norm."""
+
+        def coded() -> list[Tensor]:
+            return [span + code for span, code in zip(spans, codes, strict=True)]
+
+        def added(norm: torch.nn.Module, news: list[Tensor]) -> list[Tensor]:
+            return [norm(span + new) for span, new in zip(spans, news, strict=True)]
+
+        if self.settings.self_attention:
+            spans = added(layer.norms[0], slow_attention(layer.among, coded(), coded(), spans))
+        if self.settings.cross_attention:
+            spans = added(layer.norms[1], slow_attention(layer.across, coded(), self.placed, self.words))
+        return added(layer.norms[2], [layer.feed_forward(span) for span in spans])
+
+    def __call__(self, ends: list[Ends], time: int) -> tuple[Tensor, Tensor]:
+        """Logits of types, `[K, C + 1]`, and of boundaries, `[2, K, T]`."""
+        places = [self.place_code(span) for span in ends]
+        codes = [place + self.index_code(index) for index, place in enumerate(places)]
+        spans = [self.pooled(span) for span in ends]
+        for layer in self.network.layers:
+            spans = self.layer(layer, spans, codes)
+        of_time = self.network.of_time(slow_code(time, self.settings.size))
+        spans = [span + place + of_time for span, place in zip(spans, places, strict=True)]
+        types = [self.network.classifier(span) for span in spans]
+        boundaries = []
+        for pointer in self.network.pointers:
+            logits = [
+                [
+                    pointer.output(torch.relu(pointer.of_word(word) + pointer.of_span(span)))
+                    for word in self.placed
+                ]
+                for span in spans
+            ]
+            boundaries.append(torch.stack([torch.cat(row) for row in logits]))
+        return torch.stack(types), torch.stack(boundaries)
+
+
+def slow_learnt(method: Diffusion, words: Words, seen: Noised) -> dict[tuple[int, int], Said]:
+    """What the network says about noised spans."""
+    said = {}
+    for index in range(len(words.lengths)):
+        denoiser = SlowDenoiser(method, words, index)
+        for draw, time in enumerate(seen.time[index].tolist()):
+            lefts, rights = seen.left[index, draw].tolist(), seen.right[index, draw].tolist()
+            said[index, draw] = denoiser(list(zip(lefts, rights, strict=True)), time)
+    return said
+
+
+def slow_profit(said: Said, span: int, key: Key) -> float:
+    types, (lefts, rights) = said
+    start, end, type_ = key
+    parts = (types[span].softmax(0)[type_ + 1], lefts[span, start].sigmoid(), rights[span, end - 1].sigmoid())
+    return sum(part.item() for part in parts)
+
+
+def slow_way(noisy: Ends, key: Key, length: int) -> float:
+    """How far both ends have to go, as a part of the sentence."""
+    return (abs(noisy[0] - key[0]) + abs(noisy[1] - (key[1] - 1))) / max(1, length - 1)
+
+
+def slow_matches(
+    settings: DiffusionSettings, said: Said, noisy: list[Ends], keys: list[Key]
+) -> dict[int, Key]:
+    """By span its entity: of all ways to give the spans the entities, or none, the best one."""
+    spans, length = len(said[0]), said[1].shape[2]
+    if settings.targets == "repeat":
+        wanted: list[Key | None] = [keys[place % len(keys)] for place in range(spans)] if keys else []
+    else:
+        wanted = [*keys]
+    wanted += [None] * (spans - len(wanted))
+    profits = {
+        (span, key): 0.0
+        if key is None
+        else slow_profit(said, span, key) - settings.distance * slow_way(noisy[span], key, length)
+        for span in range(spans)
+        for key in set(wanted)
+    }
+    ways = itertools.permutations(wanted)
+    best = max(ways, key=lambda way: sum(profits[span, key] for span, key in enumerate(way)))
+    return {span: key for span, key in enumerate(best) if key is not None}
+
+
+def slow_loss(
+    settings: DiffusionSettings,
+    said: dict[tuple[int, int], Said],
+    noisy: dict[tuple[int, int], list[Ends]],
+    batch: list[list[Key]],
+) -> dict[str, Tensor]:
+    """Type by type and word by word."""
+    of_entities, of_none, of_words = [], [], []
+    for place, (types, boundaries) in said.items():
+        matches = slow_matches(settings, said[place], noisy[place], batch[place[0]])
+        for span in range(len(types)):
+            probabilities = types[span].softmax(0)
+            if span not in matches:
+                of_none.append(-probabilities[0].log())
+                continue
+            start, end, type_ = matches[span]
+            of_entities.append(-probabilities[type_ + 1].log())
+            for logits, boundary in zip(boundaries, (start, end - 1), strict=True):
+                for word, p in enumerate(logits[span].sigmoid()):
+                    of_words.append(-(p if word == boundary else 1 - p).log())
+    zero = torch.zeros((), dtype=torch.float64)
+    mean = [sum(losses, zero) / max(1, len(losses)) for losses in (of_entities, of_none)]
+    return {
+        "type_loss": mean[0] + settings.none_weight * mean[1],
+        "boundary_loss": settings.boundary_weight * sum(of_words, zero) / max(1, len(of_entities)),
+    }
+
+
+def slow_move(noisy: float, clean: float, kept: float, next_kept: float, eta: float, fresh: float) -> float:
+    """Song et al., 2021, Eq. 12 and 16; with eta 0 the paper's Eq. 6 and 7."""
+    noise = (noisy - math.sqrt(kept) * clean) / math.sqrt(1 - kept)
+    sigma = eta * math.sqrt((1 - next_kept) / (1 - kept)) * math.sqrt(1 - kept / next_kept)
+    direction = math.sqrt(max(0.0, 1 - next_kept - sigma**2)) * noise
+    return math.sqrt(next_kept) * clean + direction + sigma * fresh
+
+
+class SlowStep(NamedTuple):
+    time: int
+    asked: list[Ends]
+    said: Said
+
+
+@torch.no_grad()
+def slow_steps(method: Diffusion, words: Words, index: int) -> list[SlowStep]:
+    """From noise to entities: of each step, what was asked and said."""
+    settings, predict = method.settings, method.predict
+    denoiser = SlowDenoiser(method, words, index)
+    length = denoiser.length
+    chance = np.random.default_rng((predict.seed, length))
+    noisy = chance.standard_normal((predict.spans, 2), dtype=np.float32).tolist()
+    kept, times = slow_kept(settings.schedule, settings.times), slow_times(settings.times, predict.steps)
+    steps = []
+    for time, then in itertools.zip_longest(times, times[1:]):
+        asked = [slow_span(pair, length, settings) for pair in noisy]
+        said = denoiser(asked, time)
+        steps.append(SlowStep(time, asked, said))
+        if then is None:
+            return steps
+        ends = zip(*(logits.argmax(dim=1).tolist() for logits in said[1]), strict=True)
+        fresh = chance.standard_normal((predict.spans, 2), dtype=np.float32).tolist()
+        for span, pair in enumerate(ends):
+            clean = [
+                min(settings.scale, max(-settings.scale, number))
+                for number in slow_numbers(pair, length, settings)
+            ]
+            noisy[span] = [
+                slow_move(old, new, kept[time], kept[then], predict.eta, more)
+                for old, new, more in zip(noisy[span], clean, fresh[span], strict=True)
+            ]
+    raise AssertionError
+
+
+def slow_candidates(said: Said, offset: int = 0) -> Found:
+    """Of spans with a type, in order; of those with the same boundaries, the one surest of its type."""
+    types, (lefts, rights) = said
+    best: dict[Ends, tuple[float, int, float]] = {}
+    for span, logits in enumerate(types):
+        of_type, class_ = (part.item() for part in logits.softmax(0).max(dim=0))
+        of_left, left = (part.item() for part in lefts[span].sigmoid().max(dim=0))
+        of_right, right = (part.item() for part in rights[span].sigmoid().max(dim=0))
+        surer = (left, right) not in best or of_type > best[left, right][0]
+        if class_ > 0 and left <= right and surer:
+            best[left, right] = (of_type, class_ - 1, (of_type + of_left + of_right) / 3)
+    return {
+        (offset + left, offset + right + 1, type_): confidence
+        for (left, right), (_, type_, confidence) in best.items()
+    }

@@ -1,0 +1,265 @@
+"""Diffusion as a part of a model: it learns, is saved and loaded, and says the same about the same text."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+from fencepost.config import Config
+from fencepost.corpus import read
+from fencepost.entity import Entity, Sentence
+from fencepost.evaluation import evaluate
+from fencepost.model import Model
+from tests.methods.diffusion.cases import Key
+
+LEARNT = [
+    Sentence(
+        ["the", "king", "of", "Spain", "met", "Ada", "Lovelace"],
+        [Entity(0, 4, "person"), Entity(3, 4, "place"), Entity(5, 7, "person")],
+    ),
+    Sentence(["Ada", "Lovelace", "left", "London"], [Entity(0, 2, "person"), Entity(3, 4, "place")]),
+    Sentence(["nobody", "came"]),
+    Sentence(["London"], [Entity(0, 1, "place")]),
+    Sentence(
+        ["the", "bank", "of", "Spain", "is", "in", "London"],
+        [Entity(0, 4, "firm"), Entity(3, 4, "place"), Entity(6, 7, "place")],
+    ),
+    Sentence(["Paris", "met", "Paris"], [Entity(0, 1, "person"), Entity(2, 3, "place")]),
+    Sentence(["it", "rained", "in", "Spain"], [Entity(3, 4, "place")]),
+    Sentence(
+        ["the", "king", "left", "the", "bank", "of", "London"],
+        [Entity(0, 2, "person"), Entity(3, 7, "firm"), Entity(6, 7, "place")],
+    ),
+]
+
+
+def config_of(predict: dict | None = None, lstm: int = 16, **settings) -> Config:
+    return Config.parse(
+        {
+            "method": {
+                "name": "diffusion",
+                "spans": 12,
+                "draws": 2,
+                "times": 1000,
+                "schedule": "cosine",
+                "scale": 1.0,
+                "coordinates": "left-width",
+                "expansion": "repeat",
+                "targets": "repeat",
+                "distance": 0.0,
+                "pooling": "mean",
+                "positions": True,
+                "proposal_codes": False,
+                "size": 32,
+                "heads": 4,
+                "layers": 1,
+                "feed_forward": 64,
+                "pointer_size": 32,
+                "dropout": 0,
+                "none_weight": 1.0,
+                "boundary_weight": 1.0,
+            }
+            | settings,
+            "encoder": {
+                "name": "scratch",
+                "lstm": {"size": lstm, "dropout": 0},
+                "scratch": {"word_size": 32, "characters": "none", "word_dropout": 0},
+            },
+            "predict": {"spans": 80, "steps": 5, "threshold": 1.5, "eta": 0.0, "seed": 0} | (predict or {}),
+        }
+    )
+
+
+LEARNERS: dict[str, dict] = {
+    "positions": {"distance": 2.0},
+    "paper": {
+        "positions": False,
+        "pooling": "first+last",
+        "coordinates": "left-right",
+        "expansion": "random",
+        "schedule": "linear",
+    },
+    "pad": {"targets": "pad", "none_weight": 0.2, "distance": 2.0, "predict": {"threshold": 0.9}},
+}
+
+
+@cache
+def learnt(name: str) -> tuple[Model, list[float]]:
+    """A model that was trained on a few sentences, and its losses."""
+    torch.manual_seed(0)
+    model = Model.build(config_of(**LEARNERS[name]), LEARNT)
+    return model, train(model, LEARNT, 100 if name == "paper" else 75)
+
+
+def train(model: Model, sentences: list[Sentence], steps: int) -> list[float]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.015)
+    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 2 - 2 * step / steps))
+    batch = model.collate(sentences)
+    losses = []
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(batch)["loss"]
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        decay.step()
+        losses.append(loss.item())
+    model.eval()
+    return losses
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
+    model, losses = learnt(name)
+    assert sum(losses[-5:]) < sum(losses[:5]) / 4
+    predicted = list(model.predict(LEARNT))
+    assert evaluate(LEARNT, predicted).overall.f1 > 0.75
+    threshold = model.settings.predict.threshold
+    assert all(threshold / 3 <= entity.score <= 1 for sentence in predicted for entity in sentence.entities)
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.settings == model.settings
+    assert list(again.predict(LEARNT)) == predicted
+    nothing = Model.load(tmp_path, ["predict.threshold=3"]).predict(LEARNT)
+    assert not any(sentence.entities for sentence in nothing)
+
+
+Told = list[tuple[tuple[int, int, str], float]]
+
+
+def told(model: Model, sentences: list[Sentence]) -> list[Told]:
+    return [
+        [(entity.key, entity.score) for entity in sentence.entities] for sentence in model.predict(sentences)
+    ]
+
+
+def assert_same_entities(found: list[Told], expected: list[Told]) -> None:
+    assert [[key for key, _ in one] for one in found] == [[key for key, _ in one] for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
+
+
+TEXTS = [*LEARNT, *islice(read("sample:train"), 8)]
+
+
+def talkative(folder: Path, *changes: str) -> Model:
+    """The model that was saved, but spans are hardly ever no entity to it, so there is much to compare."""
+    model = Model.load(folder, ["predict.threshold=0", "predict.select=keep-all", *changes])
+    with torch.no_grad():
+        model.method.denoiser.classifier[-1].bias[0] -= 5
+    return model
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    learnt("positions")[0].save(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+def test_the_same_text_has_the_same_entities_in_any_batch_and_order(saved: Path, eta: int) -> None:
+    model = talkative(saved, f"predict.eta={eta}")
+    together = told(model, TEXTS)
+    assert sum(map(len, together)) > 30
+    assert sum(map(bool, together)) > 12
+    assert_same_entities([one for text in TEXTS for one in told(model, [text])], together)
+    assert_same_entities(told(model, TEXTS[::-1])[::-1], together)
+    small = talkative(saved, f"predict.eta={eta}", "predict.batch_size=3")
+    assert_same_entities(told(small, TEXTS), together)
+    assert_same_entities(told(model, [TEXTS[4]] * 5), [together[4]] * 5)
+
+
+def test_noise_steps_and_spans_can_change_without_training(saved: Path) -> None:
+    plain = told(talkative(saved), TEXTS)
+    assert sum(map(len, plain)) > 30
+    for change in ("seed=1", "steps=1", "steps=9", "spans=7", "eta=1"):
+        changed = told(talkative(saved, f"predict.{change}"), TEXTS)
+        assert changed != plain, change
+        assert told(talkative(saved, f"predict.{change}"), TEXTS) == changed
+        assert sum(map(len, changed)) > 16
+    assert told(talkative(saved, "predict.seed=0"), TEXTS) == plain
+
+
+@pytest.mark.parametrize("change", ["steps=1", "steps=3", "steps=20", "spans=7", "spans=200"])
+def test_a_model_that_has_learnt_finds_the_same_with_other_steps_and_spans(saved: Path, change: str) -> None:
+    model = Model.load(saved, [f"predict.{change}"])
+    assert evaluate(LEARNT, list(model.predict(LEARNT))).overall.f1 > (0.4 if change == "spans=7" else 0.7)
+
+
+def test_more_spans_find_no_less(saved: Path) -> None:
+    few, many = (
+        evaluate(LEARNT, list(Model.load(saved, [f"predict.spans={spans}"]).predict(LEARNT))).overall.recall
+        for spans in (2, 80)
+    )
+    assert few < many
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> None:
+    model = Model.load(saved, [f"predict.steps={steps}"])
+    calls = {"encoder": 0, "denoiser": 0}
+
+    def count(name: str):
+        def hook(*_) -> None:
+            calls[name] += 1
+
+        return hook
+
+    model.encoder.register_forward_hook(count("encoder"))
+    model.method.denoiser.register_forward_hook(count("denoiser"))
+    list(model.predict(LEARNT))
+    assert calls == {"encoder": 1, "denoiser": steps}
+
+
+def test_the_loss_told_when_predicting_is_that_of_noised_entities() -> None:
+    """What is sampled has no entities behind it, so these are noised anew; always in the same way."""
+    model, _ = learnt("positions")
+    losses: list[float] = []
+    for _ in range(2):
+        list(model.predict(LEARNT, lambda _, *of_batch: losses.append(model.loss_of(*of_batch))))
+    order = sorted(LEARNT, key=len, reverse=True)
+    expected = model(model.collate(order))["loss"].item()
+    assert losses == pytest.approx([expected] * 2, rel=1e-4)
+
+
+def test_two_types_of_one_span_are_one_entity_to_diffusion() -> None:
+    """Of spans with the same boundaries it keeps one; both types are learnt all the same."""
+    sentences = [Sentence(["Paris", "sleeps"], [Entity(0, 1, "place"), Entity(0, 1, "person")])]
+    torch.manual_seed(0)
+    model = Model.build(config_of({"threshold": 0.5, "select": "keep-all"}, lstm=0), sentences)
+    losses = train(model, sentences, 40)
+    [found] = model.predict(sentences)
+    assert losses[-1] < losses[0] / 3
+    assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)]
+
+
+def test_very_long_sentences() -> None:
+    """Five thousand words are learnt from and predicted, and so is one word beside them."""
+    words = [f"w{number % 90}" for number in range(5000)]
+    keys: list[Key] = [(0, 3, 0), (4999, 5000, 1), (200, 4800, 0)]
+    entities = [Entity(start, end, "AB"[type_]) for start, end, type_ in keys]
+    sentences = [Sentence(words, entities), Sentence(["w1"], [Entity(0, 1, "A")])]
+    torch.manual_seed(0)
+    predict = {"threshold": 0.0, "select": "keep-all", "spans": 9, "steps": 2}
+    model = Model.build(config_of(predict, lstm=0, spans=4, draws=1), sentences)
+    losses = train(model, sentences, 2)
+    assert all(math.isfinite(loss) for loss in losses)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    denoiser = model.method.denoiser
+    with torch.no_grad():
+        denoiser.classifier[-1].bias[0] -= 9  # all are entities, unless they end before they start
+    found: list[list[Entity]] = [[], []]
+    for _ in range(2):  # what ends too early starts early enough to be an end
+        denoiser.pointers = torch.nn.ModuleList(reversed(list(denoiser.pointers)))
+        for sentence, entities in zip(model.predict(sentences), found, strict=True):
+            entities.extend(sentence.entities)
+    for entities, expected in zip(found, sentences, strict=True):
+        assert entities
+        assert all(0 <= entity.start < entity.end <= len(expected) for entity in entities)
+    assert {(entity.start, entity.end) for entity in found[1]} == {(0, 1)}

@@ -1,0 +1,282 @@
+"""Which span is matched to which entity, and what is learnt from it, beside all permutations and loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from fencepost.encoder import Words
+from fencepost.methods.diffusion import DenoisedScores, Diffusion, matched
+from tests.methods.diffusion.cases import (
+    BATCH,
+    LENGTHS,
+    NETWORKS,
+    TYPES,
+    Key,
+    denoised,
+    gold_of,
+    gradients_of,
+    method_of,
+    noised,
+    noisy_in,
+    said_in,
+    scores_of,
+    settings_of,
+    words_of,
+)
+from tests.methods.diffusion.slow import slow_learnt, slow_loss, slow_matches
+
+both_targets = pytest.mark.parametrize("targets", ["repeat", "pad"])
+
+
+Matches = dict[tuple[int, int], dict[int, Key]]  # by sentence and draw: by span its entity
+
+
+def matches_of(scores: DenoisedScores, batch: list[list[Key]], **settings) -> Matches:
+    gold = gold_of(batch)
+    (sentence, draw, span), entity = matched(scores, gold, settings_of(**settings))
+    assert not any(column.requires_grad for column in (sentence, draw, span, entity))
+    assert torch.equal(gold.sentence[entity], sentence)
+    found: Matches = {place: {} for place in said_in(scores)}
+    for index, of_draw, number, which in zip(
+        *map(Tensor.tolist, (sentence, draw, span, entity)), strict=True
+    ):
+        assert number not in found[index, of_draw]
+        key = (int(gold.start[which]), int(gold.end[which]), int(gold.type[which]))
+        found[index, of_draw][number] = key
+    return found
+
+
+@both_targets
+@pytest.mark.parametrize("distance", [0.0, 1.5, 50.0])
+@pytest.mark.parametrize("spans", [5, 6])
+def test_of_all_permutations_the_best_is_found(targets: str, distance: float, spans: int) -> None:
+    settings = settings_of(targets=targets, distance=distance)
+    for seed in range(2):
+        scores = scores_of(LENGTHS, spans, draws=2, seed=seed)
+        found = matches_of(scores, BATCH, targets=targets, distance=distance)
+        for place, noisy in noisy_in(scores).items():
+            keys = BATCH[place[0]]
+            expected = slow_matches(settings, said_in(scores)[place], noisy, keys)
+            assert found[place] == expected, place
+            whole = (spans if keys else 0) if targets == "repeat" else len(keys)
+            assert len(found[place]) == whole
+            assert set(found[place].values()) == set(keys)
+        assert scores.types.grad is None
+
+
+def test_far_ways_from_the_noisy_span_cost_what_is_asked_for() -> None:
+    """All else equal, the nearest span is matched; what is surer may be farther, if that is cheap."""
+    types, boundaries = torch.zeros(1, 1, 3, 4), torch.zeros(2, 1, 1, 3, 11)
+    noisy = torch.tensor([[[0, 4, 6]]]), torch.tensor([[[10, 4, 9]]])
+    scores = DenoisedScores(types=types, boundaries=boundaries, noisy=noisy, lengths=torch.tensor([11]))
+    near: dict[int, Key] = {0: (1, 11, 0), 1: (3, 5, 0), 2: (6, 9, 0)}
+    for span, key in near.items():
+        assert matches_of(scores, [[key]], targets="pad", distance=0.1)[0, 0] == {span: key}
+    assert matches_of(scores, [[*near.values()][::-1]], targets="repeat", distance=0.1)[0, 0] == near
+    # to (3, 5), the whole sentence has to go 3 + 6 of 10 words, and the second span 1
+    boundaries[0, 0, 0, 0, 3] = torch.logit(torch.tensor(0.7))  # 0.2 more than that of the others
+    for distance, span in ((0.24, 0), (0.26, 1)):
+        assert matches_of(scores, [[near[1]]], targets="pad", distance=distance)[0, 0] == {span: near[1]}
+
+
+def test_each_entity_is_repeated_as_often_as_another() -> None:
+    """Those in front once more, if it does not come out even; two types on one span are two entities."""
+    keys: list[Key] = [(0, 2, 0), (0, 2, 1), (3, 4, 2)]
+    found = matches_of(scores_of([4], 8), [keys], targets="repeat")[0, 0]
+    assert [list(found.values()).count(key) for key in keys] == [3, 3, 2]
+    one = matches_of(scores_of([4], 8), [keys[:1]], targets="repeat")[0, 0]
+    assert one == dict.fromkeys(range(8), keys[0])
+
+
+def test_matching_by_hand() -> None:
+    """The first span is the best for both entities, but the second one is good for the first entity only."""
+    types = torch.full((1, 1, 3, 1 + len(TYPES)), -9.0)
+    types[..., 0] = 0.0
+    types[0, 0, 0, 1:3] = 6.0  # half A, half B
+    types[0, 0, 1, 1] = 6.0  # A
+    boundaries = torch.full((2, 1, 1, 3, 4), -9.0)
+    boundaries[:, 0, 0, :2, 1] = 2.0
+    scores = denoised(types, boundaries, [4])
+    batch: list[list[Key]] = [[(1, 2, 0), (1, 2, 1)]]
+    assert matches_of(scores, batch, targets="pad")[0, 0] == {1: (1, 2, 0), 0: (1, 2, 1)}
+    for one, expected in (((1, 2, 0), 1), ((1, 2, 1), 0)):
+        assert matches_of(scores, [[one]], targets="pad")[0, 0] == {expected: one}
+    boundaries[0, 0, 0, 2, 3], boundaries[1, 0, 0, 2, 2] = 9.0, 9.0  # its end is before its start
+    assert matches_of(scores, [[(2, 3, 2)]], targets="pad")[0, 0] == {2: (2, 3, 2)}
+    assert matches_of(scores, [[(3, 4, 2)]], targets="pad")[0, 0] == {2: (3, 4, 2)}
+
+
+@pytest.mark.parametrize("part", ["type", "left", "right"])
+def test_each_of_the_three_probabilities_counts(part: str) -> None:
+    """All else equal, the span that is surer of the one is matched."""
+    for better in range(3):
+        types, boundaries = torch.zeros(1, 1, 3, 4), torch.zeros(2, 1, 1, 3, 5)
+        if part == "type":
+            types[0, 0, better, 2] = 1.0
+        else:
+            boundaries[["left", "right"].index(part), 0, 0, better, {"left": 1, "right": 3}[part]] = 1.0
+        scores = denoised(types, boundaries, [5])
+        assert matches_of(scores, [[(1, 4, 1)]], targets="pad")[0, 0] == {better: (1, 4, 1)}
+
+
+LOSSES: dict[str, dict] = {
+    "repeat": {"targets": "repeat"},
+    "pad": {"targets": "pad"},
+    "weights": {"targets": "pad", "none_weight": 0.2, "boundary_weight": 3.0},
+    "no-none": {"targets": "pad", "none_weight": 0.0},
+    "distance": {"targets": "repeat", "distance": 2.0},
+    "no-boundaries": {"targets": "repeat", "boundary_weight": 0.0},
+}
+
+BATCHES: dict[str, tuple[list[int], list[list[Key]]]] = {
+    "some": (LENGTHS, BATCH),
+    "one word": ([1, 1], [[(0, 1, 2)], []]),
+    "no entity": ([4, 1, 7], [[], [], []]),
+    "two types": ([3], [[(0, 2, 0), (0, 2, 1), (0, 2, 2), (2, 3, 0)]]),
+    "all": ([5, 9], [[(0, 1, 0), (1, 2, 1), (2, 3, 2), (3, 4, 0), (4, 5, 1)], [(n, 9, 0) for n in range(5)]]),
+}
+
+
+@pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize("name", BATCHES)
+def test_loss_and_its_gradients_equal_the_obvious_loop(settings: dict, name: str) -> None:
+    method = method_of(**settings)
+    lengths, batch = BATCHES[name]
+    for draws in (1, 2):
+        scores = scores_of(lengths, 5, draws=draws, seed=draws)
+        results = []
+        said = said_in(scores)
+        for terms in (
+            method.loss(scores, gold_of(batch)),
+            slow_loss(method.settings, said, noisy_in(scores), batch),
+        ):
+            inputs = (scores.types, scores.boundaries)
+            gradients = torch.autograd.grad(sum(terms.values()), inputs, allow_unused=True)
+            filled = [
+                torch.zeros_like(of) if one is None else one
+                for one, of in zip(gradients, inputs, strict=True)
+            ]
+            results.append([terms["type_loss"], terms["boundary_loss"], *filled])
+            assert terms.keys() == {"type_loss", "boundary_loss"}
+        for ours, theirs in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+        assert results[0][0] > 0 or (name == "no entity" and settings.get("none_weight") == 0)
+
+
+def test_loss_by_hand() -> None:
+    """Two words, two spans, one entity of the first word; all logits are 0 but one."""
+    types, boundaries = torch.zeros(1, 1, 2, 4), torch.zeros(2, 1, 1, 2, 2)
+    boundaries[0, 0, 0, 1, 0] = torch.logit(torch.tensor(0.8))
+    scores = denoised(types, boundaries, [2])
+    gold = gold_of([[(0, 1, 2)]])
+    log2, log4 = torch.tensor(2.0).log().item(), torch.tensor(4.0).log().item()
+    of_second = -torch.tensor(0.8).log().item() + 3 * log2
+    padded = method_of(targets="pad", none_weight=0.5, boundary_weight=2.0).loss(scores, gold)
+    assert padded["type_loss"].item() == pytest.approx(log4 + 0.5 * log4, rel=1e-6)
+    assert padded["boundary_loss"].item() == pytest.approx(2 * of_second, rel=1e-6)
+    repeated = method_of(targets="repeat", none_weight=0.5, boundary_weight=2.0).loss(scores, gold)
+    assert repeated["type_loss"].item() == pytest.approx(log4, rel=1e-6)
+    assert repeated["boundary_loss"].item() == pytest.approx(2 * (of_second + 4 * log2) / 2, rel=1e-6)
+
+
+def learnt(method: Diffusion, words: Words, batch: list[list[Key]]) -> Tensor:
+    gold = gold_of(batch)
+    return sum(method.loss(method.score(words, gold), gold).values())
+
+
+@pytest.mark.parametrize("targets", ["repeat", "pad"])
+@pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
+def test_gradients_of_all_weights_equal_those_of_the_loops(monkeypatch, settings: dict, targets: str) -> None:
+    """From word vectors to the loss."""
+    lengths, batch = [6, 1, 4], [[(1, 4, 0), (0, 6, 1), (0, 6, 2)], [(0, 1, 1)], []]
+    method = method_of(**{**settings, "targets": targets, "spans": 4, "draws": settings.get("draws", 1)})
+    words = words_of(lengths)
+    seen = noised(monkeypatch, method, words, batch)
+    terms = method.loss(seen.scores, gold_of(batch))
+    expected = slow_loss(method.settings, slow_learnt(method, words, seen), noisy_in(seen.scores), batch)
+    for name, term in expected.items():
+        torch.testing.assert_close(terms[name].double(), term, rtol=1e-4, atol=1e-5, msg=name)
+    ours, theirs = (gradients_of(method, sum(some.values())) for some in (terms, expected))
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, rtol=1e-3, atol=1e-4, msg=name)
+    assert sum(bool(gradient.any()) for gradient in ours.values()) > len(ours) / 2
+
+
+@both_targets
+@pytest.mark.parametrize("expansion", ["repeat", "random"])
+def test_more_entities_than_spans(monkeypatch, targets: str, expansion: str) -> None:
+    """There are as many spans as the sentence has entities, so all of them are learnt."""
+    keys: list[Key] = [(0, 1, 0), (0, 2, 1), (1, 4, 2), (3, 4, 0), (0, 4, 1)]
+    method = method_of(spans=2, draws=2, targets=targets, expansion=expansion)
+    words = words_of([4, 3])
+    seen = noised(monkeypatch, method, words, [keys, [(0, 1, 0)]])
+    assert seen.scores.types.shape == (2, 2, 5, 4)
+    found = matches_of(seen.scores, [keys, [(0, 1, 0)]], targets=targets)
+    for draw in range(2):
+        assert sorted(found[0, draw].values()) == sorted(keys)
+        assert len(found[1, draw]) == (5 if targets == "repeat" else 1)
+    terms = method.loss(seen.scores, gold_of([keys, [(0, 1, 0)]]))
+    expected = slow_loss(method.settings, said_in(seen.scores), noisy_in(seen.scores), [keys, [(0, 1, 0)]])
+    for name, term in expected.items():
+        torch.testing.assert_close(terms[name].double(), term, rtol=1e-5, atol=1e-6)
+
+
+@both_targets
+def test_without_any_entity_none_is_learnt(targets: str) -> None:
+    method = method_of(targets=targets)
+    words = words_of([4, 1, 7])
+    gold = gold_of([[], [], []])
+    terms = method.loss(method.score(words, gold), gold)
+    assert terms["boundary_loss"] == 0
+    assert terms["type_loss"] > 0
+    gradients = gradients_of(method, sum(terms.values()))
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+    assert not any(gradient.any() for name, gradient in gradients.items() if "pointers" in name)
+    assert gradients["denoiser.classifier.3.weight"].any()
+
+
+def test_in_a_sentence_with_entities_none_is_learnt_with_pad_alone() -> None:
+    scores, gold = scores_of([6], 5), gold_of([[(0, 2, 1)]])
+    for targets, learns in (("pad", True), ("repeat", False)):
+        losses = [
+            method_of(targets=targets, none_weight=weight).loss(scores, gold)["type_loss"]
+            for weight in (0, 1)
+        ]
+        assert bool(losses[0] != losses[1]) == learns
+
+
+def test_padding_is_not_learnt_from() -> None:
+    method = method_of(positions=True)
+    words = words_of(LENGTHS)
+    words.vectors.requires_grad_()
+    learnt(method, words, BATCH).backward()
+    assert not words.vectors.grad[~words.mask].any()
+    assert words.vectors.grad[words.mask].any(dim=1).all()
+
+
+@both_targets
+def test_the_surest_mistakes_have_a_finite_loss(targets: str) -> None:
+    scores = scores_of(LENGTHS, 5)
+    huge = denoised((1000 * scores.types).float(), (1000 * scores.boundaries).float(), LENGTHS)
+    method = method_of(targets=targets)
+    loss = sum(method.loss(huge, gold_of(BATCH)).values())
+    gradients = torch.autograd.grad(loss, (scores.types, scores.boundaries))
+    assert loss.isfinite()
+    assert all(gradient.isfinite().all() and gradient.any() for gradient in gradients)
+
+
+def test_in_half_precision_the_loss_is_about_the_same() -> None:
+    method = method_of(positions=True, proposal_codes=True).float()
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.mul_(0.5)
+    words = words_of(LENGTHS)
+    words = Words(words.vectors.float(), words.lengths)
+    expected = learnt(method, words, BATCH)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = learnt(method, words, BATCH)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0)
+    assert not torch.equal(found, expected)

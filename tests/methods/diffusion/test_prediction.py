@@ -1,0 +1,306 @@
+"""From noise to entities, beside a loop that takes each sentence alone; and which of them are kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import Tensor
+
+from fencepost.decoding import Candidates
+from fencepost.methods.diffusion import DenoisedScores, Diffusion
+from tests.methods.diffusion.cases import (
+    LENGTHS,
+    NETWORKS,
+    TYPES,
+    Ends,
+    Found,
+    alone,
+    assert_same,
+    denoised,
+    found_in,
+    method_of,
+    said_in,
+    scores_of,
+    words_of,
+)
+from tests.methods.diffusion.slow import slow_candidates, slow_steps
+
+PREDICTS: dict[str, dict] = {
+    "plain": {},
+    "one-step": {"steps": 1},
+    "three-steps": {"steps": 3, "seed": 4},
+    "fresh-noise": {"eta": 1.0},
+    "a-little-fresh-noise": {"eta": 0.4, "steps": 3},
+    "one-span": {"spans": 1},
+}
+
+SAMPLERS: list[dict] = [
+    {"predict": predict, "positions": True, **more}
+    for predict, more in (
+        *((predict, {}) for predict in PREDICTS.values()),
+        ({"steps": 4}, {"coordinates": "left-right", "scale": 2.0}),
+        ({"steps": 4, "eta": 0.7}, {"schedule": "linear", "scale": 0.5}),
+        ({"steps": 7}, {"times": 30, "pooling": "first+last"}),
+    )
+]
+
+
+@contextmanager
+def watched(method: Diffusion) -> Iterator[list[tuple[Tensor, Tensor, Tensor]]]:
+    """What the network is asked, step by step."""
+    asked: list[tuple[Tensor, Tensor, Tensor]] = []
+    hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: asked.append(inputs[:3]))
+    yield asked
+    hook.remove()
+
+
+def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int]) -> list[set[Ends]]:
+    """What is asked in each step, at which time, and what is said in the last; the spans of each step."""
+    words = words_of(lengths)
+    with watched(method) as asked:
+        scores = method.score(words)
+    expected = {}
+    spans: list[set[Ends]] = [set() for _ in asked]
+    for index in range(len(lengths)):
+        steps = slow_steps(method, words, index)
+        assert len(steps) == len(asked) == method.predict.steps
+        for step, (left, right, time), of_step in zip(steps, asked, spans, strict=True):
+            assert time.tolist() == [[step.time]] * len(lengths)
+            found = list(zip(left[index, 0].tolist(), right[index, 0].tolist(), strict=True))
+            assert found == step.asked
+            of_step.update(found)
+        expected[index, 0] = steps[-1].said
+    assert_same(said_in(scores), expected, atol=1e-4)
+    return spans
+
+
+@pytest.mark.parametrize("settings", SAMPLERS, ids=str)
+@torch.no_grad()
+def test_each_step_equals_the_loop(settings: dict) -> None:
+    """Spans that stay what they are would prove little: from step to step, most are others."""
+    spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10])
+    for before, behind in itertools.pairwise(spans):
+        assert before != behind
+
+
+@pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
+@torch.no_grad()
+def test_each_network_is_asked_as_the_loop_does(settings: dict) -> None:
+    """In prediction there is one draw, however many there are in training."""
+    method = method_of({"steps": 2, "spans": 4}, **settings)
+    assert_steps_equal_the_loop(method, [7, 1, 10])
+    assert method.score(words_of(LENGTHS)).types.shape == (5, 1, 4, 4)
+
+
+@torch.no_grad()
+def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
+    """Where all of the signal is kept in the last step, that is all there is in it."""
+    method = method_of({"steps": 2}, times=2, positions=True)
+    method.kept.copy_(torch.tensor([1.0, 0.3]))
+    with watched(method) as asked:
+        method.predict = method.predict.model_copy(update={"steps": 1})
+        first = method.score(words_of(LENGTHS))
+        method.predict = method.predict.model_copy(update={"steps": 2})
+        method.score(words_of(LENGTHS))
+    left, right = first.boundaries.argmax(dim=4)
+    ordered = left <= right
+    assert 5 < ordered.sum() < ordered.numel() - 5
+    assert torch.equal(asked[2][0], left)
+    assert torch.equal(asked[2][1][ordered], right[ordered])
+    assert torch.equal(asked[2][1][~ordered], left[~ordered])  # as wide as can be
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 12])
+@torch.no_grad()
+def test_the_sentence_is_read_once_whatever_the_steps(steps: int) -> None:
+    method = method_of({"steps": steps}, positions=True)
+    with (
+        watched(method) as asked,
+        patch.object(
+            type(method.denoiser), "read", autospec=True, side_effect=type(method.denoiser).read
+        ) as read,
+    ):
+        method.score(words_of(LENGTHS))
+    assert (read.call_count, len(asked)) == (1, steps)
+
+
+@torch.no_grad()
+def test_a_batch_is_each_sentence_alone() -> None:
+    for settings in SAMPLERS:
+        method = method_of(**settings)
+        words = words_of(LENGTHS)
+        together = said_in(method.score(words))
+        for index in range(len(LENGTHS)):
+            apart = said_in(method.score(alone(words, index)))
+            assert_same(apart, {(0, 0): together[index, 0]})
+
+
+@torch.no_grad()
+def test_prediction_leaves_chance_as_it_was_and_needs_none() -> None:
+    method = method_of({"eta": 1.0})
+    state = torch.random.get_rng_state()
+    scores = [method.score(words_of(LENGTHS)).types for _ in range(2)]
+    assert torch.equal(*scores)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@torch.no_grad()
+def test_another_seed_is_other_noise() -> None:
+    types = [method_of({"seed": seed}).score(words_of(LENGTHS)).types for seed in (0, 0, 1)]
+    assert torch.equal(types[0], types[1])
+    assert not torch.isclose(types[0], types[2]).all()
+
+
+@torch.no_grad()
+def test_the_first_spans_are_the_same_however_many_there_are() -> None:
+    """As long as they do not see each other."""
+    few, many = (
+        method_of({"spans": spans}, self_attention=False, positions=True).score(words_of(LENGTHS))
+        for spans in (3, 40)
+    )
+    assert many.types.shape[2] == 40
+    torch.testing.assert_close(few.types, many.types[:, :, :3])
+    torch.testing.assert_close(few.boundaries, many.boundaries[:, :, :, :3])
+    seeing, seeing_many = (
+        method_of({"spans": spans}, positions=True).score(words_of(LENGTHS)) for spans in (3, 40)
+    )
+    assert not torch.isclose(seeing.types, seeing_many.types[:, :, :3]).all()
+
+
+@pytest.mark.parametrize("spans", [1, 6, 60])
+def test_candidates_equal_the_loop(spans: int) -> None:
+    """Of any scores; with many spans, the same boundaries come several times, also with several types."""
+    lengths = [4, 1, 7, 2]
+    for seed in range(5):
+        scores = scores_of(lengths, spans, seed=seed)
+        expected: Found = {}
+        for (index, _), of_sentence in said_in(scores).items():
+            expected |= slow_candidates(of_sentence, index * max(lengths))
+        candidates = method_of().candidates(scores)
+        assert found_in(candidates) == pytest.approx(expected, abs=1e-6)
+        assert len(candidates) == len(expected)
+        assert not spans > 1 or len(expected) > spans / 5
+
+
+def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
+    """Of one sentence: boundaries, type, and the probabilities of the type, the start and the end."""
+    types = torch.zeros(1, 1, len(rows), 1 + len(TYPES), dtype=torch.float64)
+    boundaries = torch.full((2, 1, 1, len(rows), length), 0.01, dtype=torch.float64)
+    for span, ((left, right), type_, of_type, of_left, of_right) in enumerate(rows):
+        class_ = " ABC".index(type_)
+        types[0, 0, span] = (1 - of_type) / len(TYPES)
+        types[0, 0, span, class_] = of_type
+        boundaries[0, 0, 0, span, left], boundaries[1, 0, 0, span, right] = of_left, of_right
+    return denoised(types.log(), torch.logit(boundaries), [length])
+
+
+def chosen(scores: DenoisedScores, **predict) -> Found:
+    method = method_of(predict)
+    return found_in(method.select(method.candidates(scores)))
+
+
+def test_spans_of_no_type_and_those_that_end_before_they_start_are_no_candidates() -> None:
+    scores = said(
+        ((0, 1), "A", 0.9, 0.8, 0.7),
+        ((2, 3), " ", 0.9, 0.9, 0.9),  # no entity
+        ((4, 3), "B", 0.9, 0.9, 0.9),
+        ((5, 5), "C", 0.6, 0.3, 0.3),
+    )
+    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (5, 6, 2): 0.4})
+    nothing = said(((2, 3), " ", 0.9, 0.9, 0.9), ((4, 3), "B", 0.9, 0.9, 0.9))
+    assert len(method_of().candidates(nothing)) == 0
+    assert chosen(nothing) == {}
+
+
+def test_of_spans_with_the_same_boundaries_the_surest_type_counts() -> None:
+    """Not the highest sum: that is for another choice."""
+    rows = [
+        ((0, 1), "A", 0.6, 0.9, 0.9),
+        ((0, 1), "B", 0.7, 0.5, 0.5),
+        ((0, 1), "C", 0.5, 0.9, 0.9),
+        ((0, 2), "A", 0.5, 0.5, 0.5),
+        ((1, 1), "C", 0.5, 0.4, 0.3),
+    ]
+    expected = {(0, 2, 1): 1.7 / 3, (0, 3, 0): 0.5, (1, 2, 2): 0.4}
+    for order in (rows, rows[::-1], rows[2:] + rows[:2]):
+        assert chosen(said(*order)) == pytest.approx(expected)
+        assert len(method_of().candidates(said(*order))) == 3
+
+
+def test_the_same_boundaries_in_two_sentences_are_two_spans() -> None:
+    one, other = said(((0, 1), "A", 0.6, 0.9, 0.9)), said(((0, 1), "B", 0.7, 0.5, 0.5))
+    types, boundaries = torch.cat((one.types, other.types)), torch.cat((one.boundaries, other.boundaries), 1)
+    scores = denoised(types, boundaries, [6, 6])
+    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (6, 8, 1): 1.7 / 3})
+
+
+def test_the_sum_of_the_three_probabilities_must_reach_the_threshold() -> None:
+    scores = said(((0, 0), "A", 0.9, 0.9, 0.9), ((1, 1), "A", 0.5, 0.9, 0.9), ((2, 2), "B", 0.6, 0.2, 0.3))
+    sums = {(0, 1, 0): 2.7, (1, 2, 0): 2.3, (2, 3, 1): 1.1}
+    for threshold in (0.0, 1.0, 1.2, 2.2, 2.4, 2.6, 2.8, 3.0):
+        expected = {key: total / 3 for key, total in sums.items() if total >= threshold}
+        assert chosen(scores, threshold=threshold) == pytest.approx(expected)
+
+
+def test_without_a_threshold_half_of_all_probability_is_asked_for() -> None:
+    scores = said(((0, 0), "A", 0.49, 0.52, 0.52), ((1, 1), "A", 0.49, 0.5, 0.5))
+    assert chosen(scores, threshold=None).keys() == {(0, 1, 0)}
+
+
+def test_what_is_exactly_at_the_threshold_is_kept() -> None:
+    """As a threshold is that was fitted to the confidence of an entity."""
+    for confidence in (0.1, 0.3, 0.7, 0.83, 1.0):
+        predict = method_of({"threshold": None}).predict.at_least(confidence)
+        assert predict is not None
+        method = method_of()
+        method.predict = predict
+        below = confidence - 1e-9
+        kept = method.select(Candidates([0, 2], [1, 3], [0, 0], [confidence, below]))
+        assert found_in(kept) == {(0, 1, 0): confidence}
+
+
+def test_confidences_are_probabilities_however_sure() -> None:
+    sure = said(((0, 1), "A", 0.5, 0.5, 0.5))
+    scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), sure.boundaries.sign() * 900, [6])
+    scores.boundaries[0, 0, 0, 0, 0] = scores.boundaries[1, 0, 0, 0, 1] = 900
+    assert chosen(scores, threshold=3) == {(0, 2, 0): 1.0}
+
+
+def test_of_those_that_clash_the_best_are_kept() -> None:
+    scores = said(
+        ((0, 3), "A", 0.9, 0.9, 0.9),
+        ((1, 2), "B", 0.8, 0.8, 0.8),  # inside
+        ((3, 5), "B", 0.7, 0.7, 0.7),  # crosses
+        ((5, 5), "C", 0.6, 0.6, 0.6),
+    )
+    everything = {(0, 4, 0): 0.9, (1, 3, 1): 0.8, (3, 6, 1): 0.7, (5, 6, 2): 0.6}
+    for select, gone in (
+        ("keep-all", set()),
+        ("nested", {(3, 6, 1)}),
+        ("flat", {(1, 3, 1), (3, 6, 1)}),
+    ):
+        expected = {key: score for key, score in everything.items() if key not in gone}
+        assert chosen(scores, select=select) == pytest.approx(expected)
+
+
+def test_what_is_below_the_threshold_drives_nothing_out() -> None:
+    scores = said(((0, 3), "A", 0.9, 0.7, 0.7), ((0, 1), "B", 0.6, 0.6, 0.6))
+    assert chosen(scores, select="flat", threshold=2.0).keys() == {(0, 4, 0)}
+    assert chosen(scores, select="flat", threshold=2.4) == {}
+
+
+@torch.no_grad()
+def test_one_word_is_an_entity_or_none() -> None:
+    """Of the many spans that all are that word, one is left."""
+    found = [
+        found_in(method_of({"spans": 40, "seed": seed}).candidates(method_of().score(words_of([1, 1], seed))))
+        for seed in range(6)
+    ]
+    keys = {key[:2] for one in found for key in one}
+    assert keys == {(0, 1), (1, 2)}
+    assert all(len(one) <= 2 for one in found)

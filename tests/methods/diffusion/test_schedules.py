@@ -1,0 +1,212 @@
+"""How noise grows and is taken away, beside the library that is the standard for it, and by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from fencepost.methods.diffusion import ddim_step, sampling_times, sentence_noise, signal_kept
+from tests.methods.diffusion.cases import method_of, predict_of, words_of
+from tests.methods.diffusion.slow import slow_kept, slow_move, slow_times
+
+
+@pytest.fixture(scope="module", name="Scheduler")
+def scheduler():
+    """The class; that its library warns when it is imported is no matter of ours, and it needs no network."""
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        patch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+        return pytest.importorskip("diffusers").DDIMScheduler
+
+
+NAMES = {"cosine": "squaredcos_cap_v2", "linear": "linear"}
+
+schedules = pytest.mark.parametrize("schedule", NAMES)
+
+
+def theirs(scheduler, schedule: str, times: int = 1000):
+    return scheduler(
+        num_train_timesteps=times,
+        beta_start=1e-4,
+        beta_end=0.02,
+        beta_schedule=NAMES[schedule],
+        prediction_type="sample",
+        clip_sample=False,
+        timestep_spacing="trailing",
+    )
+
+
+@schedules
+@pytest.mark.parametrize("times", [2, 10, 1000, 1500])
+def test_the_signal_that_is_kept_is_that_of_the_standard_library(Scheduler, schedule, times) -> None:  # noqa: N803
+    found = signal_kept(schedule, times)
+    assert found.shape == (times,)
+    torch.testing.assert_close(found, theirs(Scheduler, schedule, times).alphas_cumprod, rtol=1e-4, atol=1e-6)
+
+
+@schedules
+@pytest.mark.parametrize("times", [2, 3, 7, 200, 1000, 4000])
+def test_the_signal_that_is_kept_is_the_product(schedule: str, times: int) -> None:
+    """Also where almost nothing is."""
+    found = signal_kept(schedule, times).double()
+    torch.testing.assert_close(
+        found, torch.tensor(slow_kept(schedule, times)).double(), rtol=1e-5, atol=1e-30
+    )
+    assert (found.diff() < 0).all()
+    assert ((found > 0) & (found < 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "time", "expected"),
+    [
+        # f(t) = cos^2((t/1000 + 0.008) / 1.008 * pi/2): f(1)/f(0), f(500)/f(0), and f(999)/f(0) / 1000
+        ("cosine", 0, 0.9999587),
+        ("cosine", 499, 0.4938436),
+        ("cosine", 998, 2.428767e-06),
+        ("cosine", 999, 2.428767e-09),
+        ("linear", 0, 0.9999),
+        ("linear", 1, 0.9999 * (1 - 1e-4 - 0.0199 / 999)),
+        ("linear", 999, 4.035830e-05),
+    ],
+)
+def test_the_signal_that_is_kept_by_hand(schedule: str, time: int, expected: float) -> None:
+    assert signal_kept(schedule, 1000)[time].item() == pytest.approx(expected, rel=1e-6, abs=0)
+
+
+def test_a_method_has_its_schedule() -> None:
+    for schedule in NAMES:
+        method = method_of(schedule=schedule, times=50)
+        torch.testing.assert_close(method.kept, torch.tensor(slow_kept(schedule, 50)).double())
+        assert "kept" not in method.state_dict()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 5, 8, 10, 20, 25, 50, 100, 125, 200, 250, 500, 1000])
+def test_times_are_those_of_the_standard_library(Scheduler, steps: int) -> None:  # noqa: N803
+    scheduler = theirs(Scheduler, "cosine")
+    scheduler.set_timesteps(steps)
+    assert sampling_times(1000, steps) == scheduler.timesteps.tolist()
+
+
+def test_times_by_hand() -> None:
+    assert sampling_times(1000, 5) == [999, 799, 599, 399, 199]
+    assert sampling_times(1000, 1) == [999]
+    assert sampling_times(1000, 3) == [999, 666, 332]
+    assert sampling_times(4, 4) == [3, 2, 1, 0]
+    assert sampling_times(4, 9) == [3, 2, 1, 0]  # there are no more
+
+
+def test_times_fall_whatever_their_number() -> None:
+    for times in (2, 3, 17, 100, 999):
+        for steps in range(1, times + 3):
+            found = sampling_times(times, steps)
+            assert found[0] == times - 1
+            assert found[-1] >= 0
+            assert found == sorted(set(found), reverse=True)
+            assert len(found) == min(steps, times)
+            exact = [times - 1 - point * times / len(found) for point in range(len(found))]
+            assert max(abs(a - b) for a, b in zip(found, exact, strict=True)) <= 0.5
+    assert sampling_times(1000, 7) == slow_times(1000, 7)
+
+
+@schedules
+@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("steps", [2, 5, 10, 50])
+def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float, steps: int) -> None:  # noqa: N803
+    """With the schedule of the library; where it is all noise, 32 bits do not tell how much that is."""
+    scheduler = theirs(Scheduler, schedule)
+    scheduler.alphas_cumprod = torch.tensor(slow_kept(schedule, 1000), dtype=torch.float64)
+    scheduler.set_timesteps(steps)
+    generator = torch.Generator().manual_seed(steps)
+    noisy = torch.randn(3, 1, 7, 2, generator=generator, dtype=torch.float64)
+    times = sampling_times(1000, steps)
+    for time, then in itertools.pairwise(times):
+        clean, fresh = torch.randn(2, *noisy.shape, generator=generator, dtype=torch.float64).clamp(-1, 1)
+        step = scheduler.step(clean, time, noisy, eta=eta, variance_noise=fresh if eta else None)
+        kept, next_kept = scheduler.alphas_cumprod[time], scheduler.alphas_cumprod[then]
+        found = ddim_step(noisy, clean, kept, next_kept, eta, fresh)
+        torch.testing.assert_close(found, step.prev_sample, rtol=0, atol=1e-9)
+        rounded = [number.float() for number in (noisy, clean, kept, next_kept)]
+        single = ddim_step(*rounded, eta, fresh.float()).double()
+        torch.testing.assert_close(single, step.prev_sample, rtol=0, atol=1e-5 if eta < 1 else 1e-3)
+        noisy = found
+
+
+def test_a_step_by_hand() -> None:
+    """From 0.8 with a quarter of the signal to a half of it, towards 0.2."""
+    numbers = [torch.tensor(number).double() for number in (0.8, 0.2, 0.25, 0.5)]
+    noise = (0.8 - 0.5 * 0.2) / math.sqrt(0.75)
+    expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5) * noise
+    assert ddim_step(*numbers, 0.0, torch.tensor(9.0)).item() == pytest.approx(expected, rel=1e-6)
+    variance = 0.5 / 0.75 * (1 - 0.25 / 0.5)  # that of q(x_s | x_t, x_0): 1/3
+    expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5 - variance) * noise + math.sqrt(variance) * 0.7
+    assert ddim_step(*numbers, 1.0, torch.tensor(0.7)).item() == pytest.approx(expected, rel=1e-6)
+    for eta in (0.0, 0.4, 1.0):
+        found = ddim_step(*numbers, eta, torch.tensor(0.7)).item()
+        assert found == pytest.approx(slow_move(0.8, 0.2, 0.25, 0.5, eta, 0.7), rel=1e-6)
+
+
+def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
+    """If x_0 is what is predicted, x_t is moved along the very curve on which it was noised (Eq. 4)."""
+    kept = signal_kept("cosine", 1000).double()
+    clean, noise = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noised = [at.sqrt() * clean + (1 - at).sqrt() * noise for at in kept]
+    for time, then in ((999, 799), (799, 1), (1, 0)):
+        moved = ddim_step(noised[time], clean, kept[time], kept[then], 0.0, torch.zeros(50))
+        torch.testing.assert_close(moved, noised[then])
+
+
+@schedules
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+@pytest.mark.parametrize("times", [2, 3, 200, 1000, 20_000])
+def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
+    """However little of the signal is left."""
+    kept = signal_kept(schedule, times)
+    one = torch.ones(3)
+    for steps in (2, 3, 5, 50):
+        points = sampling_times(times, steps)
+        for time, then in itertools.pairwise(points):
+            found = ddim_step(one, -one, kept[time], kept[then], eta, one)
+            assert found.isfinite().all(), (time, then)
+
+
+def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None:
+    noise = sentence_noise(predict_of(spans=400, steps=5), 7)
+    assert noise.shape == (1, 400, 2)
+    assert noise.dtype == torch.float32
+    assert torch.equal(noise, sentence_noise(predict_of(spans=400, steps=9), 7))
+    expected = np.random.default_rng((0, 7)).standard_normal((400, 2), dtype=np.float32)
+    assert torch.equal(noise[0], torch.from_numpy(expected))
+    others = [sentence_noise(predict_of(spans=400), 8), sentence_noise(predict_of(spans=400, seed=1), 7)]
+    for one, other in ((noise, others[0]), (noise, others[1]), (others[0], others[1])):
+        assert (one != other).float().mean() > 0.99
+    assert abs(noise.mean()) < 5 / math.sqrt(800)
+    assert abs(noise.var() - 1) < 5 * math.sqrt(2 / 800)
+
+
+def test_more_spans_begin_with_the_same_noise() -> None:
+    for eta in (0.0, 1.0):
+        few, many = (sentence_noise(predict_of(spans=spans, eta=eta), 7)[0] for spans in (3, 60))
+        assert torch.equal(few, many[:3])
+
+
+def test_each_step_with_fresh_noise_has_its_own() -> None:
+    noise = sentence_noise(predict_of(spans=50, steps=4, eta=0.5), 7)
+    assert noise.shape == (4, 50, 2)
+    assert len({row.sum().item() for row in noise}) == 4
+    assert torch.equal(noise[:1], sentence_noise(predict_of(spans=50, steps=4), 7))
+    assert torch.equal(noise[:2], sentence_noise(predict_of(spans=50, steps=2, eta=0.1), 7))
+
+
+@torch.no_grad()
+def test_more_steps_than_there_are_times() -> None:
+    words = words_of([5, 3])
+    for eta in (0.0, 1.0):
+        many = method_of({"steps": 9, "eta": eta}, times=4).score(words)
+        all_of_them = method_of({"steps": 4, "eta": eta}, times=4).score(words)
+        assert torch.equal(many.types, all_of_them.types)
