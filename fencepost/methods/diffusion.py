@@ -32,8 +32,8 @@ _NUMBERS_AT_ONCE = 30_000_000
 _NEVER = -10_000.0
 """The logit of what is out of the question; its probability is 0 in any precision."""
 
-_LEAST_SIGNAL = 1e-12
-"""Of what is left of a signal; with less, noise could not be told from it."""
+_LEAST_SIGNAL = 1e-36
+"""Of what is left of a signal's variance; much less would be 0 in single precision."""
 
 _PHI = 1.5
 """The threshold of a model that was trained without development data."""

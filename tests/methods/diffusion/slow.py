@@ -125,10 +125,10 @@ class SlowDenoiser:
             return [norm(span + new) for span, new in zip(spans, news, strict=True)]
 
         if self.settings.self_attention:
-            spans = added(layer.norms[0], slow_attention(layer.among, coded(), coded(), spans))
+            spans = added(layer.norm_among, slow_attention(layer.among, coded(), coded(), spans))
         if self.settings.cross_attention:
-            spans = added(layer.norms[1], slow_attention(layer.across, coded(), self.placed, self.words))
-        return added(layer.norms[2], [layer.feed_forward(span) for span in spans])
+            spans = added(layer.norm_across, slow_attention(layer.across, coded(), self.placed, self.words))
+        return added(layer.norm, [layer.feed_forward(span) for span in spans])
 
     def __call__(self, ends: list[Ends], time: int) -> tuple[Tensor, Tensor]:
         """Logits of types, `[K, C + 1]`, and of boundaries, `[2, K, T]`."""
