@@ -152,7 +152,9 @@ class Diffusion(Method[DenoisedScores]):
         super().__init__(settings, predict, width, types)
         self.settings = settings
         self.denoiser = Denoiser(settings, width, 1 + len(types))
-        self.register_buffer("kept", signal_kept(settings.schedule, settings.times), persistent=False)
+        kept = signal_kept(settings.schedule, settings.times)
+        self.register_buffer("kept", kept.float(), persistent=False)
+        self._kept_exactly = kept.tolist()
 
     def score(self, words: Words, gold: Gold | None = None) -> DenoisedScores:
         """With gold, of its spans with noise (Eq. 4); without, of what noise becomes."""
@@ -209,7 +211,7 @@ class Diffusion(Method[DenoisedScores]):
             if step < len(times):
                 left, right = scores.boundaries.argmax(dim=4)
                 clean = numbers_of(left, right, lengths, settings).clamp(-settings.scale, settings.scale)
-                kept, next_kept = self.kept[time], self.kept[times[step]]
+                kept, next_kept = self._kept_exactly[time], self._kept_exactly[times[step]]
                 fresh = noise[:, step] if predict.eta else torch.zeros_like(noisy)
                 noisy = ddim_step(noisy, clean, kept, next_kept, predict.eta, fresh)
         return scores
@@ -425,14 +427,14 @@ def spans_of(numbers: Tensor, lengths: Tensor, settings: DiffusionSettings) -> t
 
 
 def signal_kept(schedule: str, times: int) -> Tensor:
-    """Alpha-bar: what is left of the signal's variance at each time, `[times]`."""
+    """Alpha-bar: what is left of the signal's variance at each time, `[times]`, in double precision."""
     if schedule == "linear":
         added = torch.linspace(1e-4, 0.02, times, dtype=torch.float64)
     else:
         angle = (torch.arange(times + 1, dtype=torch.float64) / times + 0.008) / 1.008 * math.pi / 2
         wanted = angle.cos() ** 2
         added = (1 - wanted[1:] / wanted[:-1]).clamp(max=0.999)
-    return (1 - added).cumprod(dim=0).clamp(min=_LEAST_SIGNAL).float()
+    return (1 - added).cumprod(dim=0).clamp(min=_LEAST_SIGNAL)
 
 
 def sampling_times(times: int, steps: int) -> list[int]:
@@ -442,12 +444,13 @@ def sampling_times(times: int, steps: int) -> list[int]:
 
 
 def ddim_step(
-    noisy: Tensor, clean: Tensor, kept: Tensor, next_kept: Tensor, eta: float, fresh: Tensor
+    noisy: Tensor, clean: Tensor, kept: float, next_kept: float, eta: float, fresh: Tensor
 ) -> Tensor:
     """Eq. 6, 7: at a time with less noise; a part of that is fresh, if `eta` is not 0 (Song et al., 2021)."""
-    noise = (noisy - kept.sqrt() * clean) / (1 - kept).sqrt()
+    noise = (noisy - math.sqrt(kept) * clean) / math.sqrt(1 - kept)
     variance = eta**2 * (1 - next_kept) / (1 - kept) * (1 - kept / next_kept)
-    return next_kept.sqrt() * clean + (1 - next_kept - variance).sqrt() * noise + variance.sqrt() * fresh
+    remaining = max(0.0, 1 - next_kept - variance)
+    return math.sqrt(next_kept) * clean + math.sqrt(remaining) * noise + math.sqrt(variance) * fresh
 
 
 def sentence_noise(predict: DiffusionPredict, length: int) -> Tensor:

@@ -101,7 +101,7 @@ def test_each_network_is_asked_as_the_loop_does(settings: dict) -> None:
 def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
     """Where all of the signal is kept in the last step, that is all there is in it."""
     method = method_of({"steps": 2}, times=2, positions=True)
-    method.kept.copy_(torch.tensor([1.0, 0.3]))
+    method._kept_exactly[:] = [1.0, 0.3]
     with watched(method) as asked:
         method.predict = method.predict.model_copy(update={"steps": 1})
         first = method.score(words_of(LENGTHS))
