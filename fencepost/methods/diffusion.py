@@ -224,10 +224,9 @@ class Diffusion(Method[DenoisedScores]):
         class_[where] = gold.type[entity] + 1
         of_type = functional.cross_entropy(scores.types.flatten(0, 2), class_.flatten(), reduction="none")
         none = class_.flatten() == 0
-        of_entities, of_none = of_type[~none].sum(), of_type[none].sum()
-        type_loss = of_entities / max(1, len(entity)) + settings.none_weight * of_none / none.sum().clamp(
-            min=1
-        )
+        of_entities = of_type[~none].sum() / max(1, len(entity))
+        of_none = of_type[none].sum() / none.sum().clamp(min=1)
+        type_loss = of_entities + settings.none_weight * of_none
         sentence, draw, span = where
         logits = scores.boundaries[:, sentence, draw, span]  # [2, M, T]
         boundaries = torch.stack((gold.start[entity], gold.end[entity] - 1))  # [2, M]

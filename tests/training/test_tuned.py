@@ -1,4 +1,4 @@
-"""The least confidence of an entity, where the user leaves it open, is what is best on the development data."""
+"""Where the user leaves open how sure the model must be, it is what is best on the development data."""
 
 from __future__ import annotations
 
