@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +106,7 @@ def evaluate(
     tables: Tables = {}
     reports = [name for name, wanted in (("by-offset", by_offset), ("stages", stages)) if wanted]
     trained_lengths = None
-    if sweep and (gold or by_length or reports):
+    if sweep and (not (model and data) or by_length or reports):
         raise UsageError(
             "--sweep needs a model and a corpus (fencepost evaluate MODEL DATA --sweep KEY=VALUE,VALUE), and "
             "goes without --by-length, --by-offset and --stages"
@@ -114,11 +114,12 @@ def evaluate(
     if model and data and not (gold or predicted or predicted_format):
         recogniser = load_model(model, changes)
         wanted = {name: recogniser.report(name) for name in reports}
-        grid = combinations(recogniser, sweep or [])
+        grid = combinations(recogniser, sweep) if sweep else []
         sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        if sweep:
-            rows = list(swept(recogniser, sentences, grid, quiet=quiet))
-            _tell({"model": model, "data": data, "sweep": rows}, json, lambda on: print_sweep(on, rows))
+        if grid:
+            settings = recogniser.settings.model_dump(mode="json")
+            rows = swept(recogniser, sentences, grid, quiet=quiet)
+            _tell_sweep({"model": model, "data": data, "settings": settings}, rows, json)
             return
         told, result = _of_model(recogniser, sentences, list(wanted.values()))
         tables = {name: report.tables() for name, report in wanted.items()}
@@ -143,6 +144,17 @@ def evaluate(
 
     told |= result.to_dict()
     _tell({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json, show)
+
+
+def _tell_sweep(told: dict[str, Any], sweep: Iterable[dict[str, Any]], json: Path | None) -> None:
+    """All combinations; after Ctrl-C, those that are done."""
+    rows: list[dict[str, Any]] = []
+    try:
+        for row in sweep:
+            rows.append(row)  # noqa: PERF402 - what is done stays
+    finally:
+        if rows:
+            _tell({**told, "sweep": rows}, json, lambda console: print_sweep(console, rows))
 
 
 def _tell(told: dict[str, Any], json: Path | None, show: Callable[[Console], None]) -> None:

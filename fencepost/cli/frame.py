@@ -77,7 +77,8 @@ def with_repeated(option: str, args: list[str]) -> list[str]:
     for index, argument in enumerate(args):
         if argument == "--":
             return filled + args[index:]
-        if len(filled) > 1 and filled[-2] == option and re.match(r"[\w.]+=", argument):
+        follows = filled[-2:-1] == [option] or (filled and filled[-1].startswith(f"{option}="))
+        if follows and re.match(r"[\w.]+=", argument):
             filled.append(option)
         filled.append(argument)
     return filled

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from fencepost.model import Model
 
 
-def combinations(model: Model, axes: Sequence[str]) -> list[tuple[dict[str, str], PredictSettings]]:
-    """Of all values of all settings, given as `steps=1,2,5`: what is set, and the settings that result."""
+Grid = list[tuple[dict[str, Any], "PredictSettings"]]
+"""What is set, and the settings that result."""
+
+
+def combinations(model: Model, axes: Sequence[str]) -> Grid:
+    """Of all values of all settings, given as `steps=1,2,5`."""
     values: dict[str, list[str]] = {}
     for axis in axes:
         key, _, listed = axis.partition("=")
@@ -28,20 +32,16 @@ def combinations(model: Model, axes: Sequence[str]) -> list[tuple[dict[str, str]
         if key in values:
             raise UsageError(f"--sweep {axis}: {key} is swept already")
         values[key] = list(dict.fromkeys(listed.split(",")))
-    found = []
+    found: Grid = []
     for chosen in product(*values.values()):
-        named = dict(zip(values, chosen, strict=True))
-        changed = model.settings.changed([f"predict.{key}={value}" for key, value in named.items()])
-        found.append((named, changed.predict))
+        changes = [f"predict.{key}={value}" for key, value in zip(values, chosen, strict=True)]
+        predict = model.settings.changed(changes).predict
+        found.append(({key: getattr(predict, key) for key in values}, predict))
     return found
 
 
 def swept(
-    model: Model,
-    sentences: Sequence[Sentence],
-    grid: Sequence[tuple[dict[str, str], PredictSettings]],
-    *,
-    quiet: bool,
+    model: Model, sentences: Sequence[Sentence], grid: Grid, *, quiet: bool
 ) -> Iterator[dict[str, Any]]:
     """The scores and the speed of each combination.
 
@@ -49,6 +49,8 @@ def swept(
     """
     from fencepost import evaluation
 
+    if not any(sentence.words for sentence in sentences):
+        raise UsageError("--sweep: the corpus has no sentences to predict")
     for sentence in sentences:
         model.encoder.size(sentence)
     model.use(grid[0][1])
@@ -59,7 +61,7 @@ def swept(
         predicted = list(model.predict(sentences))
         seconds = time.perf_counter() - start
         overall = evaluation.evaluate(sentences, predicted).overall
-        speed = len(sentences) / seconds if sentences else 0.0
+        speed = len(sentences) / seconds
         told = " ".join(f"{key}={value}" for key, value in named.items())
         say(f"{number}/{len(grid)} {told}: F1 {100 * overall.f1:.1f}, {speed:,.1f} a second", quiet=quiet)
         yield {"set": named, **asdict(overall), "sentences_per_second": speed}

@@ -170,7 +170,7 @@ def score(matches: Matches) -> Score:
 def best_cut(matches: Matches) -> float | None:
     """The confidence from which on predictions are to be kept so that F1 is best; None if none is correct.
 
-    It lies in the middle between the last one that is kept and the next one.
+    It lies in the middle between the last one that is kept and the next one, if there is one.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
     scores = matches.predicted.score[order]  # [N], falling
@@ -178,9 +178,9 @@ def best_cut(matches: Matches) -> float | None:
     if not len(scores) or not correct[-1]:
         return None
     f1 = 2 * correct / (np.arange(1, len(scores) + 1) + len(matches.gold))
-    lower = np.append(scores[1:], 0.0)
-    last = int(np.argmax(np.where(scores > lower, f1, -1.0)))  # equal ones cannot be told apart
-    return float(scores[last] + lower[last]) / 2
+    apart = np.append(scores[1:] < scores[:-1], True)  # equal ones cannot be told apart
+    last = int(np.argmax(np.where(apart, f1, -1.0)))
+    return float(scores[last : last + 2].mean())
 
 
 def score_by_type(matches: Matches) -> dict[str, Score]:

@@ -29,6 +29,9 @@ from fencepost.modules import Attention, Source, sinusoids
 _NUMBERS_AT_ONCE = 30_000_000
 """Of the layer inside a pointer, for each span, word and unit, at once."""
 
+_MOST_SPANS = 300
+"""As far K is raised for a sentence with more entities; of even more, each step learns from some."""
+
 _NEVER = -10_000.0
 """The logit of what is out of the question; its probability is 0 in any precision."""
 
@@ -107,8 +110,10 @@ class DiffusionSettings(MethodSettings):
 class DiffusionPredict(PredictSettings):
     """How noise becomes entities, and which of these count."""
 
-    steps: int = Field(5, ge=1, description="gamma: in how many steps the noise is taken away.")
-    spans: int = Field(60, ge=1, description="K: with how many noisy spans it starts.")
+    steps: int = Field(
+        5, ge=1, description="gamma: in how many steps the noise is taken away; at most method.times."
+    )
+    spans: int = Field(60, ge=1, description="K: with how many noisy spans it starts, whatever method.spans.")
     threshold: float | None = Field(
         None,
         ge=0,
@@ -182,11 +187,12 @@ class Diffusion(Method[DenoisedScores]):
         """
         settings, device, batch = self.settings, lengths.device, len(lengths)
         entities = gold.by_sentence(batch)  # [B, G]
-        shape = (batch, settings.draws, max(settings.spans, entities.shape[1]))
+        spans = max(settings.spans, min(entities.shape[1], _MOST_SPANS))
+        shape = (batch, settings.draws, spans)
         count = (entities < len(gold.start)).sum(dim=1)[:, None, None]
         order = torch.rand(shape, generator=generator, device=device).argsort(dim=2)  # each number once
         first = torch.randint(2**30, (*shape[:2], 1), generator=generator, device=device)
-        which = (order + first) % count.clamp(min=1)  # whom the last round leaves out is chance
+        which = (order + first) % count.clamp(min=1)  # whom the last round leaves out is chance, if K > N
         chosen = entities.gather(1, which.flatten(1)).view(shape)
         left = functional.pad(gold.start, (0, 1))[chosen]
         right = functional.pad(gold.end, (0, 1))[chosen] - 1
@@ -201,10 +207,10 @@ class Diffusion(Method[DenoisedScores]):
     def _sampled(self, context: Context, lengths: Tensor) -> DenoisedScores:
         """Section 4.3, Eq. 5-7: from noise to spans, in a few steps."""
         settings, predict = self.settings, self.predict
-        noise = torch.stack([sentence_noise(predict, length) for length in lengths.tolist()])
+        times = sampling_times(settings.times, predict.steps)
+        noise = torch.stack([sentence_noise(predict, length, len(times)) for length in lengths.tolist()])
         noise = noise.to(lengths.device)[:, :, None]  # [B, steps, 1, K, 2]
         noisy = noise[:, 0]
-        times = sampling_times(settings.times, predict.steps)
         for step, time in enumerate(times, start=1):
             at = torch.full_like(lengths, time)[:, None]
             scores = self._denoised(noisy, at, context, lengths)
@@ -219,7 +225,8 @@ class Diffusion(Method[DenoisedScores]):
     def loss(self, scores: DenoisedScores, gold: Gold) -> dict[str, Tensor]:
         """Of the matched spans type and boundaries, of the others that they are none; means over each."""
         settings = self.settings
-        where, entity = matched(scores, gold, settings)
+        turn = int(torch.randint(2**30, ())) if self.training else 0
+        where, entity = matched(scores, gold, settings, turn)
         class_ = torch.zeros_like(scores.types[..., 0], dtype=torch.long)  # [B, R, K]
         class_[where] = gold.type[entity] + 1
         of_type = functional.cross_entropy(scores.types.flatten(0, 2), class_.flatten(), reduction="none")
@@ -236,7 +243,10 @@ class Diffusion(Method[DenoisedScores]):
         return {"type_loss": type_loss, "boundary_loss": boundary_loss}
 
     def candidates(self, scores: DenoisedScores) -> Candidates:
-        """The spans that have a type; of several with the same boundaries, the one surest of its type."""
+        """The spans that have a type; of several with the same boundaries, the one surest of its type.
+
+        Which of these are sure enough is asked later, as in the paper.
+        """
         of_type, class_ = scores.types[:, 0].softmax(dim=2).max(dim=2)  # [B, K]
         (of_left, of_right), (left, right) = scores.boundaries[:, :, 0].sigmoid().max(dim=3)
         sentence, span = ((class_ > 0) & (left <= right)).nonzero(as_tuple=True)
@@ -251,9 +261,10 @@ class Diffusion(Method[DenoisedScores]):
         return as_candidates(sentence, left, right + 1, class_ - 1, confidence[order], length)
 
     def select(self, candidates: Candidates) -> Candidates:
-        """Those whose three probabilities add up to the threshold, if they do not clash with better ones."""
+        """Of those that do not clash with better ones, the ones whose probabilities reach the threshold."""
         threshold = _PHI if self.predict.threshold is None else self.predict.threshold
-        return super().select(candidates.take(3 * candidates.confidence >= threshold))
+        selected = super().select(candidates)
+        return selected.take(3 * selected.confidence >= threshold)
 
 
 class Context(NamedTuple):
@@ -276,7 +287,8 @@ class Denoiser(nn.Module):
         self.of_words = nn.Linear(width, size)
         self.of_ends = nn.Linear(2 * size, size) if settings.pooling == "first+last" else None
         self.of_places = nn.Linear(2 * size, size) if settings.positions else None
-        self.of_index = nn.Linear(size, size) if settings.proposal_codes else None
+        attends = settings.layers and (settings.self_attention or settings.cross_attention)
+        self.of_index = nn.Linear(size, size) if settings.proposal_codes and attends else None
         self.layers: Iterable[SpanLayer] = nn.ModuleList(  # type: ignore[assignment]
             SpanLayer(settings) for _ in range(settings.layers)
         )
@@ -452,25 +464,26 @@ def ddim_step(
     return math.sqrt(next_kept) * clean + math.sqrt(remaining) * noise + math.sqrt(variance) * fresh
 
 
-def sentence_noise(predict: DiffusionPredict, length: int) -> Tensor:
+def sentence_noise(predict: DiffusionPredict, length: int, steps: int) -> Tensor:
     """For a sentence of so many words, `[steps, K, 2]`: the same wherever, and with whatever others, it is.
 
-    The first spans are the same for any K. Only the first step's noise is made if no other is needed.
+    The spans to start from are the first of those with a higher K. Later steps have noise if they need it.
     """
     chance = np.random.default_rng((predict.seed, length))
-    steps = predict.steps if predict.eta else 1
-    noise = [chance.standard_normal((predict.spans, 2), dtype=np.float32) for _ in range(steps)]
+    made = steps if predict.eta else 1
+    noise = [chance.standard_normal((predict.spans, 2), dtype=np.float32) for _ in range(made)]
     return torch.from_numpy(np.stack(noise))
 
 
 @torch.no_grad()
 def matched(
-    scores: DenoisedScores, gold: Gold, settings: DiffusionSettings
+    scores: DenoisedScores, gold: Gold, settings: DiffusionSettings, turn: int = 0
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
     """Appendix A: which spans (as sentences, draws and numbers) are matched to which entities, `[M]` each.
 
     The sum of the probabilities that the spans give to their entities is the highest there is, less what far
-    ways from the noisy spans cost. With `repeat`, each entity is there so often that all spans are matched.
+    ways from the noisy spans cost. With `repeat`, each entity is there so often that all spans are matched;
+    where there are too many or too few for that, `turn` says who has the advantage.
     """
     batch, draws, spans, _ = scores.types.shape
     entities = gold.by_sentence(batch)  # [B, G]
@@ -484,12 +497,13 @@ def matched(
     )
     ways = (left - scores.noisy[0][..., None]).abs() + (right - scores.noisy[1][..., None]).abs()
     profit -= settings.distance * ways / (scores.lengths - 1).clamp(min=1)[:, None, None, None]
-    profits = profit.cpu().numpy()
+    profits = np.nan_to_num(profit.cpu().numpy())  # of weights that are lost; the loss will tell
     columns = [np.empty((4, 0), dtype=np.int64)]
     for sentence, own in enumerate(entities.cpu().numpy()):
-        count = np.count_nonzero(own < len(gold.start))
+        count = int(np.count_nonzero(own < len(gold.start)))
         for draw in range(draws if count else 0):
-            wanted = np.arange(spans if settings.targets == "repeat" else count) % count  # of its entities
+            repeated = spans if settings.targets == "repeat" else min(spans, count)
+            wanted = (np.arange(repeated) + turn) % count  # of its entities
             chosen, to = linear_sum_assignment(profits[sentence, draw][:, wanted], maximize=True)
             place = np.broadcast_to([[sentence], [draw]], (2, len(chosen)))
             columns.append(np.concatenate((place, [chosen, own[wanted[to]]])))

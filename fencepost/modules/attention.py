@@ -48,7 +48,7 @@ class Attention(nn.Module):
 
 def sinusoids(positions: Tensor, size: int) -> Tensor:
     """Codes of numbers: `[...]` to `[..., size]`, sines and cosines of wavelengths from 2 pi to 20,000 pi."""
-    half = size // 2
+    half = size // 2  # it is even
     exponents = torch.arange(half, device=positions.device) / half
     angles = positions[..., None] * torch.exp(-math.log(10_000) * exponents)
-    return functional.pad(torch.cat((angles.sin(), angles.cos()), dim=-1), (0, size % 2))
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)

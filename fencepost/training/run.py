@@ -135,12 +135,19 @@ def idle_settings(
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):
         yield "encoder.features.pos has no effect: the training data has no parts of speech"
     yield from config.method.idle(encoder)
-    if config.training.frozen_epochs and encoder.name == "scratch":
-        yield "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"
-    if not config.training.frozen_epochs and config.training.frozen_rate != TrainingSettings().frozen_rate:
-        yield "training.frozen_rate has no effect: training.frozen_epochs is 0"
+    yield from _idle_freezing(config.training, encoder)
     if config.training.patience and dev is None:
         yield "training.patience has no effect: without development data there is no F1 to wait for"
+
+
+def _idle_freezing(training: TrainingSettings, encoder: EncoderSettings) -> Iterator[str]:
+    if not training.frozen_epochs:
+        if training.frozen_rate != TrainingSettings().frozen_rate:
+            yield "training.frozen_rate has no effect: training.frozen_epochs is 0"
+    elif encoder.name == "scratch":
+        yield "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"
+    elif training.frozen_epochs >= training.epochs:
+        yield "training.frozen_epochs is not below training.epochs: the pretrained weights never learn"
 
 
 def _run(trainer: ModelTrainer, checkpoint: Path | None, tellers: Sequence[Records | Display]) -> None:
@@ -261,7 +268,6 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
         logging_steps=10,
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
-        ddp_find_unused_parameters=True if settings.frozen_epochs else None,  # they come to use later
         dataloader_pin_memory=False,
         disable_tqdm=True,
         report_to="none",

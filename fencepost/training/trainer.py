@@ -89,7 +89,8 @@ class ModelTrainer(Trainer):
     ) -> torch.optim.lr_scheduler.LRScheduler:
         """While the pretrained weights are frozen, the others learn at a higher rate."""
         schedule = super().create_scheduler(num_training_steps, optimizer)
-        if self.settings.frozen_epochs and self._pretrained and isinstance(schedule, LambdaLR):
+        if self.settings.frozen_epochs and self._pretrained:
+            assert isinstance(schedule, LambdaLR)  # noqa: S101 - all of ours are
             thaw = num_training_steps * self.settings.frozen_epochs // self.settings.epochs
             factors = {"encoder": 0.0, "head": self.settings.frozen_rate}
             lambdas: list[Callable[[int], float]] = [
@@ -101,12 +102,16 @@ class ModelTrainer(Trainer):
 
     def _run_epoch(self, model: nn.Module, epoch: int, *args: Any, **kwargs: Any) -> None:
         """Unless patience is at an end, which the scores tell: a resumed run stops where any other would."""
-        for weight in self._pretrained:
-            weight.requires_grad_(epoch >= self.settings.frozen_epochs)
         if self._out_of_patience():
             self.control.should_training_stop = True
-        else:
+            return
+        for weight in self._pretrained:
+            weight.requires_grad_(epoch >= self.settings.frozen_epochs)
+        try:
             super()._run_epoch(model, epoch, *args, **kwargs)  # type: ignore[no-untyped-call]
+        finally:
+            for weight in self._pretrained:
+                weight.requires_grad_(True)
 
     def _out_of_patience(self) -> bool:
         scores = [record["eval_f1"] for record in self.state.log_history if "eval_f1" in record]
@@ -210,8 +215,11 @@ class ModelTrainer(Trainer):
         self.model.use(lenient)
         predicted = list(self.model.predict(dev, watch))
         cut = best_cut(match(dev, predicted))
-        self.model.use(self._asked if cut is None else self._asked.at_least(cut) or self._asked)
-        return [s.with_entities(e for e in s.entities if e.score >= (cut or 0.0)) for s in predicted]
+        if cut is None:  # nothing is right
+            self.model.use(self._asked)
+            return list(self.model.predict(dev))
+        self.model.use(self._asked.at_least(cut) or self._asked)
+        return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """A checkpoint is a model like any other, with the optimiser's state beside it."""

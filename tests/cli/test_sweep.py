@@ -47,8 +47,9 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
     result = sweep(folder, "--sweep", "steps=1,3", "spans=2,5,30", "--json", "--quiet")
     rows = json.loads(result.stdout)["sweep"]
     assert [row["set"] for row in rows] == [
-        {"steps": steps, "spans": spans} for steps, spans in product("13", ("2", "5", "30"))
+        {"steps": steps, "spans": spans} for steps, spans in product((1, 3), (2, 5, 30))
     ]
+    assert json.loads(result.stdout)["settings"]["predict"]["threshold"] == 0.5
     data = list(read(folder / "test.jsonl"))
     for row in rows:
         changes = [f"predict.{key}={value}" for key, value in row["set"].items()]
@@ -72,17 +73,18 @@ def test_the_table(folder: Path) -> None:
 def test_all_ways_to_write_it(folder: Path) -> None:
     one = ["--sweep", "steps=1,2", "spans=5,3"]
     two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
-    assert [_rows(sweep(folder, *way, "--json", "-q")) for way in (one, two)] == [_rows_wanted()] * 2
+    three = ["--sweep=steps=1,2", "spans=5,3"]
+    assert [_rows(sweep(folder, *way, "--json", "-q")) for way in (one, two, three)] == [_rows_wanted()] * 3
     before = ["evaluate", *one, str(folder / "model"), str(folder / "test.jsonl"), "--json", "-q"]
     assert _rows(CliRunner().invoke(app, before)) == _rows_wanted()
 
 
-def _rows(result: Result) -> list[dict[str, str]]:
+def _rows(result: Result) -> list[dict[str, int]]:
     return [row["set"] for row in json.loads(result.stdout)["sweep"]]
 
 
-def _rows_wanted() -> list[dict[str, str]]:
-    return [{"steps": steps, "spans": spans} for steps, spans in product("12", "53")]
+def _rows_wanted() -> list[dict[str, int]]:
+    return [{"steps": steps, "spans": spans} for steps, spans in product((1, 2), (5, 3))]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ def _rows_wanted() -> list[dict[str, str]]:
         (["--sweep", "a=1", "--", "b=2"], ["--sweep", "a=1", "--", "b=2"]),
         (["--sweep", "a=1", "./b=2"], ["--sweep", "a=1", "./b=2"]),
         (["--sweep"], ["--sweep"]),
+        (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
     ],
 )
 def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
@@ -134,6 +137,42 @@ def test_what_is_wrong_is_told_before_any_work(
     result = sweep(folder, "--sweep", *arguments, code=2)
     assert message in result.stderr
     assert not result.stdout
+
+
+def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use = Model.use
+
+    def interrupted(self: Model, predict: Any) -> None:
+        if predict.steps == 3:
+            raise KeyboardInterrupt
+        use(self, predict)
+
+    monkeypatch.setattr(Model, "use", interrupted)
+    result = sweep(folder, "--sweep", "steps=1,2,3,4", "--json", tmp_path / "part.json", code=130)
+    assert _told(json.loads((tmp_path / "part.json").read_text())) == [{"steps": 1}, {"steps": 2}]
+    assert "steps=2" in result.stdout
+    assert "interrupted" in result.stderr
+
+
+def _told(result: dict[str, Any]) -> list[dict[str, int]]:
+    return [row["set"] for row in result["sweep"]]
+
+
+@pytest.mark.parametrize("content", ["", '{"words": [], "entities": []}\n'])
+def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "empty.jsonl").write_text(content)
+    arguments = [str(folder / "model"), str(tmp_path / "empty.jsonl"), "--format", "jsonl"]
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
+    assert result.exit_code == 2
+    assert "sentences" in result.stderr
+    assert not result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["MODEL"], []])
+def test_a_sweep_needs_a_corpus(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
+    assert result.exit_code == 2
+    assert "--sweep needs a model and a corpus" in result.stderr
 
 
 def test_two_files_cannot_be_swept(folder: Path) -> None:

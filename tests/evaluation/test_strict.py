@@ -65,7 +65,7 @@ def test_the_best_cut_by_hand() -> None:
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
     assert best_cut(matches) == pytest.approx(0.4)
     assert best_cut(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert best_cut(scored(2, (0.9, True), (0.5, True))) == pytest.approx(0.25)  # nothing behind it
+    assert best_cut(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
     assert best_cut(scored(3, (0.9, False))) is None
     assert best_cut(scored(3)) is None
 

@@ -143,9 +143,17 @@ def test_frozen_to_the_end(tmp_path: Path) -> None:
     assert changed(first, last) == {True: {False}, False: {True}}
 
 
+def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "model", config(**FROZEN | {"frozen_epochs": 9}), dev=False)
+    assert all(weight.requires_grad for weight in outcome.model.parameters())
+
+
 def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
     told = list(idle_settings(config(frozen_epochs=2), LEARNT, None))
     assert told == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
     assert not list(idle_settings(config(), LEARNT, None))
     told = list(idle_settings(config(frozen_rate=3), LEARNT, None))
     assert told == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
+    never = config({"encoder": {"name": "minilm"}}, epochs=2, frozen_epochs=2)
+    told = [one for one in idle_settings(never, LEARNT, None) if "frozen" in one]
+    assert told == ["training.frozen_epochs is not below training.epochs: the pretrained weights never learn"]

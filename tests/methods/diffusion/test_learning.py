@@ -6,6 +6,7 @@ import math
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,11 @@ from fencepost.config import Config
 from fencepost.corpus import read
 from fencepost.entity import Entity, Sentence
 from fencepost.evaluation import evaluate
+from fencepost.methods import diffusion
+from fencepost.methods.diffusion import DenoisedScores, matched
 from fencepost.model import Model
+from fencepost.training import train as train_run
+from fencepost.training.trainer import Diverged
 from tests.methods.diffusion.cases import Key
 
 LEARNT = [
@@ -237,6 +242,49 @@ def test_two_types_of_one_span_are_one_entity_to_diffusion() -> None:
     [found] = model.predict(sentences)
     assert losses[-1] < losses[0] / 3
     assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)]
+
+
+@pytest.mark.parametrize("rate", [1e4, 1e20])
+def test_divergence_is_told_in_words(rate: float, tmp_path: Path) -> None:
+    settings = config_of().model_dump(mode="json")
+    settings["training"] |= {"learning_rate": rate, "epochs": 4, "batch_size": 2, "warmup": 0}
+    with pytest.raises(Diverged, match=r"training\.learning_rate"):
+        train_run(Config.parse(settings), LEARNT, tmp_path / "model", LEARNT)
+
+
+@pytest.mark.parametrize("select", ["flat", "nested", "keep-all"])
+def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> None:
+    settings = config_of({"threshold": None, "select": select}).model_dump(mode="json")
+    settings["training"] |= {"learning_rate": 0.01, "epochs": 6, "batch_size": 4}
+    dev = list(islice(read("sample:train"), 40))
+    outcome = train_run(Config.parse(settings), dev, tmp_path / "m", dev)
+    assert outcome.best is not None
+    assert 0 < outcome.best["dev_f1"] < 1
+    model = Model.load(tmp_path / "m")
+    assert model.settings.predict.threshold is not None  # type: ignore[attr-defined]
+    assert evaluate(dev, model.predict(dev)).overall.f1 == outcome.best["dev_f1"]
+
+
+def test_so_many_entities_that_a_step_learns_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K is raised to a limit for them, and no further; in the end all have been learnt from."""
+    monkeypatch.setattr(diffusion, "_MOST_SPANS", 7)
+    keys = [(start, end) for start in range(6) for end in range(start + 1, 7)]  # 21
+    sentences = [Sentence([f"w{n}" for n in range(6)], [Entity(s, e, "A") for s, e in keys if e < 7])]
+    torch.manual_seed(0)
+    model = Model.build(config_of(lstm=0, spans=4, draws=1), sentences)
+    seen = set()
+
+    def noted(scores: DenoisedScores, *args: Any) -> Any:
+        (_, _, span), entity = matched(scores, *args)
+        assert scores.types.shape[2] == 7
+        assert sorted(span.tolist()) == list(range(7))
+        assert len(set(entity.tolist())) == 7
+        seen.update(entity.tolist())
+        return (torch.zeros_like(span), torch.zeros_like(span), span), entity
+
+    monkeypatch.setattr(diffusion, "matched", noted)
+    train(model, sentences, 60)
+    assert seen == set(range(len(sentences[0].entities)))
 
 
 def test_very_long_sentences() -> None:

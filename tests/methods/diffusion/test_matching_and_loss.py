@@ -280,3 +280,17 @@ def test_in_half_precision_the_loss_is_about_the_same() -> None:
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0)
     assert not torch.equal(found, expected)
+
+
+def test_whom_the_last_round_leaves_out_is_a_matter_of_turns() -> None:
+    """Of 3 entities for 4 spans one is there twice: another one in each turn."""
+    method = method_of(targets="repeat", spans=4, draws=1)
+    batch = [[(0, 1, 0), (1, 3, 1), (2, 6, 0)]]
+    scores = method.score(words_of([6]), gold_of(batch))
+    twice = []
+    for turn in range(3):
+        _, entity = matched(scores, gold_of(batch), method.settings, turn)
+        counts = torch.bincount(entity, minlength=3)
+        assert sorted(counts.tolist()) == [1, 1, 2]
+        twice.append(int(counts.argmax()))
+    assert twice == [0, 1, 2]

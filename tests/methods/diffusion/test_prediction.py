@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -304,3 +305,11 @@ def test_one_word_is_an_entity_or_none() -> None:
     keys = {key[:2] for one in found for key in one}
     assert keys == {(0, 1), (1, 2)}
     assert all(len(one) <= 2 for one in found)
+
+
+@pytest.mark.parametrize(("select", "kept"), [("keep-all", 2), ("nested", 2), ("flat", 1), ("soft-nms", 1)])
+def test_the_threshold_is_for_confidences_as_they_come_out(select: str, kept: int) -> None:
+    """Soft-NMS lowers the second one from 0.8 to 0.72, which is below 2.3 / 3."""
+    found = Candidates(np.array([0, 0]), np.array([10, 9]), np.array([0, 0]), np.array([0.9, 0.8]))
+    assert len(method_of({"threshold": 2.3, "select": select}).select(found)) == kept
+    assert len(method_of({"threshold": 2.8, "select": select}).select(found)) == 0

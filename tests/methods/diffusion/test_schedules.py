@@ -176,13 +176,16 @@ def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
 
 
 def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None:
-    noise = sentence_noise(predict_of(spans=400, steps=5), 7)
+    noise = sentence_noise(predict_of(spans=400), 7, 5)
     assert noise.shape == (1, 400, 2)
     assert noise.dtype == torch.float32
-    assert torch.equal(noise, sentence_noise(predict_of(spans=400, steps=9), 7))
+    assert torch.equal(noise, sentence_noise(predict_of(spans=400), 7, 9))
     expected = np.random.default_rng((0, 7)).standard_normal((400, 2), dtype=np.float32)
     assert torch.equal(noise[0], torch.from_numpy(expected))
-    others = [sentence_noise(predict_of(spans=400), 8), sentence_noise(predict_of(spans=400, seed=1), 7)]
+    others = [
+        sentence_noise(predict_of(spans=400), 8, 5),
+        sentence_noise(predict_of(spans=400, seed=1), 7, 5),
+    ]
     for one, other in ((noise, others[0]), (noise, others[1]), (others[0], others[1])):
         assert (one != other).float().mean() > 0.99
     assert abs(noise.mean()) < 5 / math.sqrt(800)
@@ -191,16 +194,16 @@ def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None
 
 def test_more_spans_begin_with_the_same_noise() -> None:
     for eta in (0.0, 1.0):
-        few, many = (sentence_noise(predict_of(spans=spans, eta=eta), 7)[0] for spans in (3, 60))
+        few, many = (sentence_noise(predict_of(spans=spans, eta=eta), 7, 5)[0] for spans in (3, 60))
         assert torch.equal(few, many[:3])
 
 
 def test_each_step_with_fresh_noise_has_its_own() -> None:
-    noise = sentence_noise(predict_of(spans=50, steps=4, eta=0.5), 7)
+    noise = sentence_noise(predict_of(spans=50, eta=0.5), 7, 4)
     assert noise.shape == (4, 50, 2)
     assert len({row.sum().item() for row in noise}) == 4
-    assert torch.equal(noise[:1], sentence_noise(predict_of(spans=50, steps=4), 7))
-    assert torch.equal(noise[:2], sentence_noise(predict_of(spans=50, steps=2, eta=0.1), 7))
+    assert torch.equal(noise[:1], sentence_noise(predict_of(spans=50), 7, 4))
+    assert torch.equal(noise[:2], sentence_noise(predict_of(spans=50, eta=0.1), 7, 2))
 
 
 @torch.no_grad()
