@@ -174,10 +174,12 @@ class Diffusion(Method[DenoisedScores]):
         kept = self.kept[time][..., None, None]
         return self._denoised(kept.sqrt() * clean + (1 - kept).sqrt() * noise, time, context, words.lengths)
 
-    def _denoised(self, noisy: Tensor, time: Tensor, context: Context, lengths: Tensor) -> DenoisedScores:
+    def _denoised(
+        self, noisy: Tensor, time: Tensor, context: Context, lengths: Tensor, *, typed: bool = True
+    ) -> DenoisedScores:
         """Section 4.2, of numbers `[B, R, K, 2]` at times `[B, R]`."""
         left, right = spans_of(noisy, lengths, self.settings)
-        types, boundaries = self.denoiser(left, right, time, context)
+        types, boundaries = self.denoiser(left, right, time, context, typed=typed)
         return DenoisedScores(types, boundaries, (left, right), lengths)
 
     def _expanded(self, gold: Gold, lengths: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -213,7 +215,7 @@ class Diffusion(Method[DenoisedScores]):
         noisy = noise[:, 0]
         for step, time in enumerate(times, start=1):
             at = torch.full_like(lengths, time)[:, None]
-            scores = self._denoised(noisy, at, context, lengths)
+            scores = self._denoised(noisy, at, context, lengths, typed=step == len(times))
             if step < len(times):
                 left, right = scores.boundaries.argmax(dim=4)
                 clean = numbers_of(left, right, lengths, settings).clamp(-settings.scale, settings.scale)
@@ -272,7 +274,7 @@ class Context(NamedTuple):
 
     words: Tensor  # [B, T, d]
     mask: Tensor  # [B, T]
-    places: Tensor | None  # [T, d], codes of the words' places
+    places: tuple[Tensor, Tensor] | None  # [T, d], codes of the words' places, of first and of last words
     sources: list[Source | None]  # for the cross-attention of each layer
     pointed: list[Tensor]  # for each pointer, [B, T, h]
 
@@ -304,16 +306,23 @@ class Denoiser(nn.Module):
         vectors: Tensor = self.of_words(words.vectors)
         places = None
         placed = vectors
-        if self.settings.positions:
+        if self.of_places is not None:
             numbers = torch.arange(vectors.shape[1], device=vectors.device)
-            places = sinusoids(numbers, vectors.shape[2]).to(vectors.dtype)
-            placed = vectors + places
+            codes = sinusoids(numbers, vectors.shape[2]).to(vectors.dtype)
+            placed = vectors + codes
+            of_first, of_last = self.of_places.weight.chunk(2, dim=1)
+            places = functional.linear(codes, of_first, self.of_places.bias), codes @ of_last.T
         sources = [layer.source(placed, vectors) for layer in self.layers]
         pointed = [pointer.of_word(placed) for pointer in self.pointers]
         return Context(vectors, words.mask, places, sources, pointed)
 
-    def forward(self, left: Tensor, right: Tensor, time: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Of spans `[B, R, K]` at times `[B, R]` the logits of `DenoisedScores`: types, then boundaries."""
+    def forward(
+        self, left: Tensor, right: Tensor, time: Tensor, context: Context, *, typed: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Of spans `[B, R, K]` at times `[B, R]` the logits of `DenoisedScores`: types, then boundaries.
+
+        Only the last step of prediction needs types; without, there are none.
+        """
         draws, size = left.shape[1], context.words.shape[2]
         first, last = left.flatten(1), right.flatten(1)  # [B, R * K]
         spans = self._pooled(first, last, context)  # [B, R * K, d]
@@ -323,12 +332,12 @@ class Denoiser(nn.Module):
             spans = layer(spans, codes, source, context.mask, draws)
         of_time = self.of_time(sinusoids(time, size).to(spans.dtype))  # [B, R, d]
         spans = spans + places + of_time.repeat_interleave(left.shape[2], dim=1)
-        types = self.classifier(spans).float()
+        types = self.classifier(spans).float() if typed else spans[..., :0]
         logits = [
             pointer(pointed, spans).float().masked_fill(~context.mask[:, None], _NEVER)
             for pointer, pointed in zip(self.pointers, context.pointed, strict=True)
         ]
-        return types.view(*left.shape, -1), torch.stack(logits).view(2, *left.shape, -1)
+        return types.view(*left.shape, types.shape[2]), torch.stack(logits).view(2, *left.shape, -1)
 
     def _pooled(self, first: Tensor, last: Tensor, context: Context) -> Tensor:
         """A vector for each span: `[B, N, d]`."""
@@ -342,11 +351,11 @@ class Denoiser(nn.Module):
         return inside.to(words.dtype) @ words / (last - first + 1)[..., None]
 
     def _places(self, first: Tensor, last: Tensor, context: Context) -> Tensor:
-        """Codes of where spans are: `[B, N, d]`; none are zeros."""
-        if self.of_places is None or context.places is None:
+        """Codes of where spans are, `[B, N, d]`: `of_places` of those of the two words; none are zeros."""
+        if context.places is None:
             return torch.zeros_like(context.words[:1, :1])
-        places: Tensor = self.of_places(torch.cat((context.places[first], context.places[last]), dim=2))
-        return places
+        of_first, of_last = context.places
+        return of_first[first] + of_last[last]
 
     def _numbers(self, draws: int, spans: int, context: Context) -> Tensor:
         """Codes of which of its draw's K spans one is: `[R * K, d]`; none are zeros."""
@@ -367,7 +376,7 @@ class SpanLayer(nn.Module):
         self.across = Attention(size, settings.heads, dropout) if settings.cross_attention else None
         self.feed_forward = nn.Sequential(
             nn.Linear(size, settings.feed_forward),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Dropout(dropout),
             nn.Linear(settings.feed_forward, size),
         )
@@ -378,7 +387,7 @@ class SpanLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def source(self, placed: Tensor, words: Tensor) -> Source | None:
-        return None if self.across is None else self.across.source(placed, words)
+        return None if self.across is None else self.across.source(placed, words, often=True)
 
     def forward(
         self, spans: Tensor, codes: Tensor, source: Source | None, mask: Tensor, draws: int

@@ -13,7 +13,7 @@ from torch.nn import functional
 class Source(NamedTuple):
     """What is attended to."""
 
-    keys: Tensor  # [B, heads, S, d / heads]
+    keys: Tensor  # [B, heads, d / heads, S]
     values: Tensor  # [B, heads, S, d / heads]
 
 
@@ -28,18 +28,19 @@ class Attention(nn.Module):
         for linear in (self.query, self.key, self.value):
             nn.init.xavier_uniform_(linear.weight)
 
-    def source(self, keys: Tensor, values: Tensor) -> Source:
-        """From vectors `[B, S, d]`."""
-        return Source(self._split(self.key(keys)), self._split(self.value(values)))
+    def source(self, keys: Tensor, values: Tensor, *, often: bool = False) -> Source:
+        """From vectors `[B, S, d]`; laid out in memory for being asked once, or often."""
+        source = Source(self._split(self.key(keys)).transpose(2, 3), self._split(self.value(values)))
+        return Source(*(part.contiguous() for part in source)) if often else source
 
     def forward(self, queries: Tensor, source: Source, mask: Tensor | None = None) -> Tensor:
         """`[B, N, d]` to the same; the mask `[B, S]` is true for what may be attended to."""
-        dropout = self.dropout if self.training else 0.0
-        allowed = None if mask is None else mask[:, None, None]
-        heads = functional.scaled_dot_product_attention(
-            self._split(self.query(queries)), *source, attn_mask=allowed, dropout_p=dropout
-        )
-        output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        asked = self._split(self.query(queries))
+        scores = asked / math.sqrt(asked.shape[3]) @ source.keys  # [B, heads, N, S]
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None], -torch.inf)
+        weights = functional.dropout(scores.softmax(dim=3), self.dropout, self.training)
+        output: Tensor = self.output((weights @ source.values).transpose(1, 2).flatten(2))
         return output
 
     def _split(self, vectors: Tensor) -> Tensor:
