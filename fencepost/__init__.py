@@ -1,8 +1,44 @@
-"""Named entity recognition that gets entity boundaries right."""
+"""Named entity recognition that gets entity boundaries right.
+
+```python
+import fencepost
+
+ner = fencepost.load()
+for entity in ner("Ada Lovelace was born in London."):
+    print(entity.text, entity.type, entity.start, entity.end, entity.score)
+```
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, UsageError
 
+if TYPE_CHECKING:
+    from fencepost.loading import load
+    from fencepost.runtime import Recogniser, Span
+
 __version__ = "0.1.0"
 
-__all__ = ["DataError", "Entity", "FencepostError", "Sentence", "UsageError", "__version__"]
+__all__ = [
+    "DataError",
+    "Entity",
+    "FencepostError",
+    "Recogniser",
+    "Sentence",
+    "Span",
+    "UsageError",
+    "__version__",
+    "load",
+]
+
+_LATER = {"load": "fencepost.loading", "Recogniser": "fencepost.runtime", "Span": "fencepost.runtime"}
+"""What is imported when it is asked for: most commands need none of it, and it takes its time."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

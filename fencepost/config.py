@@ -1,27 +1,27 @@
 """One typed configuration for all that `fencepost train` does: a YAML file, and changes to it by key.
 
-Its four parts are `method`, `encoder`, `training` and `predict`. What the method and `predict` may
+Its parts are `method`, `encoder`, `training`, `predict` and `text`. What the method and `predict` may
 hold depends on `method.name`. A key or value that is wrong is refused with its name, what it may be,
 and the nearest name that exists.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 import yaml
-from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, create_model
+from pydantic import Field, SerializeAsAny, create_model
 
-from fencepost.encoder import EncoderSettings, Settings
+from fencepost.encoder import EncoderSettings
+from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.methods import METHODS, MethodSettings, PredictSettings
+from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"
-Tree = dict[str, Any]
 
 
 class TrainingSettings(Settings):
@@ -53,6 +53,25 @@ class TrainingSettings(Settings):
     seed: int = Field(1, ge=0, le=2**32 - 1)
 
 
+class TextSettings(Settings):
+    """How raw text becomes sentences and words, when the model is used."""
+
+    language: str | None = Field(
+        None,
+        min_length=2,
+        description="The language whose rules spaCy splits texts by, as en, de or zh (single characters); "
+        "unless set, zh if the training words are Chinese characters, else en.",
+    )
+
+    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+        """With the language told by the training words."""
+        if self.language is not None:
+            return self
+        words = [word for sentence in sentences for word in sentence.words]
+        characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)
+        return self.model_copy(update={"language": "zh" if 2 * characters > len(words) else "en"})
+
+
 class Config(Settings):
     """Everything that makes a training run what it is, apart from the data."""
 
@@ -60,6 +79,7 @@ class Config(Settings):
     encoder: EncoderSettings = Field(default_factory=EncoderSettings)
     training: TrainingSettings = Field(default_factory=TrainingSettings)
     predict: SerializeAsAny[PredictSettings]
+    text: TextSettings = Field(default_factory=TextSettings)
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
@@ -70,12 +90,7 @@ class Config(Settings):
         name = of_method.get("name", DEFAULT_METHOD) if isinstance(of_method, Mapping) else DEFAULT_METHOD
         if not isinstance(name, str) or name not in METHODS:
             raise UsageError(f"{prefix}method.name: {UsageError.unknown('method', str(name), METHODS)}")
-        model = _config_of(name)
-        try:
-            return model.model_validate(merged(METHODS[name].defaults, tree))
-        except ValidationError as error:
-            problems = [prefix + _told(problem, model) for problem in error.errors()]
-            raise UsageError("\n".join(problems)) from None
+        return validated(_config_of(name), merged(METHODS[name].defaults, tree), where=where)
 
     @classmethod
     def compose(
@@ -84,7 +99,7 @@ class Config(Settings):
         """From a YAML file, then `key=value` changes, then what was given as flags: the later one counts."""
         of_file = tree = _read_yaml(file) if file else {}
         for change in changes:
-            tree = merged(tree, _change(change))
+            tree = merged(tree, change_of(change))
         try:
             return cls.parse(merged(tree, flags or {}))
         except UsageError:
@@ -100,7 +115,7 @@ class Config(Settings):
                     f"--set {change}: the model is trained; only predict.* can change now, "
                     f"that is {', '.join(f'predict.{key}' for key in type(self.predict).model_fields)}"
                 )
-            tree = merged(tree, _change(change))
+            tree = merged(tree, change_of(change))
         config = Config.parse(tree)
         if config.predict.select == "auto" != self.predict.select:
             raise UsageError(
@@ -110,16 +125,6 @@ class Config(Settings):
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
-    """`base` with the values of `change`, key by key in nested dictionaries."""
-    result = dict(base)
-    for key, value in change.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
-    return result
 
 
 @cache
@@ -134,32 +139,9 @@ def _config_of(method: str) -> type[Config]:
     )
 
 
-def _change(text: str) -> Tree:
-    """`a.b=1` as `{"a": {"b": 1}}`; the value is YAML."""
-    key, equals, value = text.partition("=")
-    if not equals or not all(key.split(".")):
-        raise UsageError(f"--set {text}: write it as KEY=VALUE, for example training.epochs=20")
-    try:
-        tree = _parsed(value)
-    except yaml.YAMLError:
-        raise UsageError(f"--set {text}: the value is not valid YAML") from None
-    for part in reversed(key.split(".")):
-        tree = {part: tree}
-    return cast("Tree", tree)
-
-
-def _parsed(text: str) -> Any:
-    """YAML, without tags that make objects of Python; whatever is wrong in it is a `YAMLError`."""
-    try:
-        return yaml.safe_load(text)
-    except (ValueError, KeyError, AttributeError, RecursionError) as error:
-        # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
-        raise yaml.YAMLError(str(error)) from error
-
-
 def _read_yaml(path: Path) -> Tree:
     try:
-        tree = _parsed(path.read_text(encoding="utf-8"))
+        tree = parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: the configuration cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -171,33 +153,3 @@ def _read_yaml(path: Path) -> Tree:
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UsageError(f"{path}: a configuration has keys: {', '.join(Config.model_fields)}")
     return tree
-
-
-def _told(problem: Any, model: type[BaseModel]) -> str:
-    """A problem that pydantic found, in words: the key, what is wrong with it, what it may be."""
-    *path, last = [str(part) for part in problem["loc"]]
-    key = ".".join((*path, last))
-    if problem["type"] == "extra_forbidden":
-        names = list(_at(model, path).model_fields)
-        near = difflib.get_close_matches(last, names, n=1)
-        hint = f"did you mean {'.'.join((*path, near[0]))}? " if near else ""
-        within = f"{'.'.join(path)} has" if path else "there are"
-        return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
-    if problem["type"] == "model_type":
-        names = list(_at(model, (*path, last)).model_fields)
-        return f"{key}: must have keys, which may be {', '.join(names)}, not be {problem['input']!r}"
-    if problem["type"] == "tuple_type":
-        return f"{key}: should be a list, as [1, 2, 3], not {problem['input']!r}"
-    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    about_several_keys = problem["type"] == "value_error" and isinstance(problem["input"], Mapping)
-    if about_several_keys:  # which the message names
-        return f"{key}: {message}"
-    return f"{key}: {message}, not {problem['input']!r}"
-
-
-def _at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    """The part of the config that this path leads to."""
-    for name in path:
-        annotation = model.model_fields[name].annotation
-        model = cast("type[BaseModel]", annotation)
-    return model

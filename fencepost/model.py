@@ -5,13 +5,15 @@ words -> batch -> word vectors -> scores -> candidates -> entities
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -24,15 +26,11 @@ from fencepost.corpus.context import with_context
 from fencepost.encoder import Batch, Encoder, Words
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
+from fencepost.evaluation import Temperature
 from fencepost.methods import METHODS, Gold, Method, PredictSettings, Report
+from fencepost.runtime.engine import LOOK_AHEAD, batches, entities_of
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-
-_LOOK_AHEAD = 2048
-"""Sentences that prediction sorts by length at a time."""
-
-_WORD_PAIRS = 1_000_000
-"""A batch has at most so many pairs of words, unless one sentence alone has more."""
 
 
 Watch = Callable[[Sequence[Sentence], Words, Any, Gold], None]
@@ -53,6 +51,19 @@ def read_config(folder: Path) -> tuple[Config, list[str]]:
     return Config.parse(tree, where=str(path)), types
 
 
+def read_calibration(folder: Path) -> Temperature:
+    """What the confidences of the model in this folder are calibrated with; an old one has none."""
+    path = folder / CONFIG_FILE
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if "calibration" not in saved:
+            return Temperature()
+        return Temperature(saved["calibration"]["temperature"], saved["calibration"]["shift"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"the model's calibration cannot be read: {error!r}"
+        raise DataError(message, source=str(path)) from None
+
+
 class Model(nn.Module):
     """Finds entities of `types`."""
 
@@ -65,6 +76,7 @@ class Model(nn.Module):
             config.method, config.predict, encoder.width, self.types
         )
         self._numbers = {type_: number for number, type_ in enumerate(self.types)}
+        self.calibration = Temperature()
 
     @classmethod
     def build(cls, config: Config, sentences: Sequence[Sentence]) -> Model:
@@ -73,7 +85,11 @@ class Model(nn.Module):
         if not types:
             raise UsageError("the training data has no entities: there is nothing to learn")
         config = config.model_copy(
-            update={"method": config.method.fitted(sentences), "predict": config.predict.fitted(sentences)}
+            update={
+                "method": config.method.fitted(sentences),
+                "predict": config.predict.fitted(sentences),
+                "text": config.text.fitted(sentences),
+            }
         )
         method = METHODS[config.method.name]
         prompts, names = method.prompts(config.method, types), method.prompt_names(config.method, types)
@@ -87,6 +103,7 @@ class Model(nn.Module):
         config = config.changed(changes)
         prompts = METHODS[config.method.name].prompts(config.method, types)
         model = cls(config, types, Encoder.load(config.encoder, folder, prompts))
+        model.calibration = read_calibration(folder)
         weights = folder / WEIGHTS_FILE
         try:
             model.load_state_dict(load_file(weights))
@@ -109,6 +126,7 @@ class Model(nn.Module):
             save_file(weights, temporary / WEIGHTS_FILE)
             config = self.settings.model_dump(mode="json")
             saved = {"fencepost": __version__, "types": self.types, "config": config}
+            saved["calibration"] = asdict(self.calibration)
             text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
             (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
             # safetensors lets nobody but the owner read; the user's own rule for new files shall count
@@ -120,6 +138,13 @@ class Model(nn.Module):
         """Other settings for prediction from now on."""
         self.settings = self.settings.model_copy(update={"predict": predict})
         self.method.predict = predict
+
+    def using(self, predict: PredictSettings) -> Self:
+        """A copy with the same weights and other settings for prediction."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "method": copy.copy(self.method)}
+        other.use(predict)
+        return other
 
     @property
     def device(self) -> torch.device:
@@ -151,30 +176,20 @@ class Model(nn.Module):
         """
         originals, sentences = tee(sentences)  # what is told of neighbours is for the encoder alone
         stream = iter(with_context(sentences, self.settings.encoder.context))
-        while chunk := list(islice(stream, _LOOK_AHEAD)):
-            found: list[list[Entity]] = [[] for _ in chunk]
-            for batch in self._batches(chunk):
-                together = [chunk[index] for index in batch]
-                for index, entities in zip(batch, self._predict_batch(together, watch), strict=True):
-                    found[index] = entities
-            for entities, sentence in zip(found, originals, strict=False):
+        while chunk := list(islice(stream, LOOK_AHEAD)):
+            for entities, sentence in zip(self.found(chunk, watch), originals, strict=False):
                 yield sentence.with_entities(entities)
 
-    def _batches(self, sentences: Sequence[Sentence]) -> Iterator[list[int]]:
-        """Sentences of like length together, the longest first: too long a batch fails at once."""
+    def found(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
+        """The entities of each of these sentences, which are all that is looked at."""
+        entities: list[list[Entity]] = [[] for _ in sentences]
         sizes = [self.encoder.size(sentence) if sentence.words else 0 for sentence in sentences]
-        order = sorted((index for index, size in enumerate(sizes) if size), key=lambda index: -sizes[index])
-        batch: list[int] = []
-        longest = 0
-        for index in order:
-            longest = max(longest, len(sentences[index]))
-            full = len(batch) == self.settings.predict.batch_size
-            if batch and (full or (len(batch) + 1) * longest**2 > _WORD_PAIRS):
-                yield batch
-                batch, longest = [], len(sentences[index])
-            batch.append(index)
-        if batch:
-            yield batch
+        lengths = [len(sentence) for sentence in sentences]
+        for batch in batches(sizes, lengths, self.settings.predict.batch_size):
+            together = [sentences[index] for index in batch]
+            for index, of_sentence in zip(batch, self._predict_batch(together, watch), strict=True):
+                entities[index] = of_sentence
+        return entities
 
     @torch.inference_mode()
     def _predict_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
@@ -184,13 +199,7 @@ class Model(nn.Module):
         if watch is not None:
             watch(sentences, words, scores, Gold.of(batch["gold"]))
         kept = self.method.select(self.method.candidates(scores))
-        length = words.vectors.shape[1]
-        entities: list[list[Entity]] = [[] for _ in sentences]
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
-        for start, end, type_, confidence in zip(*columns, strict=True):
-            owner, first = divmod(start, length)
-            entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
-        return entities
+        return entities_of(kept, self.calibration, self.types, len(sentences), words.vectors.shape[1])
 
     def report(self, name: str) -> Report:
         """What this method tells about itself, to be filled in by `watch` and read when all is predicted."""

@@ -201,6 +201,7 @@ def test_yaml_is_in_the_order_of_the_docs_and_readable() -> None:
         "encoder:",
         "training:",
         "predict:",
+        "text:",
     ]
     assert "name: größe" in text
 
@@ -222,7 +223,7 @@ def test_a_config_does_not_change() -> None:
 
 METHOD_KEYS = "name, epsilon, smoothing_size, label_smoothing, size, dropout, width_size, widest"
 TRAINING_KEYS = ", ".join(TrainingSettings.model_fields)
-PARTS = "there are method, encoder, training, predict"
+PARTS = "there are method, encoder, training, predict, text"
 
 
 @pytest.mark.parametrize(
@@ -298,7 +299,7 @@ def test_everything_wrong_is_told_at_once_with_the_file_to_blame(write) -> None:
     assert refused(path).splitlines() == [
         f"{path}: encoder.pooling: should be 'mean', 'max' or 'first', not 'median'",
         f"{path}: training.epochs: should be greater than or equal to 1, not 0",
-        f"{path}: other: there is no such key; there are method, encoder, training, predict",
+        f"{path}: other: there is no such key; there are method, encoder, training, predict, text",
     ]
 
 
@@ -343,7 +344,7 @@ def test_a_file_that_has_no_keys_is_refused(write, text: str) -> None:
 
 def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
     path = write("- a")
-    assert refused(path) == f"{path}: a configuration has keys: method, encoder, training, predict"
+    assert refused(path) == f"{path}: a configuration has keys: method, encoder, training, predict, text"
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:

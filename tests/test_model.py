@@ -16,6 +16,7 @@ from fencepost.config import Config
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.model import CONFIG_FILE, WEIGHTS_FILE, Model
+from fencepost.runtime.engine import batches
 
 torch.set_num_threads(1)
 
@@ -194,7 +195,7 @@ def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
 
 def test_prediction_streams(trained: Model, monkeypatch) -> None:
     """Nothing is read before it is asked for, and then a bounded number of sentences ahead."""
-    monkeypatch.setattr(model_module, "_LOOK_AHEAD", 4)
+    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
     read = 0
 
     def stream() -> Iterator[Sentence]:
@@ -212,7 +213,7 @@ def test_prediction_streams(trained: Model, monkeypatch) -> None:
 
 
 def test_with_context_a_few_more_are_read(monkeypatch) -> None:
-    monkeypatch.setattr(model_module, "_LOOK_AHEAD", 4)
+    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
     model = built(encoder={**SMALL["encoder"], "context": 2})
     read = 0
 
@@ -310,20 +311,19 @@ def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkey
     assert without == [True]
 
 
-def test_a_batch_has_a_bounded_number_of_word_pairs(trained: Model, monkeypatch) -> None:
-    monkeypatch.setattr(model_module, "_WORD_PAIRS", 200)
+def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
     sentences = [*many_sentences(60, seed=3), Sentence(["Ada"] * 30)]
-    batches = list(trained._batches(sentences))
-    assert sorted(index for batch in batches for index in batch) == [
-        index for index, sentence in enumerate(sentences) if sentence.words
+    lengths = [len(sentence) for sentence in sentences]
+    found = list(batches(lengths, lengths, batch_size=32, pairs=200))
+    assert sorted(index for batch in found for index in batch) == [
+        index for index, length in enumerate(lengths) if length
     ]
-    for batch in batches:
-        longest = max(len(sentences[index]) for index in batch)
+    for batch in found:
+        longest = max(lengths[index] for index in batch)
         assert len(batch) == 1 or len(batch) * longest**2 <= 200
-        assert len(batch) <= trained.settings.predict.batch_size
-    assert batches[0] == [60]
-    monkeypatch.undo()
-    assert max(map(len, trained._batches(sentences))) == 32
+        assert len(batch) <= 32
+    assert found[0] == [60]
+    assert max(map(len, batches(lengths, lengths, batch_size=32))) == 32
 
 
 def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
@@ -371,7 +371,7 @@ def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path
         if path.suffix == ".json":
             json.loads(content)
     saved = json.loads((tmp_path / CONFIG_FILE).read_text(encoding="utf-8"))
-    assert list(saved) == ["fencepost", "types", "config"]
+    assert list(saved) == ["fencepost", "types", "config", "calibration"]
     assert saved["types"] == ["LOC", "ORG", "PER"]
     assert saved["config"]["method"]["widest"] == 7
     assert saved["config"]["predict"]["select"] == "nested"

@@ -10,10 +10,33 @@ from fencepost.cli.frame import progress_of, say
 
 if TYPE_CHECKING:
     from fencepost.corpus import Reader, ReadOptions, Rejected
+    from fencepost.corpus.source import Source
     from fencepost.corpus.writer import Written
     from fencepost.entity import Sentence
 
 SHOWN = 5  # of the sentences that are skipped
+
+
+class Skipped:
+    """What is skipped while a file is read, to be told at the end: the first ones, and how many there are."""
+
+    def __init__(self) -> None:
+        self.first: list[Rejected] = []
+        self.count = 0
+
+    def __call__(self, one: Rejected) -> None:
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(one)
+
+    def tell(self, source: Source, *, quiet: bool) -> None:
+        """With the notes on the file."""
+        for note in source.notes.values():
+            say(str(note), quiet=quiet)
+        for one in self.first:
+            say(f"{one.file or source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
+        if self.count > len(self.first):
+            say(f"{source.name}: skipped {self.count - len(self.first):,} more", quiet=quiet)
 
 
 @contextmanager
@@ -23,20 +46,10 @@ def opened(
     """A reader; when it is done, its notes and what it skipped are told."""
     from fencepost.corpus import Reader
 
-    skipped: list[Rejected] = []
-
-    def remember(one: Rejected) -> None:
-        if len(skipped) < SHOWN:
-            skipped.append(one)
-
-    with Reader(path, format_, options, remember if skip_invalid else None) as reader:
+    skipped = Skipped()
+    with Reader(path, format_, options, skipped if skip_invalid else None) as reader:
         yield reader
-    for note in reader.notes:
-        say(str(note), quiet=quiet)
-    for one in skipped:
-        say(f"{one.file or reader.source.name}:{one.line}: skipped: {one.reason}", quiet=quiet)
-    if reader.invalid > len(skipped):
-        say(f"{reader.source.name}: skipped {reader.invalid - len(skipped):,} more", quiet=quiet)
+    skipped.tell(reader.source, quiet=quiet)
 
 
 def losses(result: Written) -> Iterator[str]:

@@ -1,19 +1,23 @@
-"""Sentences with their entities drawn under the words, nested ones further down.
+"""Texts with their entities drawn under the words, nested ones further down.
 
-The University of Toronto 's president
-╰─ organization ────╯
-╰place╯
+The University of Toronto's president
+    ╰─ organization ────╯
+                  ╰place╯
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from fencepost.entity import Entity, Sentence
+
+if TYPE_CHECKING:
+    from fencepost.runtime import Annotated
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 
@@ -40,15 +44,39 @@ class _Bar:
 
 def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
     """The sentence in lines of at most `width` cells, each with its entities below."""
+    return _draw(sentence.words, [" "] * len(sentence), sentence.entities, width, palette)
+
+
+def draw_text(annotated: Annotated, width: int, palette: Palette) -> Text:
+    """The same for a raw text, which is shown as it is written but for the width of white space."""
+    words: list[str] = []
+    gaps: list[str] = []
+    entities: list[Entity] = []
+    behind = 0
+    for sentence, offsets in zip(annotated.sentences, annotated.offsets, strict=True):
+        first = len(words)
+        entities += [replace(e, start=e.start + first, end=e.end + first) for e in sentence.entities]
+        for start, end in offsets:
+            gap = annotated.text[behind:start]
+            gaps.append("\n" if "\n" in gap else " " * bool(gap))
+            words.append(annotated.text[start:end])
+            behind = end
+    return _draw(words, gaps, entities, width, palette)
+
+
+def _draw(
+    words: Sequence[str], gaps: Sequence[str], entities: Sequence[Entity], width: int, palette: Palette
+) -> Text:
+    """`gaps[i]` is what stands before `words[i]`: a space, a line end or nothing."""
     drawing = Text()
-    for first, last in _wrap(sentence.words, width):
-        cells = _cells(sentence.words, first, last)
-        drawing.append(" ".join(map(printable, sentence.words[first:last])) + "\n")
-        bars = [
-            _bar(entity, first, last, cells, width)
-            for entity in sorted(sentence.entities, key=lambda entity: (-len(entity), entity.start))
-            if entity.start < last and first < entity.end
-        ]
+    shown = [printable(word) for word in words]
+    waiting = sorted(entities, key=lambda entity: (-len(entity), entity.start))
+    for first, last in _wrap(shown, gaps, width):
+        cells = _cells(shown, gaps, first, last)
+        pieces = zip(gaps[first + 1 : last], shown[first + 1 : last], strict=True)
+        drawing.append("".join([*shown[first : first + 1], *(gap + word for gap, word in pieces)]) + "\n")
+        waiting = [entity for entity in waiting if entity.end > first]
+        bars = [_bar(entity, first, last, cells, width) for entity in waiting if entity.start < last]
         for row in _rows(bars):
             drawing.append_text(_line(row, palette))
     return drawing
@@ -61,25 +89,32 @@ def printable(word: str) -> str:
     )
 
 
-def _wrap(words: Sequence[str], width: int) -> list[tuple[int, int]]:
-    """The lines, as ranges of words."""
-    lines, first, used = [], 0, 0
+def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[int, int]]:
+    """The lines, as ranges of words; what is written together stays so, unless a line cannot hold it."""
+    lines: list[tuple[int, int]] = []
+    first = together = used = 0  # `together` is the first of the words that nothing separates
     for index, word in enumerate(words):
-        needed = cell_len(printable(word)) + 1
-        if index > first and used + needed > width:
-            lines.append((first, index))
-            first, used = index, 0
+        if gaps[index]:
+            together = index
+        needed = cell_len(word) + (len(gaps[index]) if index > first else 0)
+        if index > first and (gaps[index] == "\n" or used + needed > width):
+            border = together if together > first else index
+            lines.append((first, border))
+            first = border
+            used = sum(map(cell_len, words[border:index]))
+            needed = cell_len(word)
         used += needed
     return [*lines, (first, len(words))]
 
 
-def _cells(words: Sequence[str], first: int, last: int) -> list[tuple[int, int]]:
+def _cells(words: Sequence[str], gaps: Sequence[str], first: int, last: int) -> list[tuple[int, int]]:
     """Where each word of a line begins and ends, in cells of the terminal."""
-    places, position = [], 0
-    for word in words[first:last]:
-        end = position + cell_len(printable(word))
-        places.append((position, end))
-        position = end + 1
+    places: list[tuple[int, int]] = []
+    end = 0
+    for index in range(first, last):
+        start = end + (len(gaps[index]) if index > first else 0)
+        end = start + cell_len(words[index])
+        places.append((start, end))
     return places
 
 

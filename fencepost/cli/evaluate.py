@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.corpora import opened, read_all
+from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
-from fencepost.cli.models import Changes, load_model
+from fencepost.cli.models import Changes, EngineName, Threads, load_model, load_recogniser, wants_pytorch
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scores import (
-    Lengths,
-    Tables,
-    print_reports,
-    print_scores,
-    print_sweep,
-    report_json,
-)
+from fencepost.cli.scores import Lengths, print_reports, print_scores, print_sweep
+from fencepost.cli.scoring import Scored, of_engine, of_files, of_model
 from fencepost.cli.sweep import combinations, swept
 from fencepost.errors import UsageError
 
@@ -30,8 +23,6 @@ if TYPE_CHECKING:
 
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
-    from fencepost.evaluation import Evaluation
-    from fencepost.methods import Gold, Report
     from fencepost.model import Model
 
 ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
@@ -77,6 +68,18 @@ Sweep = Annotated[
         "steps=1,2,5; of several settings, for each combination.",
     ),
 ]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="What computes: pytorch, or graphs made by fencepost export (int8, onnx); auto is pytorch where "
+        "it is installed.",
+    ),
+]
+NEEDS_PYTORCH = (
+    "--by-offset, --stages and --sweep need --engine pytorch: the model's weights, and PyTorch "
+    "(pip install 'fencepost[train]')"
+)
 
 
 @command("evaluate")
@@ -95,6 +98,8 @@ def evaluate(
     by_offset: ByOffset = False,
     stages: Stages = False,
     sweep: Sweep = None,
+    engine: Engine = "auto",
+    threads: Threads = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -103,47 +108,68 @@ def evaluate(
     An entity counts if its start, end and type are all right.
     """
     check_json_target(json)
-    tables: Tables = {}
     reports = [name for name, wanted in (("by-offset", by_offset), ("stages", stages)) if wanted]
-    trained_lengths = None
     if sweep and (not (model and data) or by_length or reports):
         raise UsageError(
             "--sweep needs a model and a corpus (fencepost evaluate MODEL DATA --sweep KEY=VALUE,VALUE), and "
             "goes without --by-length, --by-offset and --stages"
         )
     if model and data and not (gold or predicted or predicted_format):
-        recogniser = load_model(model, changes)
-        wanted = {name: recogniser.report(name) for name in reports}
-        grid = combinations(recogniser, sweep) if sweep else []
-        sentences = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        if grid:
-            settings = recogniser.settings.model_dump(mode="json")
-            rows = swept(recogniser, sentences, grid, quiet=quiet)
-            _tell_sweep({"model": model, "data": data, "settings": settings}, rows, json)
+        pytorch = wants_pytorch(Path(model), engine)
+        if (sweep or reports) and not pytorch:
+            raise UsageError(NEEDS_PYTORCH)
+        read = partial(read_all, data, format, options, skip_invalid=skip_invalid, quiet=quiet)
+        named = {"model": model, "data": data}
+        if sweep:
+            _sweep(load_model(model, changes, threads), sweep, read, named, json, quiet=quiet)
             return
-        told, result = _of_model(recogniser, sentences, list(wanted.values()))
-        tables = {name: report.tables() for name, report in wanted.items()}
-        told = {"model": model, "data": data, **told, **report_json(tables)}
-        trained_lengths = recogniser.settings.method.trained_lengths()
-    elif gold and predicted and not (model or changes or skip_invalid or reports):
-        told, result = _of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
+        if pytorch:
+            scored = of_model(load_model(model, changes, threads), read, reports)
+        else:
+            scored = of_engine(Path(model), load_recogniser(Path(model), engine, changes, threads), read)
+        scored.told = {**named, **scored.told}
+    elif (
+        gold
+        and predicted
+        and not (model or changes or skip_invalid or reports or engine != "auto" or threads)
+    ):
+        scored = of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
     else:
         raise UsageError(
             "give a model and a corpus (fencepost evaluate MODEL DATA), or two files (fencepost evaluate "
-            "--gold FILE --predicted FILE, without --set, --skip-invalid, --by-offset and --stages)"
+            "--gold FILE --predicted FILE, without --set, --skip-invalid, --by-offset, --stages, --engine "
+            "and --threads)"
         )
-    lengths = Lengths.of(result, trained_lengths) if by_length else None
+    _tell_scores(scored, by_length=by_length, json=json)
+
+
+def _tell_scores(scored: Scored, *, by_length: bool, json: Path | None) -> None:
+    lengths = Lengths.of(scored.result, scored.trained_lengths) if by_length else None
+    told = {**scored.told, **scored.result.to_dict()}
 
     def show(console: Console) -> None:
-        print_scores(console, result, lengths)
-        print_reports(console, tables)
-        if "sentences_per_second" in told:
-            console.print(f"{told['sentences_per_second']:,.1f} sentences a second")
+        print_scores(console, scored.result, lengths)
+        print_reports(console, scored.tables)
+        if "engine" in told:
+            console.print(f"{told['sentences_per_second']:,.1f} sentences a second ({told['engine']})")
             if told["peak_memory_mb"] is not None:
                 console.print(f"{told['peak_memory_mb']:,.0f} MB of memory at most")
 
-    told |= result.to_dict()
     _tell({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json, show)
+
+
+def _sweep(
+    model: Model,
+    axes: Sequence[str],
+    read: Callable[[], list[Sentence]],
+    named: dict[str, Any],
+    json: Path | None,
+    *,
+    quiet: bool,
+) -> None:
+    grid = combinations(model, axes)
+    told = {**named, "engine": "pytorch", "settings": model.settings.model_dump(mode="json")}
+    _tell_sweep(told, swept(model, read(), grid, quiet=quiet), json)
 
 
 def _tell_sweep(told: dict[str, Any], sweep: Iterable[dict[str, Any]], json: Path | None) -> None:
@@ -165,59 +191,3 @@ def _tell(told: dict[str, Any], json: Path | None, show: Callable[[Console], Non
         from rich.console import Console
 
         show(Console(highlight=False))
-
-
-def _of_model(
-    model: Model, sentences: list[Sentence], reports: list[Report]
-) -> tuple[dict[str, Any], Evaluation]:
-    """The scores of a model, with its settings, its speed and the memory that it took; fills the reports."""
-    from fencepost import evaluation
-
-    of_reports = 0.0  # seconds, which are not those of prediction
-
-    def watch(batch: Sequence[Sentence], _: Any, scores: Any, gold: Gold) -> None:
-        nonlocal of_reports
-        start = time.perf_counter()
-        for report in reports:
-            report.add(batch, scores, gold)
-        of_reports += time.perf_counter() - start
-
-    start = time.perf_counter()
-    predicted = list(model.predict(sentences, watch if reports else None))
-    seconds = time.perf_counter() - start - of_reports
-    told = {
-        "settings": model.settings.model_dump(mode="json"),
-        "sentences_per_second": len(sentences) / seconds if sentences else 0.0,
-        "peak_memory_mb": _peak_memory_mb(),
-    }
-    return told, evaluation.evaluate(sentences, predicted)
-
-
-def _of_files(
-    gold: str,
-    predicted: str,
-    formats: tuple[str | None, str | None],
-    options: ReadOptions,
-    *,
-    quiet: bool,
-) -> tuple[dict[str, Any], Evaluation]:
-    from fencepost import evaluation
-
-    if gold == predicted == "-":
-        raise UsageError("standard input can be read once, but it is named twice")
-    with (
-        opened(gold, formats[0], options, skip_invalid=False, quiet=quiet) as true,
-        opened(predicted, formats[1], options, skip_invalid=False, quiet=quiet) as guessed,
-    ):
-        result = evaluation.evaluate(true, guessed)
-    return {"gold": gold, "predicted_file": predicted}, result
-
-
-def _peak_memory_mb() -> float | None:
-    """The most that this process has held so far; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 if sys.platform != "darwin" else 1024**2)

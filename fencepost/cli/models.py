@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +15,9 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.model import Model
+    from fencepost.runtime import Recogniser
 
+EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -20,6 +25,9 @@ Changes = Annotated[
         metavar="KEY=VALUE",
         help="Change a setting of prediction, as predict.select=flat; repeatable.",
     ),
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="How many threads compute; unless set, one a core.")
 ]
 
 
@@ -36,7 +44,73 @@ def training_installed() -> Iterator[None]:
         ) from None
 
 
-def load_model(folder: str, changes: Sequence[str] | None) -> Model:
+def load_model(folder: str, changes: Sequence[str] | None, threads: int | None = None) -> Model:
+    """A model in PyTorch."""
     with training_installed():
         from fencepost.model import Model
-    return Model.load(folder, changes or ())
+    model = Model.load(folder, changes or ())
+    if threads is not None:
+        _use_threads(threads)
+    return model
+
+
+def load_recogniser(
+    folder: Path, engine: EngineName, changes: Sequence[str] | None, threads: int | None = None
+) -> Recogniser:
+    """A model on any engine; without PyTorch where it was exported."""
+    from fencepost.loading import load
+
+    settings = _changed(changes or (), _settings(folder))
+    recogniser = load(folder, engine=engine, threads=threads, settings=settings)
+    if threads is not None and recogniser.engine == "pytorch":
+        _use_threads(threads)
+    return recogniser
+
+
+def saved_config(folder: Path) -> dict[str, Any]:
+    """The config of the model in this folder as it stands there; empty where there is none to be read."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    settings = saved_config(folder).get("predict")
+    return settings if isinstance(settings, dict) else {}
+
+
+def wants_pytorch(folder: Path, engine: EngineName) -> bool:
+    """Whether PyTorch is what a command shall run that can do more with it."""
+    if engine != "auto":
+        return engine == "pytorch"
+    from fencepost.runtime.exported import exported_precisions
+
+    weights = (folder / "model.safetensors").is_file()
+    return find_spec("torch") is not None and (weights or not exported_precisions(folder))
+
+
+def _use_threads(count: int) -> None:
+    import torch
+
+    torch.set_num_threads(count)
+
+
+def _changed(changes: Sequence[str], before: dict[str, Any]) -> dict[str, Any]:
+    """The settings of prediction that `predict.key=value` changes set; no others can change."""
+    from fencepost.settings import Tree, change_of, merged
+
+    tree: Tree = {}
+    for change in changes:
+        if not change.startswith("predict."):
+            raise UsageError(
+                f"--set {change}: the model is trained; only predict.* can change now, "
+                f"that is {', '.join(f'predict.{key}' for key in before)}"
+            )
+        tree = merged(tree, change_of(change)["predict"])
+    if tree.get("select") == "auto" != before.get("select", "auto"):
+        raise UsageError(
+            f"predict.select: auto is for training; this model was trained for {before['select']}"
+        )
+    return tree

@@ -1,154 +1,148 @@
-"""`fencepost predict`: the entities that a model finds in a corpus."""
+"""`fencepost predict`: the entities that a model finds in texts, files of texts and corpora."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-import typer
-
-from fencepost.cli.corpora import losses, opened
-from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import Changes, load_model
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Quiet, command
+from fencepost.cli.models import Changes, Threads, load_recogniser
+from fencepost.cli.options import SkipInvalid, reads_corpora
+from fencepost.cli.predict_options import (
+    Arguments,
+    Confidence,
+    EngineOption,
+    Flat,
+    Force,
+    Input,
+    InputFormat,
+    KeepOverlaps,
+    Limit,
+    Output,
+    Resume,
+    To,
+    Types,
+    model_and_texts,
+    shipped_model,
+    source_of,
+    types_of,
+    with_select,
+)
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
+    from fencepost.cli.texts import Text
     from fencepost.corpus import ReadOptions
     from fencepost.corpus.format import Format
-    from fencepost.entity import Sentence
-    from fencepost.model import Model
-
-ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
-Input = Annotated[
-    str,
-    typer.Option(
-        "--input",
-        metavar="FILE",
-        help="A corpus: a file, a folder (BRAT), - or sample:test; its own entities are ignored.",
-    ),
-]
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        metavar="FILE",
-        help="Where to write the sentences with the entities; else they are drawn.",
-    ),
-]
-To = Annotated[str | None, typer.Option("--to", help="The output's format, if its name does not tell it.")]
-KeepOverlaps = Annotated[
-    Literal["refuse", "outermost", "innermost", "best"],
-    typer.Option("--overlaps", help="Which overlapping entities to keep where the format cannot hold all."),
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many sentences.")]
+    from fencepost.corpus.source import Source
+    from fencepost.runtime import Recogniser
 
 
 @command("predict")
 @reads_corpora
 def predict(
-    model: ModelFolder,
-    input: Input,  # noqa: A002
     options: ReadOptions,
+    arguments: Arguments = None,
+    input: Input = None,  # noqa: A002
     output: Output = None,
     to: To = None,
+    resume: Resume = False,
+    force: Force = False,
+    min_confidence: Confidence = 0.0,
+    types: Types = None,
+    flat: Flat = None,
     overlaps: KeepOverlaps = "refuse",
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
     limit: Limit = None,
+    engine: EngineOption = "auto",
+    threads: Threads = None,
     changes: Changes = None,
+    format: InputFormat = None,  # noqa: A002
+    skip_invalid: SkipInvalid = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find entities in a corpus and write it with them, in any format, or draw them in the terminal."""
-    target = _target(input, output, to)
-    recogniser = load_model(model, changes)
-    if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
-        _check_flat(recogniser, target)
-    with opened(input, format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
-        silent = quiet or output in (None, "-")  # nothing between the lines of the output
-        found = _counted(recogniser.predict(islice(reader, limit)), quiet=silent)
+    """Find entities in texts, and draw them in the terminal or write them to a file.
+
+    fencepost predict "Ada Lovelace was born in London."
+
+    fencepost predict MODEL --input texts.txt --output entities.jsonl
+    """
+    folder, given_texts = model_and_texts(arguments or [])
+    source = source_of(given_texts, input)
+    folder = folder or shipped_model(given_texts)
+    target = _target(source, output, to, resume=resume, force=force)
+    with _texts(source, given_texts, format, options, skip_invalid=skip_invalid, quiet=quiet) as (
+        texts,
+        file,
+    ):
+        recogniser = load_recogniser(folder, engine, with_select(changes, flat), threads)
+        recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
+        if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
+            _check_flat(recogniser, target)
+        from fencepost.cli.prediction import Prediction
+
+        prediction = Prediction(recogniser, islice(texts, limit), file, quiet=quiet)
         if output is None:
-            _draw(found)
-            return
-        from fencepost.corpus import write
-
-        start = time.perf_counter()
-        result = write(
-            found,
-            output,
-            to,
-            prefer=None if overlaps == "refuse" else overlaps,
-            on_refused=(lambda *_: None) if skip_invalid else None,  # the writer counts them
-        )
-        seconds = time.perf_counter() - start
-    say(
-        f"{result.sentences:,} sentences with {result.entities:,} entities -> {output} ({result.format}), "
-        f"{result.sentences / seconds:,.0f} sentences a second",
-        quiet=quiet,
-    )
-    if result.left_out:
-        say(f"{result.left_out:,} sentences were left out: {result.format} cannot hold them", quiet=quiet)
-    for line in losses(result):
-        say(line, quiet=quiet)
+            prediction.draw()
+        elif target is None:
+            prediction.write_lines(output, resume=resume)
+        else:
+            prefer = None if overlaps == "refuse" else overlaps
+            prediction.write_corpus(output, target, prefer, leave_out=skip_invalid)
 
 
-def _target(source: str, output: str | None, to: str | None) -> Format | None:
-    """The format of the output, if there is one; what cannot work is refused before the work begins."""
+@contextmanager
+def _texts(
+    source: str | None,
+    given_texts: Iterable[str],
+    format_: str | None,
+    options: ReadOptions,
+    *,
+    skip_invalid: bool,
+    quiet: bool,
+) -> Iterator[tuple[Iterable[Text], Source | None]]:
+    """The texts, and the file that they come from, if they do."""
+    from fencepost.cli.texts import given, opened_texts
+
+    if source is None:
+        yield given(list(given_texts), options), None
+        return
+    with opened_texts(source, format_, options, skip_invalid=skip_invalid, quiet=quiet) as texts:
+        yield texts, texts.source
+
+
+def _target(
+    source: str | None, output: str | None, to: str | None, *, resume: bool, force: bool
+) -> Format | None:
+    """The corpus format of the output, if it is one; what cannot work is refused before the work begins."""
     if output is None:
-        if to is not None:
-            raise UsageError("--to is the format of --output, which is missing")
+        for name, given in (("--to", to), ("--resume", resume), ("--force", force)):
+            if given:
+                raise UsageError(f"{name} is about --output, which is missing")
         return None
-    if output != "-" and Path(output).resolve() == Path(source).resolve():
-        raise UsageError(f"{output}: the output would overwrite the input; give another name")
+    if resume and force:
+        raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
+    from fencepost.cli.lines import check_new
     from fencepost.corpus.formats import format_by_name, format_by_suffix
 
-    if to is not None:
-        return format_by_name(to)
-    return None if output == "-" else format_by_suffix(Path(output))
+    path = Path(output)
+    lines = to is None and (output == "-" or path.suffix.lower() == ".jsonl")
+    target = None if lines else format_by_name(to) if to else format_by_suffix(path)
+    if resume and (target or output == "-"):
+        raise UsageError("--resume goes on with a file of JSON lines (--output FILE.jsonl, without --to)")
+    if output != "-":
+        if source is not None and path.resolve() == Path(source).resolve():
+            raise UsageError(f"{output}: the output would overwrite the input; give another name")
+        check_new(path, resume=resume, force=force)
+    return target
 
 
-def _check_flat(model: Model, target: Format) -> None:
-    if model.settings.predict.select != "flat":
+def _check_flat(recogniser: Recogniser, target: Format) -> None:
+    if recogniser.settings["select"] != "flat":
         raise UsageError(
             f"{target.name} cannot hold overlapping entities, and this model finds them: say which to keep "
-            "with --overlaps outermost, innermost or best, let it find none with --set predict.select=flat, "
+            "with --overlaps outermost, innermost or best, let it find none with --flat, "
             "leave such sentences out with --skip-invalid, or write jsonl"
         )
-
-
-def _draw(sentences: Iterable[Sentence]) -> None:
-    from rich.console import Console
-
-    from fencepost.cli.draw import Palette, draw
-
-    console = Console(highlight=False)
-    palette = Palette()
-    for sentence in sentences:
-        console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
-
-
-def _counted(sentences: Iterator[Sentence], *, quiet: bool) -> Iterator[Sentence]:
-    """The same sentences, counted in a terminal while they pass."""
-    if quiet or not sys.stderr.isatty():
-        yield from sentences
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} sentences"),
-        TextColumn("{task.fields[rate]:,.0f} a second"),
-        TimeElapsedColumn(),
-    )
-    start = time.perf_counter()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None, rate=0.0)
-        for count, sentence in enumerate(sentences, start=1):
-            if count % 20 == 0:
-                progress.update(task, completed=count, rate=count / (time.perf_counter() - start))
-            yield sentence

@@ -106,6 +106,7 @@ def train(
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
+        "text": {"language": options.language if options.language != "en" else None},
     }
     settings = _settings(config, changes or [], flags, out if resume else None)
     if show_config:
@@ -191,6 +192,7 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
             "settings": outcome.model.settings.model_dump(mode="json"),
             "epochs": outcome.epochs,
             "kept": outcome.best,
+            "calibration": outcome.calibration,
             "test": outcome.test.to_dict() if outcome.test else None,
         }
         write_json(scores, json)
@@ -199,6 +201,18 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     console = Console(highlight=False)
     if outcome.best is not None:
         print_epochs(console, outcome.epochs, outcome.best["epoch"])
+    if outcome.calibration is not None:
+        console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
     if outcome.test is not None:
         print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
     console.print(f"the model is in {out}", soft_wrap=True, markup=False)
+
+
+def _calibration(found: dict[str, float | None]) -> str:
+    before, after = found["dev_ece_before"], found["dev_ece_after"]
+    if before is None or after is None:
+        return "calibration: none, since nothing is found in the development data"
+    return (
+        f"calibration: temperature {found['temperature']:.2f}, shift {found['shift']:z.2f}; "
+        f"ECE on the development data {before:.3f} -> {after:.3f}"
+    )

@@ -6,18 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from fencepost.entity import Sentence
+from fencepost.inputs import NAMED, PAD, UNKNOWN, Arrays, Vocabulary
+
+__all__ = ["NAMED", "PAD", "UNKNOWN", "Batch", "Embedder", "Vocabulary", "as_batch"]
 
 Batch = dict[str, Tensor]
 """Sentences as tensors. Every part of the model puts in what it needs, under names of its own."""
 
-Vocabulary = dict[str, list[str]]
-"""What a model knows by name, in order: words, characters, parts of speech."""
 
-PAD, UNKNOWN, NAMED = 0, 1, 2
-"""The first two rows of every embedding; the names of a vocabulary come behind them, from `NAMED` on."""
+def as_batch(arrays: Arrays) -> Batch:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class Embedder(nn.Module, ABC):
@@ -40,9 +42,16 @@ class Embedder(nn.Module, ABC):
         """What a prompt that says this would be, `[prompt_width]`; None if it is as good as random."""
         return None
 
+    room: int | None = None
+    """How many pieces of a sentence it can see at once; None is any number."""
+
+    def sizes(self, words: Sequence[str]) -> list[int]:
+        """How many pieces each word has."""
+        return [1] * len(words)
+
     def size(self, sentence: Sentence) -> int:
         """The length of what is computed for a sentence."""
-        return len(sentence)
+        return sum(self.sizes(sentence.words))
 
     def pretrained(self) -> Iterable[nn.Parameter]:
         """The weights that know something already, and so learn at the lower rate."""

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from fencepost.encoder.config import EncoderSettings, LSTMSettings
-from fencepost.encoder.embedder import NAMED, Batch, Embedder, Vocabulary
+from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.features import WordVectors, features, vocabulary
 from fencepost.encoder.scratch import Scratch
 from fencepost.encoder.vectors import read_vectors
 from fencepost.entity import Sentence
 from fencepost.errors import DataError
+from fencepost.inputs import NAMED, EncoderSettings, LSTMSettings, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

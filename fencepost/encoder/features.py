@@ -9,14 +9,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
-from fencepost.encoder.config import EncoderSettings
-from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN, Batch, Vocabulary
+from fencepost.encoder.embedder import Batch, as_batch
 from fencepost.entity import Sentence
-
-LONGEST = 64
-"""Characters of a word that are looked at."""
+from fencepost.inputs import NAMED, PAD, EncoderSettings, Vocabulary, forms, letters, numbered, tags
 
 
 def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
@@ -25,15 +22,6 @@ def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
     return sorted(
         (name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name)
     )
-
-
-def numbered(names: Sequence[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names, start=NAMED)}
-
-
-def grid(rows: Iterable[Iterable[int]]) -> Tensor:
-    """Numbers of words as a rectangle `[B, T]`, filled up with `PAD`."""
-    return pad_sequence([torch.tensor(list(row)) for row in rows], batch_first=True, padding_value=PAD)
 
 
 class Feature(nn.Module, ABC):
@@ -65,27 +53,19 @@ class Characters(Feature):
             self.reader = nn.LSTM(size, width // 2, batch_first=True, bidirectional=True)
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Every different word once: `[W, L]`; and which of them stands where: `[B, T]`."""
-        words = dict.fromkeys(word[:LONGEST] for sentence in sentences for word in sentence.words)
-        place = {word: index for index, word in enumerate(words)}
-        letters = [[self.numbers.get(letter, UNKNOWN) for letter in word] or [UNKNOWN] for word in words]
-        return {
-            "letters": grid(letters),
-            "letter_counts": torch.tensor([len(word) for word in letters]),
-            "letters_of": grid([place[word[:LONGEST]] for word in s.words] for s in sentences),
-        }
+        return as_batch(letters(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
-        letters = self.embedding(batch["letters"])  # [W, L, size]
+        spelt = self.embedding(batch["letters"])  # [W, L, size]
         if isinstance(self.reader, nn.Conv1d):
-            read = self.reader(letters.transpose(1, 2))  # [W, width, L]
+            read = self.reader(spelt.transpose(1, 2))  # [W, width, L]
             beyond = (batch["letters"] == PAD)[:, None]
             words = read.masked_fill(beyond, float("-inf")).amax(dim=2).tanh()  # [W, width]
         else:
             packed = pack_padded_sequence(
-                letters, batch["letter_counts"].cpu(), batch_first=True, enforce_sorted=False
+                spelt, batch["letter_counts"].cpu(), batch_first=True, enforce_sorted=False
             )
-            with torch.autocast(letters.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
+            with torch.autocast(spelt.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
                 _, (states, _) = self.reader(packed)  # [2, W, width / 2]
             words = states.transpose(0, 1).flatten(1)
         placed: Tensor = words[batch["letters_of"]]  # [B, T, width]
@@ -102,8 +82,7 @@ class PartOfSpeech(Feature):
         self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        tags = (sentence.pos or ("",) * len(sentence) for sentence in sentences)
-        return {"pos": grid([self.numbers.get(tag, UNKNOWN) for tag in of_sentence] for of_sentence in tags)}
+        return as_batch(tags(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
         vectors: Tensor = self.embedding(batch["pos"])
@@ -122,10 +101,7 @@ class WordVectors(Feature):
         self.embedding.weight.requires_grad_(trained)
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        return {"vectors": grid(map(self._number, sentence.words) for sentence in sentences)}
-
-    def _number(self, word: str) -> int:
-        return self.numbers.get(word) or self.numbers.get(word.lower(), UNKNOWN)
+        return as_batch(forms(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
         vectors: Tensor = self.embedding(batch["vectors"])

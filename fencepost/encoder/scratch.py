@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fencepost.encoder.config import ScratchSettings
-from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN, Batch, Embedder, Vocabulary
-from fencepost.encoder.features import Characters, grid, numbered
+from fencepost.encoder.embedder import Batch, Embedder, as_batch
+from fencepost.encoder.features import Characters
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
+from fencepost.inputs import NAMED, PAD, UNKNOWN, ScratchSettings, Vocabulary, numbered, word_numbers
 
 
 class Scratch(Embedder):
@@ -39,8 +39,7 @@ class Scratch(Embedder):
         self.width = self.prompt_width = width
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        rows = ([self.numbers.get(word, UNKNOWN) for word in sentence.words] for sentence in sentences)
-        batch = {"words": grid(rows)}
+        batch = as_batch(word_numbers(sentences, self.numbers))
         return batch | (self.characters.collate(sentences) if self.characters else {})
 
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
@@ -56,4 +55,4 @@ class Scratch(Embedder):
         if self.characters is not None:
             parts.append(self.characters(batch))
         vectors = torch.cat(parts, dim=2)  # [B, T, width]
-        return vectors, None if prompts is None else prompts.expand(len(vectors), -1, -1)
+        return vectors, None if prompts is None else prompts.expand(vectors.shape[0], -1, -1)

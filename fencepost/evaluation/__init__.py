@@ -14,6 +14,7 @@ from fencepost.evaluation.strict import (
     score_by_length,
     score_by_type,
 )
+from fencepost.evaluation.temperature import Temperature
 
 __all__ = [
     "Calibration",
@@ -22,6 +23,7 @@ __all__ = [
     "Mentions",
     "ReliabilityBin",
     "Score",
+    "Temperature",
     "best_cut",
     "evaluate",
     "macro_f1",

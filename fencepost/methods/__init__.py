@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from fencepost.decoders import PredictSettings
 from fencepost.methods.boundary_offset import BoundaryOffset
 from fencepost.methods.boundary_smoothing import BoundarySmoothing
 from fencepost.methods.diffusion import Diffusion
 from fencepost.methods.locate_and_label import LocateAndLabel
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row
+from fencepost.methods.method import Gold, Graph, Method, MethodSettings, Report, Row
 
 METHODS: dict[str, type[Method[Any]]] = {
     "boundary-smoothing": BoundarySmoothing,
@@ -15,4 +16,4 @@ METHODS: dict[str, type[Method[Any]]] = {
     "diffusion": Diffusion,
 }
 
-__all__ = ["METHODS", "Gold", "Method", "MethodSettings", "PredictSettings", "Report", "Row"]
+__all__ = ["METHODS", "Gold", "Graph", "Method", "MethodSettings", "PredictSettings", "Report", "Row"]

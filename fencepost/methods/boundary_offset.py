@@ -15,24 +15,28 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fencepost.decoders.boundary_offset import (
+    CENTRE,
+    OUT_OF_RANGE,
+    BoundaryOffsetPredict,
+    Cells,
+    Labels,
+    decode,
+)
 from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.evaluation import Score
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, Report, Row
+from fencepost.methods.method import Gold, Graph, Method, MethodSettings, Report, Row
 from fencepost.modules import DepthwiseConvolution, FeedForward
-
-OUT_OF_RANGE, CENTRE = 0, 1
-"""The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
 
 _RARE = 0.01
 """The probability of all other labels together before training. Most spans are out of range; where that
@@ -43,10 +47,6 @@ _BUDGET = 330_000_000
 
 _IN_CACHE = 20_000_000
 """The same in prediction, unless one sentence alone has more: what stays in the caches is faster."""
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class BoundaryOffsetSettings(MethodSettings):
@@ -89,43 +89,6 @@ class BoundaryOffsetSettings(MethodSettings):
             yield "method.offsets has no effect: method.max_offset is 0"
 
 
-class BoundaryOffsetPredict(PredictSettings):
-    """How predicted offsets become entities."""
-
-    overlapping: ClassVar[str] = "keep-all"
-
-    mode: Literal["centre", "all", "rules"] = Field(
-        "rules", description="Entities are the centres, all spans pointed at, or those that pass the rules."
-    )
-    votes: int | None = Field(
-        None,
-        ge=1,
-        description="Rules: so many start offsets, or end offsets, must point at a span that is no centre; "
-        "unless set, more than half of those that there may be, that is max_offset + 1.",
-    )
-    nearest: bool = Field(
-        True, description="Rules: an offset within reach of a centre must point at the nearest one."
-    )
-    order: bool = Field(
-        True, description="Rules: between an offset and where it points, offsets must count down."
-    )
-
-
-class Labels:
-    """The offset labels: what each says about a span's distance from its nearest entity."""
-
-    def __init__(self, settings: BoundaryOffsetSettings) -> None:
-        reach = settings.max_offset
-        moves = [move for move in range(-reach, reach + 1) if move]
-        sides = {"both": "SE", "start": "S", "end": "E"}[settings.offsets]
-        self.names = ("out of range", "0", *(f"{move}{side}" for side in sides for move in moves))
-        of_label = [(move, 0) if side == "S" else (0, move) for side in sides for move in moves]
-        self.moves = np.array([(0, 0), (0, 0), *of_label]).reshape(-1, 2)  # [L, 2], of start and of end
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
 @dataclass(frozen=True, slots=True)
 class OffsetScores:
     """What the grid is computed from, block by block: as a whole it may be too large to hold."""
@@ -146,17 +109,6 @@ class Block(NamedTuple):
     first: int
     behind: int
     length: int
-
-
-class Cells(NamedTuple):
-    """Spans that a model does not hold to be out of range, as columns."""
-
-    sentence: IntArray  # [N]
-    start: IntArray  # [N]
-    last: IntArray  # [N]
-    type: IntArray  # [N]
-    label: IntArray  # [N]
-    probability: FloatArray  # [N]
 
 
 class BoundaryOffset(Method[OffsetScores]):
@@ -215,7 +167,7 @@ class BoundaryOffset(Method[OffsetScores]):
         Eq. 3 is (h_m' U_l + W_span) v_ij + W_type h_m' + b_l, for the linear term is of two parts.
         """
         types = words.prompts if words.prompts is not None else self.type_vectors  # [B, C, d]
-        types = types.expand(len(words.lengths), -1, -1)
+        types = types.expand(words.lengths.shape[0], -1, -1)
         h = self.type_view(types)  # [B, C, h]
         w_type, w_span = self.W.chunk(2, dim=1)
         normed, gain, shift = self.span_norm.factors(words.vectors, words.vectors)
@@ -330,6 +282,37 @@ class BoundaryOffset(Method[OffsetScores]):
         lengths = scores.lengths.cpu().numpy()
         return decode(self.cells(scores), lengths, scores.normed.shape[1], self.labels, self.predict)
 
+    def graphs(self, words: Words) -> dict[str, Graph]:
+        inputs = {"vectors": words.vectors, "lengths": words.lengths}
+        grid = ("sentences", "words", "words", None)
+        axes: dict[str, Sequence[str | None]] = {
+            "vectors": ("sentences", "words", None),
+            "lengths": ("sentences",),
+        }
+        if words.prompts is not None:
+            inputs["prompts"] = words.prompts
+            axes["prompts"] = ("sentences", None, None)
+        return {"offsets": Graph(OffsetGraph(self), inputs, axes | {"label": grid, "probability": grid})}
+
+
+class OffsetGraph(nn.Module):
+    """Word vectors to the best label of each cell and type, and its probability, as a graph."""
+
+    def __init__(self, method: BoundaryOffset) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(
+        self, vectors: Tensor, lengths: Tensor, prompts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`[B, T, d]` to `[B, T, T, C]` twice."""
+        length = vectors.shape[1]
+        scores = self.method.score(Words(vectors, lengths, prompts))
+        everything = cast("list[int]", slice(None))  # which indexes as a list of all, whatever their number
+        grid = self.method.grid(scores, Block(everything, 0, length, length))  # [B, T, T, C, L]
+        best, label = grid.max(dim=4)
+        return label.int(), (best - grid.logsumexp(dim=4)).exp()
+
 
 class ConditionalNorm(nn.Module):
     """Eq. 1: layer norm whose gain and shift are linear maps of a condition; at first, plain layer norm."""
@@ -347,7 +330,7 @@ class ConditionalNorm(nn.Module):
 
 
 def normalised(vectors: Tensor) -> Tensor:
-    return nn.functional.layer_norm(vectors, vectors.shape[-1:])
+    return nn.functional.layer_norm(vectors, (int(vectors.shape[-1]),))  # a graph wants a constant
 
 
 class SecondScore(nn.Module):
@@ -498,73 +481,6 @@ def offset_targets(entries: Entries, block: Block, types: int) -> Tensor:
         sentence = of_sentence[here].int().argmax(dim=1)
         targets[sentence, row[here] - first, column[here], entries.type[here]] = entries.label[here]
     return targets
-
-
-def decode(
-    cells: Cells, lengths: IntArray, length: int, labels: Labels, predict: BoundaryOffsetPredict
-) -> Candidates:
-    """The spans that the cells point at, as far as the mode lets them ("Inference with Boundary Offsets").
-
-    A centre's confidence is its probability; that of another span is the mean of those that point at it.
-    `length` is that of the padded batch: word `t` of sentence `b` is at position `b * length + t`.
-    """
-    move = labels.moves[cells.label]  # [N, 2]
-    start, last = cells.start - move[:, 0], cells.last - move[:, 1]
-    is_centre = cells.label == CENTRE
-    votes = ~is_centre & (start >= 0) & (start <= last) & (last < lengths[cells.sentence])
-
-    def span(start: IntArray, last: IntArray) -> IntArray:
-        """A number for each span and type."""
-        number: IntArray = ((cells.type * len(lengths) + cells.sentence) * length + start) * length + last
-        return number
-
-    pointed_at, centres = span(start, last), np.sort(span(cells.start, cells.last)[is_centre])
-    needed = 1
-    if predict.mode == "centre":
-        votes &= False
-    elif predict.mode == "rules":
-        needed = predict.votes or int(labels.moves.max()) + 1
-        if predict.nearest:  # so, near a centre, no vote for a span that is none can be right
-            for other in labels.moves[CENTRE + 1 :]:
-                at, to = cells.start - other[0], cells.last - other[1]
-                inside = (at >= 0) & (at <= to) & (to < lengths[cells.sentence])
-                votes &= ~(inside & _among(span(at, to), centres))
-        if predict.order:
-            distance = np.abs(move).sum(axis=1)
-            votes &= _rank(pointed_at, move @ (1, 3) // np.maximum(distance, 1), distance) == distance - 1
-    votes &= ~_among(pointed_at, centres)  # a centre needs none
-
-    _, first, which = np.unique(pointed_at[votes], return_index=True, return_inverse=True)
-    by_start, by_end = (np.bincount(which, move[votes, side] != 0) for side in (0, 1))
-    elected = np.maximum(by_start, by_end) >= needed
-    confidence = np.bincount(which, cells.probability[votes]) / np.bincount(which)
-    chosen = np.concatenate((np.flatnonzero(is_centre), np.flatnonzero(votes)[first][elected]))
-    offset = cells.sentence[chosen] * length
-    return Candidates(
-        offset + start[chosen],
-        offset + last[chosen] + 1,
-        cells.type[chosen],
-        np.concatenate((cells.probability[is_centre], confidence[elected])).clip(0, 1),
-    )
-
-
-def _among(values: IntArray, sorted_: IntArray) -> BoolArray:
-    """Which of the values are in the sorted array."""
-    place = np.searchsorted(sorted_, values)
-    result: BoolArray = np.append(sorted_, -1)[place] == values
-    return result
-
-
-def _rank(group: IntArray, direction: IntArray, distance: IntArray) -> IntArray:
-    """How many of the same group and direction are nearer."""
-    order = np.lexsort((distance, direction, group))
-    group, direction = group[order], direction[order]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (group[1:] != group[:-1]) | (direction[1:] != direction[:-1])
-    place = np.arange(len(order))
-    rank = np.empty_like(place)
-    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
-    return rank
 
 
 class OffsetReport(Report):

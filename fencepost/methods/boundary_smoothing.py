@@ -16,10 +16,17 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from fencepost.decoders import PredictSettings
 from fencepost.decoding import Candidates
 from fencepost.encoder import Words
 from fencepost.entity import Sentence
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, as_candidates
+from fencepost.methods.method import (
+    Gold,
+    Graph,
+    Method,
+    MethodSettings,
+    as_candidates,
+)
 from fencepost.modules import FeedForward
 
 _CELLS_AT_ONCE = 4_000_000
@@ -183,6 +190,27 @@ class BoundarySmoothing(Method[SpanScores]):
             confidences = torch.cat((confidences, confidence))
         sentence, start, end, type_ = spans
         return as_candidates(sentence, start, end, type_, confidences, length)
+
+    def graphs(self, words: Words) -> dict[str, Graph]:
+        grid = ("sentences", "words", "words")
+        axes = {"vectors": ("sentences", "words", None), "class": grid, "confidence": grid}
+        return {"spans": Graph(SpanGraph(self), {"vectors": words.vectors}, axes)}
+
+
+class SpanGraph(nn.Module):
+    """Word vectors to the best class of each cell, and its probability: what prediction needs, as a graph."""
+
+    def __init__(self, method: BoundarySmoothing) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """`[B, T, d]` to `[B, T, T]` twice."""
+        length = vectors.shape[1]
+        scores = self.method.score(Words(vectors, vectors.new_zeros(1)))  # which cells are spans, others know
+        rows = scores.rows(0, length)  # [B, C + 1, T, T]
+        best, class_ = rows.max(dim=1)
+        return class_.int(), (best - rows.logsumexp(dim=1)).exp()
 
 
 def _together(lengths: list[int]) -> Iterator[list[int]]:

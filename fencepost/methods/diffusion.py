@@ -8,7 +8,6 @@ where entities begin and end (section 4.2). The sentence is encoded once, whatev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
@@ -21,9 +20,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from fencepost.decoders.diffusion import (
+    DiffusionPredict,
+    ddim_step,
+    sampling_times,
+    sentence_noise,
+    signal_kept,
+)
 from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
-from fencepost.methods.method import Gold, Method, MethodSettings, PredictSettings, as_candidates
+from fencepost.methods.method import Gold, Graph, Method, MethodSettings, as_candidates
 from fencepost.modules import Attention, Source, sinusoids
 
 _NUMBERS_AT_ONCE = 30_000_000
@@ -34,12 +40,6 @@ _MOST_SPANS = 300
 
 _NEVER = -10_000.0
 """The logit of what is out of the question; its probability is 0 in any precision."""
-
-_LEAST_SIGNAL = 1e-36
-"""Of what is left of a signal's variance; much less would be 0 in single precision."""
-
-_PHI = 1.5
-"""The threshold of a model that was trained without development data."""
 
 
 class DiffusionSettings(MethodSettings):
@@ -107,27 +107,6 @@ class DiffusionSettings(MethodSettings):
         yield from (f"method.{name} has no effect: {why}" for name in given)
 
 
-class DiffusionPredict(PredictSettings):
-    """How noise becomes entities, and which of these count."""
-
-    steps: int = Field(
-        5, ge=1, description="gamma: in how many steps the noise is taken away; at most method.times."
-    )
-    spans: int = Field(60, ge=1, description="K: with how many noisy spans it starts, whatever method.spans.")
-    threshold: float | None = Field(
-        None,
-        ge=0,
-        le=3,
-        description="phi: the least sum of the probabilities of start, end and type; unless set, what is "
-        "best on the development data, or 1.5 without.",
-    )
-    eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 is DDIM, 1 is DDPM.")
-    seed: int = Field(0, ge=0, description="Of the noise.")
-
-    def at_least(self, confidence: float) -> Self | None:
-        return self.model_copy(update={"threshold": 3 * confidence}) if self.threshold is None else None
-
-
 @dataclass(frozen=True, slots=True)
 class DenoisedScores:
     """What is said about each span of each draw; in prediction, there is one draw."""
@@ -158,7 +137,7 @@ class Diffusion(Method[DenoisedScores]):
         self.settings = settings
         self.denoiser = Denoiser(settings, width, 1 + len(types))
         kept = signal_kept(settings.schedule, settings.times)
-        self.register_buffer("kept", kept.float(), persistent=False)
+        self.register_buffer("kept", torch.from_numpy(kept).float(), persistent=False)
         self._kept_exactly = kept.tolist()
 
     def score(self, words: Words, gold: Gold | None = None) -> DenoisedScores:
@@ -210,8 +189,8 @@ class Diffusion(Method[DenoisedScores]):
         """Section 4.3, Eq. 5-7: from noise to spans, in a few steps."""
         settings, predict = self.settings, self.predict
         times = sampling_times(settings.times, predict.steps)
-        noise = torch.stack([sentence_noise(predict, length, len(times)) for length in lengths.tolist()])
-        noise = noise.to(lengths.device)[:, :, None]  # [B, steps, 1, K, 2]
+        made = np.stack([sentence_noise(predict, length, len(times)) for length in lengths.tolist()])
+        noise = torch.from_numpy(made).to(lengths.device)[:, :, None]  # [B, steps, 1, K, 2]
         noisy = noise[:, 0]
         for step, time in enumerate(times, start=1):
             at = torch.full_like(lengths, time)[:, None]
@@ -262,11 +241,31 @@ class Diffusion(Method[DenoisedScores]):
         sentence, left, right, class_ = sentence[order], left[order], right[order], class_[order]
         return as_candidates(sentence, left, right + 1, class_ - 1, confidence[order], length)
 
-    def select(self, candidates: Candidates) -> Candidates:
-        """Of those that do not clash with better ones, the ones whose probabilities reach the threshold."""
-        threshold = _PHI if self.predict.threshold is None else self.predict.threshold
-        selected = super().select(candidates)
-        return selected.take(3 * selected.confidence >= threshold)
+    def graphs(self, words: Words) -> dict[str, Graph]:
+        """What all steps need of the words, and one step."""
+        read = ReadGraph(self.denoiser)
+        context = read(words.vectors, words.lengths)
+        names = [f"context_{number}" for number in range(len(context))]
+        of_context = dict(zip(names, self.denoiser.context_axes(), strict=True))
+        inputs = {"vectors": words.vectors, "lengths": words.lengths}
+        of_words: dict[str, Sequence[str | None]] = {
+            "vectors": ("sentences", "words", None),
+            "lengths": ("sentences",),
+        }
+        spans = torch.zeros((len(words.lengths), 3), dtype=torch.long)
+        step = {"left": spans, "right": spans, "time": spans[:, 0], **dict(zip(names, context, strict=True))}
+        axes = {
+            "left": ("sentences", "spans"),
+            "right": ("sentences", "spans"),
+            "time": ("sentences",),
+            **of_context,
+            "types": ("sentences", "spans", None),
+            "boundaries": (None, "sentences", "spans", "words"),
+        }
+        return {
+            "read": Graph(read, inputs, of_words | of_context),
+            "step": Graph(StepGraph(self.denoiser), step, axes),
+        }
 
 
 class Context(NamedTuple):
@@ -365,6 +364,50 @@ class Denoiser(nn.Module):
         codes: Tensor = self.of_index(sinusoids(numbers, context.words.shape[2]).to(context.words.dtype))
         return codes.repeat(draws, 1)
 
+    def context_axes(self) -> list[Sequence[str | None]]:
+        """The names of the axes of what `ReadGraph` gives, part by part."""
+        axes: list[Sequence[str | None]] = [("sentences", "words", None), ("sentences", "words")]
+        if self.of_places is not None:
+            axes += [("words", None)] * 2
+        for layer in self.layers:
+            if layer.across is not None:
+                axes += [("sentences", None, None, "words"), ("sentences", None, "words", None)]
+        return axes + [("sentences", "words", None) for _ in self.pointers]
+
+
+class ReadGraph(nn.Module):
+    """What the denoiser makes of a sentence once, as a graph: the parts of a `Context`, one by one."""
+
+    def __init__(self, denoiser: Denoiser) -> None:
+        super().__init__()
+        self.denoiser = denoiser
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        context = self.denoiser.read(Words(vectors, lengths))
+        sources = (part for source in context.sources if source for part in source)
+        return context.words, context.mask, *(context.places or ()), *sources, *context.pointed
+
+
+class StepGraph(nn.Module):
+    """One step, as a graph."""
+
+    def __init__(self, denoiser: Denoiser) -> None:
+        super().__init__()
+        self.denoiser = denoiser
+
+    def forward(self, left: Tensor, right: Tensor, time: Tensor, *context: Tensor) -> tuple[Tensor, Tensor]:
+        """Spans `[B, K]` at times `[B]` to types `[B, K, C + 1]` and boundaries `[2, B, K, T]`, as logits."""
+        parts = iter(context)
+        words, mask = next(parts), next(parts)
+        places = (next(parts), next(parts)) if self.denoiser.of_places is not None else None
+        sources = [
+            None if layer.across is None else Source(next(parts), next(parts))
+            for layer in self.denoiser.layers
+        ]
+        whole = Context(words, mask, places, sources, list(parts))
+        types, boundaries = self.denoiser(left[:, None], right[:, None], time[:, None], whole)
+        return types[:, 0], boundaries[:, :, 0]
+
 
 class SpanLayer(nn.Module):
     """Attention between the spans of a draw, attention to the words, and a feed-forward layer."""
@@ -394,7 +437,7 @@ class SpanLayer(nn.Module):
     ) -> Tensor:
         """`[B, R * K, d]` to the same; codes are added to queries and keys, not to values."""
         if self.among is not None:
-            apart = (len(spans) * draws, -1, spans.shape[2])  # [B * R, K, d]
+            apart = (spans.shape[0] * draws, -1, spans.shape[2])  # [B * R, K, d]
             values, keys = spans.reshape(apart), (spans + codes).reshape(apart)
             seen = self.among(keys, self.among.source(keys, values)).view(spans.shape)
             spans = self.norm_among(spans + self.dropout(seen))
@@ -444,44 +487,6 @@ def spans_of(numbers: Tensor, lengths: Tensor, settings: DiffusionSettings) -> t
     last = (lengths - 1)[:, None, None]
     first_word, last_word = (last * left).round().long(), (last * right).round().long()
     return torch.minimum(first_word, last_word), torch.maximum(first_word, last_word)
-
-
-def signal_kept(schedule: str, times: int) -> Tensor:
-    """Alpha-bar: what is left of the signal's variance at each time, `[times]`, in double precision."""
-    if schedule == "linear":
-        added = torch.linspace(1e-4, 0.02, times, dtype=torch.float64)
-    else:
-        angle = (torch.arange(times + 1, dtype=torch.float64) / times + 0.008) / 1.008 * math.pi / 2
-        wanted = angle.cos() ** 2
-        added = (1 - wanted[1:] / wanted[:-1]).clamp(max=0.999)
-    return (1 - added).cumprod(dim=0).clamp(min=_LEAST_SIGNAL)
-
-
-def sampling_times(times: int, steps: int) -> list[int]:
-    """From the last time down, in even steps; the one behind the last would be -1, which is without noise."""
-    points = torch.linspace(times - 1, -1, min(steps, times) + 1, dtype=torch.float64)
-    return points[:-1].round().long().tolist()
-
-
-def ddim_step(
-    noisy: Tensor, clean: Tensor, kept: float, next_kept: float, eta: float, fresh: Tensor
-) -> Tensor:
-    """Eq. 6, 7: at a time with less noise; a part of that is fresh, if `eta` is not 0 (Song et al., 2021)."""
-    noise = (noisy - math.sqrt(kept) * clean) / math.sqrt(1 - kept)
-    variance = eta**2 * (1 - next_kept) / (1 - kept) * (1 - kept / next_kept)
-    remaining = max(0.0, 1 - next_kept - variance)
-    return math.sqrt(next_kept) * clean + math.sqrt(remaining) * noise + math.sqrt(variance) * fresh
-
-
-def sentence_noise(predict: DiffusionPredict, length: int, steps: int) -> Tensor:
-    """For a sentence of so many words, `[steps, K, 2]`: the same wherever, and with whatever others, it is.
-
-    The spans to start from are the first of those with a higher K. Later steps have noise if they need it.
-    """
-    chance = np.random.default_rng((predict.seed, length))
-    made = steps if predict.eta else 1
-    noise = [chance.standard_normal((predict.spans, 2), dtype=np.float32) for _ in range(made)]
-    return torch.from_numpy(np.stack(noise))
 
 
 @torch.no_grad()

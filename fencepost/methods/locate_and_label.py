@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fencepost import decoding
+from fencepost.decoders.locate_and_label import LocateAndLabelPredict
 from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.methods.method import (
     Gold,
+    Graph,
     Method,
     MethodSettings,
-    PredictSettings,
     Report,
     Row,
     as_candidates,
@@ -94,28 +94,6 @@ class LocateAndLabelSettings(MethodSettings):
             if not used:
                 given = (name for name in names if getattr(self, name) != getattr(defaults, name))
                 yield from (f"method.{name} has no effect: method.{part} is false" for name in given)
-
-
-class LocateAndLabelPredict(PredictSettings):
-    """Which spans pass the filter, and Soft-NMS."""
-
-    lengths: Literal["all", "trained"] = Field(
-        "all", description="Seeds: of all lengths up to the longest, or of those in training alone."
-    )
-    filter: float = Field(0.5, ge=0, le=1, description="The filter lets spans with this probability pass.")
-    confidence: Literal["both", "class"] = Field(
-        "both", description="The classifier's probability times the filter's, or alone, as in the paper."
-    )
-    soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
-    overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
-    decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
-    threshold: float = Field(0.4, ge=0, le=1, description="delta: entities have a higher score.")
-
-    @model_validator(mode="after")
-    def _one_answer(self) -> Self:
-        if self.select == "soft-nms" and not self.soft_nms:
-            raise ValueError("select is soft-nms, but soft_nms is false")
-        return self
 
 
 class Spans(NamedTuple):
@@ -347,13 +325,87 @@ class LocateAndLabel(Method[ProposalScores]):
         spans = scores.moved.take(entity)
         return as_candidates(*spans, class_[entity] - 1, confidence[entity], scores.length)
 
-    def select(self, candidates: Candidates) -> Candidates:
-        """The better ones of those that clash, then Soft-NMS; with `soft-nms`, this alone."""
-        predict = self.predict
-        if predict.select != "soft-nms":
-            candidates = super().select(candidates)
-        decay = predict.decay if predict.soft_nms else 1.0
-        return decoding.soft_nms(candidates, predict.overlap, decay, predict.threshold)
+    def graphs(self, words: Words) -> dict[str, Graph]:
+        """The filter looks at all spans of a batch, regressor and classifier at some."""
+        vectors = words.vectors
+        some = dict.fromkeys(("pooled", "one", "other"), vectors[0])
+        sentence = {} if words.prompts is None else {"sentence": words.prompts[0].expand_as(vectors[0])}
+        graphs: dict[str, Graph] = {}
+        if self.filter is not None:
+            inputs = {"vectors": vectors} | ({} if words.prompts is None else {"prompts": words.prompts})
+            axes: dict[str, Sequence[str | None]] = dict.fromkeys(inputs, ("sentences", "words", None))
+            if words.prompts is not None:
+                axes["prompts"] = ("sentences", None, None)
+            axes["near"] = ("sentences", None, "words")
+            graphs["filter"] = Graph(FilterGraph(self.filter, self.settings.lengths[-1]), inputs, axes)
+        if self.regressor is not None and self.outside is not None:
+            at_edge = torch.zeros(len(vectors[0]), 1, dtype=torch.bool)
+            inputs = {"pooled": some["pooled"], "before": some["one"], "behind": some["other"]}
+            inputs |= {"at_start": at_edge, "at_end": at_edge} | sentence
+            axes = dict.fromkeys((*inputs, "offsets"), ("spans", None))
+            graphs["regressor"] = Graph(RegressorGraph(self.regressor, self.outside), inputs, axes)
+        inputs = {"pooled": some["pooled"], "first": some["one"], "last": some["other"]} | sentence
+        axes = dict.fromkeys((*inputs, "labels"), ("spans", None))
+        graphs["classifier"] = Graph(HeadGraph(self.classifier), inputs, axes)
+        return graphs
+
+
+class FilterGraph(nn.Module):
+    """The filter on all spans up to a length, as a graph; what runs over a sentence's end means nothing."""
+
+    def __init__(self, filter_: SpanHead, longest: int) -> None:
+        super().__init__()
+        self.filter = filter_
+        self.longest = longest
+
+    def forward(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
+        """`[B, T, d]` to logits `[B, longest, T]`: of a span's length and its start."""
+        words = vectors.shape[1]
+        first, last = self.filter.views(vectors, prompts)  # [B, T, h]
+        behind, last = (functional.pad(of, (0, 0, 0, self.longest)) for of in (vectors, last))
+        pooled, near = vectors, []
+        for more in range(self.longest):
+            pooled = torch.maximum(pooled, behind[:, more : more + words])
+            near.append(self.filter(pooled, first, last[:, more : more + words])[..., 0])
+        return torch.stack(near, dim=1)
+
+
+class HeadGraph(nn.Module):
+    """Filter, regressor or classifier on spans whose vectors are given, as a graph."""
+
+    def __init__(self, head: SpanHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, pooled: Tensor, one: Tensor, other: Tensor, sentence: Tensor | None = None) -> Tensor:
+        """Each `[N, d]`, to `[N, outputs]`."""
+        parts = [pooled, one, other] + ([] if sentence is None else [sentence])
+        outputs: Tensor = self.head.output(functional.gelu(self.head.hidden(torch.cat(parts, dim=1))))
+        return outputs
+
+
+class RegressorGraph(nn.Module):
+    """The regressor, as a graph: it knows what stands for a word that there is not."""
+
+    def __init__(self, regressor: SpanHead, outside: nn.Parameter) -> None:
+        super().__init__()
+        self.graph = HeadGraph(regressor)
+        self.outside = outside
+
+    def forward(
+        self,
+        pooled: Tensor,
+        before: Tensor,
+        behind: Tensor,
+        at_start: Tensor,
+        at_end: Tensor,
+        sentence: Tensor | None = None,
+    ) -> Tensor:
+        """`at_start` and `at_end`, `[N, 1]`, tell the spans before and behind which there is no word."""
+        before = torch.where(at_start, self.outside, before)
+        behind = torch.where(at_end, self.outside, behind)
+        offsets: Tensor = self.graph(pooled, before, behind, sentence)
+        return offsets
 
 
 class SpanHead(nn.Module):

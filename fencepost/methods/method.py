@@ -10,17 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from fencepost import decoding
+from fencepost.decoders import PredictSettings
 from fencepost.decoding import Candidates
-from fencepost.encoder import EncoderSettings, Settings, Words
+from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
 from fencepost.evaluation import Score
+from fencepost.settings import Settings
 
 S = TypeVar("S")
 
@@ -41,36 +41,6 @@ class MethodSettings(Settings):
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
         """Settings that were given and can have no effect with the others or this encoder, and why."""
         yield from ()
-
-
-class PredictSettings(Settings):
-    """What may be changed after training; methods add their own."""
-
-    overlapping: ClassVar[str] = "nested"
-    """What `auto` is where training entities overlap."""
-
-    select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
-        "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
-    )
-    batch_size: int = Field(32, ge=1, description="Sentences that are predicted together.")
-
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """With `auto` replaced by what the training data asks for."""
-        if self.select != "auto":
-            return self
-        overlapping = any(
-            left.end > right.start and left.key != right.key  # a repetition is no overlap
-            for sentence in sentences
-            for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
-        )
-        return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
-
-    def at_least(self, confidence: float) -> Self | None:  # noqa: ARG002 - for those who can
-        """The same, for entities of at least this confidence; None if that is settled or no setting of it.
-
-        After each epoch it is set to what is best on the development data.
-        """
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +88,19 @@ class Report(ABC):
     @abstractmethod
     def tables(self) -> dict[str, dict[str, Row]]:
         """By title, the rows of each table by name."""
+
+
+class Graph(NamedTuple):
+    """A part of a network that is exported, with an example of what it gets."""
+
+    module: nn.Module
+    inputs: Mapping[str, Tensor]
+    axes: Mapping[str, Sequence[str | None]]
+    """Of each input and output, the names of its axes; None for one that never changes its size."""
+
+    @property
+    def outputs(self) -> list[str]:
+        return [name for name in self.axes if name not in self.inputs]
 
 
 class Method(nn.Module, ABC, Generic[S]):
@@ -168,9 +151,16 @@ class Method(nn.Module, ABC, Generic[S]):
     def candidates(self, scores: S) -> Candidates:
         """Spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
 
+    def graphs(self, words: Words) -> dict[str, Graph]:  # noqa: ARG002 - for those who have some
+        """What its decoder (in `fencepost.decoders`) calls, by name; `words` are an example.
+
+        A method without graphs cannot be exported.
+        """
+        return {}
+
     def select(self, candidates: Candidates) -> Candidates:
         """Those that are entities."""
-        return decoding.select(candidates, self.predict.select)
+        return self.predict.selected(candidates)
 
 
 def ranks(sentences: Tensor, batch: int) -> Tensor:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Offsets = tuple[int, int]  # text[start:end]
 
 LONG_WORD = 250  # characters; spaCy's rules take quadratic time on longer runs of punctuation
+_REMEMBERED = 200_000
+"""spaCy remembers every word that it ever saw, and splits the known ones faster; then it starts anew."""
+
 _WORD = re.compile(r"\S+")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
 _LONG_RUN = re.compile(rf"\S{{{LONG_WORD}}}(?=\S)")
@@ -61,15 +64,16 @@ class SpacySplitter:
         return sentences
 
     def _split_paragraph(self, paragraph: str, offset: int) -> list[list[Offsets]]:
-        with self._nlp.memory_zone():  # else spaCy would remember every word that it ever saw
-            sentences = [
-                [
-                    (offset + token.idx, offset + token.idx + len(token))
-                    for token in sentence
-                    if not token.is_space
-                ]
-                for sentence in self._nlp(self._tokens(paragraph)).sents
-            ]
+        if len(self._nlp.vocab) > _REMEMBERED:
+            self._nlp = _fresh(self.language)
+        doc = self._nlp(self._tokens(paragraph))
+        start, length, is_space, begins = doc.to_array(["IDX", "LENGTH", "IS_SPACE", "SENT_START"]).T.tolist()
+        sentences: list[list[Offsets]] = []
+        for first, size, space, new in zip(start, length, is_space, begins, strict=True):
+            if new == 1 or not sentences:
+                sentences.append([])
+            if not space:
+                sentences[-1].append((offset + first, offset + first + size))
         return [words for words in sentences if words]
 
     def _tokens(self, paragraph: str) -> Doc:
@@ -90,8 +94,7 @@ def make_splitter(language: str, *, pretokenized: bool = False) -> Splitter:
     return WhitespaceSplitter() if pretokenized else SpacySplitter(language)
 
 
-@lru_cache(maxsize=4)
-def _blank(language: str) -> Language:
+def _fresh(language: str) -> Language:
     import spacy
 
     try:
@@ -104,6 +107,9 @@ def _blank(language: str) -> Language:
     nlp.max_length = 10**9  # the limit protects parsers, which we do not run
     nlp.add_pipe("sentencizer")
     return nlp
+
+
+_blank = lru_cache(maxsize=4)(_fresh)  # the first one of each language, which splitters share
 
 
 def _pieces(text: str, separator: re.Pattern[str]) -> Iterator[Offsets]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fencepost import __version__
@@ -9,7 +10,12 @@ from fencepost.evaluation import Evaluation
 from fencepost.model import Model
 
 
-def model_card(model: Model, dev: dict[str, Any] | None, test: Evaluation | None) -> str:
+def model_card(
+    model: Model,
+    dev: dict[str, Any] | None,
+    test: Evaluation | None,
+    calibration: dict[str, float | None] | None = None,
+) -> str:
     """Markdown for `README.md`; figures only where they were measured."""
     config = model.settings
     weights = sum(parameter.numel() for parameter in model.parameters())
@@ -41,7 +47,24 @@ def model_card(model: Model, dev: dict[str, Any] | None, test: Evaluation | None
         lines += ["| data | precision | recall | F1 |", "|---|---|---|---|", *rows, ""]
     else:
         lines += ["It has not been scored: there was neither development nor test data.", ""]
+    if calibration is not None:
+        lines += [*_confidences(calibration), ""]
     return "\n".join(lines)
+
+
+def _confidences(calibration: dict[str, float | None]) -> Iterator[str]:
+    """How they were calibrated, and what it changed where something was predicted."""
+    yield (
+        f"Confidences are calibrated on the development data: temperature {calibration['temperature']:.2f}, "
+        f"shift {calibration['shift']:z.2f}."
+    )
+    for part, name in (("dev", "development"), ("test", "test")):
+        before, after = calibration.get(f"{part}_ece_before"), calibration.get(f"{part}_ece_after")
+        if before is not None and after is not None:
+            yield (
+                f"On the {name} data that takes their expected calibration error from {before:.3f} "
+                f"to {after:.3f}."
+            )
 
 
 def _percent(ratio: float) -> str:

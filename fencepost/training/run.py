@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from fencepost.corpus.output import whole_file
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import Evaluation, evaluate
+from fencepost.evaluation import Evaluation, Mentions, Temperature, evaluate, match, reliability
 from fencepost.model import Model
 from fencepost.training.card import model_card
 from fencepost.training.checkpoint import last_checkpoint
@@ -35,12 +35,16 @@ RESULT_FILE, CARD_FILE = "metrics.json", "README.md"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run ended with: the model, its scores by epoch on the development set, and on the test set."""
+    """What a run ended with: the model, its scores by epoch on the development set, and on the test set.
+
+    `calibration` has its temperature and shift, and the expected calibration errors before and after.
+    """
 
     model: Model
     epochs: list[dict[str, Any]]
     best: dict[str, Any] | None
     test: Evaluation | None
+    calibration: dict[str, float | None] | None = None
     first: bool = True  # of several processes, the one that has the scores
 
 
@@ -283,21 +287,57 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
 
 def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: ModelTrainer) -> Outcome:
     """Saves the model with its scores and its card, and removes what only a resumption would need."""
-    result = evaluate(test, model.predict(test)) if test is not None else None
+    calibration, result = _calibrate(model, trainer.dev, test)
     epochs = [record for record in read_metrics(out) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"], default=None)
-    outcome = Outcome(model, epochs, best, result)
+    outcome = Outcome(model, epochs, best, result, calibration)
     model.save(out)
     scores = {
         "epochs": epochs,
         "kept_epoch": best["epoch"] if best else float(trainer.state.epoch or 0),
         "dev": best,
+        "calibration": calibration,
         "test": result.to_dict() if result else None,
     }
-    _write(out / CARD_FILE, model_card(model, best, result))
+    _write(out / CARD_FILE, model_card(model, best, result, calibration))
     _write(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
     shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return outcome
+
+
+def _calibrate(
+    model: Model, dev: Sequence[Sentence] | None, test: Sequence[Sentence] | None
+) -> tuple[dict[str, float | None] | None, Evaluation | None]:
+    """Calibrates the model on the development data, if there is some, and scores it on the test data."""
+    temperature, calibration = Temperature(), None
+    if dev is not None:
+        found = match(dev, model.predict(dev)).predicted
+        temperature = Temperature.fit(found.score, found.matched)
+        calibration = asdict(temperature) | _calibration_errors("dev", found, temperature)
+    result = None
+    if test is not None:
+        predicted = list(model.predict(test))  # not calibrated yet, and so good for both errors
+        if calibration is not None:
+            found = match(test, predicted).predicted
+            calibration |= _calibration_errors("test", found, temperature)
+        result = evaluate(test, _calibrated(predicted, temperature))
+    model.calibration = temperature
+    return calibration, result
+
+
+def _calibration_errors(part: str, found: Mentions, temperature: Temperature) -> dict[str, float | None]:
+    return {
+        f"{part}_ece_before": reliability(found.score, found.matched).ece,
+        f"{part}_ece_after": reliability(temperature.apply(found.score), found.matched).ece,
+    }
+
+
+def _calibrated(sentences: Sequence[Sentence], temperature: Temperature) -> Iterator[Sentence]:
+    """What the model would have predicted with this temperature."""
+    scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
+    rest = iter(temperature.apply(scores).tolist())
+    for sentence in sentences:
+        yield sentence.with_entities(replace(entity, score=next(rest)) for entity in sentence.entities)
 
 
 def _write(path: Path, text: str) -> None:

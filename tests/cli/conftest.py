@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
+from fencepost.corpus import read
 
 Run = Callable[..., Result]
 
@@ -26,3 +29,19 @@ def run() -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in PyTorch that finds nested entities in what it has learnt, the first of the sample."""
+    from fencepost.config import Config
+    from fencepost.training import train
+
+    settings = {
+        "method": {"size": 32, "width_size": 8, "dropout": 0.0},
+        "encoder": {"name": "scratch", "lstm": {"size": 64, "dropout": 0.0}},
+        "training": {"epochs": 15, "batch_size": 4, "learning_rate": 0.01},
+    }
+    folder = tmp_path_factory.mktemp("small") / "model"
+    train(Config.parse(settings), list(islice(read("sample:train"), 40)), folder)
+    return folder

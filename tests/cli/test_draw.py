@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from fencepost.cli.draw import Palette, draw
+from fencepost.cli.draw import Palette, draw, draw_text
 from fencepost.entity import Entity, Sentence
+from fencepost.runtime import Annotated
+from fencepost.text import make_splitter
 
 
 def drawn(sentence: Sentence, width: int = 80) -> list[str]:
@@ -45,6 +47,46 @@ def test_wide_characters_count_twice():
 def test_an_entity_over_a_line_end_goes_on():
     lines = drawn(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
     assert lines == ["aaaa bbbb", "╰─ T ───┄", "cccc", "┄T─╯", ""]
+
+
+def drawn_text(text: str, *entities: tuple[str, str], width: int = 80) -> list[str]:
+    """A text with these phrases as entities."""
+    offsets = make_splitter("en").split(text)
+    sentences = []
+    for words in offsets:
+        starts, ends = [start for start, _ in words], [end for _, end in words]
+        found = [
+            Entity(starts.index(at), ends.index(at + len(phrase)) + 1, type_)
+            for phrase, type_ in entities
+            if (at := text.index(phrase)) in starts
+        ]
+        sentences.append(Sentence([text[start:end] for start, end in words], found))
+    return draw_text(Annotated(text, sentences, offsets), width, Palette()).plain.split("\n")
+
+
+def test_a_raw_text_is_drawn_as_it_is_written():
+    text = "The University of  Toronto's\tpresident (Ada) left. He is back."
+    assert drawn_text(
+        text, ("University of  Toronto", "organization"), ("Toronto", "place"), ("He", "X")
+    ) == [
+        "The University of Toronto's president (Ada) left. He is back.",
+        "    ╰─ organization ────╯                         ╰╯ X",
+        "                  ╰place╯",
+        "",
+    ]
+
+
+def test_a_raw_text_breaks_where_it_has_white_space():
+    assert drawn_text("one Toronto's, two", ("Toronto", "place"), width=12) == [
+        "one",
+        "Toronto's,",
+        "╰place╯",
+        "two",
+        "",
+    ]
+    assert drawn_text("first line\n\nsecond") == ["first line", "second", ""]
+    assert drawn_text("") == ["", ""]
+    assert drawn_text("(((((((((((b", width=5) == ["(((((", "(((((", "(b", ""]
 
 
 @given(

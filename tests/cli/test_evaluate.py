@@ -42,3 +42,31 @@ def test_other_sentences_are_refused(run, tmp_path):
         "sentence 2 is in the gold only"
         in run("evaluate", "--gold", gold, "--predicted", predicted, code=2).stderr
     )
+
+
+def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, monkeypatch):
+    told = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
+    assert told["engine"] == "pytorch"
+    assert " sentences a second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
+    # The way of exported graphs, with PyTorch in their place.
+    monkeypatch.setattr("fencepost.cli.evaluate.wants_pytorch", lambda *_: False)
+    other = json.loads(run("evaluate", small_model, "sample:dev", "--json").stdout)
+    assert other.keys() == told.keys()
+    differing = {name for name in told if told[name] != other[name]}
+    assert differing <= {"sentences_per_second", "peak_memory_mb", "ece"}
+    flat = json.loads(
+        run("evaluate", small_model, "sample:dev", "--set", "predict.select=flat", "--json").stdout
+    )
+    assert flat["settings"]["predict"]["select"] == "flat"
+    assert flat["settings"]["method"] == told["settings"]["method"]
+    assert flat["predicted"] < told["predicted"]
+
+
+def test_what_needs_pytorch_is_refused_on_other_engines(run, small_model):
+    for option in (["--stages"], ["--by-offset"], ["--sweep", "select=flat"]):
+        for engine in ("int8", "onnx"):
+            told = run("evaluate", small_model, "sample:dev", "--engine", engine, *option, code=2).stderr
+            assert "need --engine pytorch" in told
+    assert "was not exported" in run("evaluate", small_model, "sample:dev", "--engine", "onnx", code=2).stderr
+    files = ["--gold", "sample:dev", "--predicted", "sample:dev"]
+    assert "without --set" in run("evaluate", *files, "--engine", "onnx", code=2).stderr

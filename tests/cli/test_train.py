@@ -16,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
+from fencepost.cli.train import _calibration
 from fencepost.corpus import read, write
 from fencepost.methods import METHODS
 from tests.cli.conftest import heed_ctrl_c
@@ -60,6 +61,9 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
     assert sum(line.startswith("epoch ") for line in result.stderr.splitlines()) == 6
     assert "Development scores" in result.stdout
     assert "Strict scores on the test data" in result.stdout
+    (line,) = re.findall(r"^calibration: .*", result.stdout, re.MULTILINE)
+    numbers = r"temperature \d+\.\d\d, shift -?\d+\.\d\d; ECE on the development data 0\.\d{3} -> 0\.\d{3}"
+    assert re.fullmatch(f"calibration: {numbers}", line)
     assert f"the model is in {folder}" in result.stdout
     names = {path.name for path in folder.iterdir()}
     assert names >= {"config.json", "model.safetensors", "metrics.json", "metrics.jsonl", "README.md"}
@@ -69,7 +73,13 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
     assert told["settings"]["training"]["seed"] == 3
     assert len(told["epochs"]) == 6
     assert told["kept"]["dev_f1"] == max(epoch["dev_f1"] for epoch in told["epochs"]) > 0.3
+    assert told["calibration"] == json.loads((folder / "metrics.json").read_text())["calibration"]
     assert told["test"]["support"] == sum(len(s.entities) for s in read(data / "test.jsonl"))
+
+
+def test_train_says_why_there_is_no_calibration():
+    nothing = {"temperature": 1.0, "shift": 0.0, "dev_ece_before": None, "dev_ece_after": None}
+    assert _calibration(nothing) == "calibration: none, since nothing is found in the development data"
 
 
 def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
@@ -90,8 +100,8 @@ def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
 def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "found.jsonl"
-    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out)
-    assert "40 sentences with" in told.stderr
+    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--to", "jsonl")
+    assert "40 texts, 40 sentences, " in told.stderr
     direct = json.loads(run("evaluate", folder, data / "test.jsonl", "--json").stdout)
     files = run("evaluate", "--gold", data / "test.jsonl", "--predicted", out, "--json")
     assert json.loads(files.stdout)["f1"] == direct["f1"]
@@ -131,9 +141,11 @@ def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     assert "--overlaps" in refused.stderr
     assert not out.exists()
     skipped = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--skip-invalid")
-    assert "sentences were left out: conll cannot hold them" in skipped.stderr
+    assert "sentences left out: conll cannot hold them" in skipped.stderr
     assert 0 < len(list(read(out))) < 40
-    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best")
+    best = ["predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best"]
+    assert "is there already" in run(*best, code=2).stderr
+    told = run(*best, "--force")
     assert "overlapping entities were dropped" in told.stderr
     assert "conll has no place for these parts, so they are not in the output: " in told.stderr
     assert "score" in told.stderr
@@ -148,7 +160,7 @@ def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path)
     assert f"{broken}:4: " in stopped.stderr
     told = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", "--skip-invalid")
     assert f"{broken}:4: skipped" in told.stderr
-    assert len(list(read(tmp_path / "x.jsonl"))) == 6
+    assert len((tmp_path / "x.jsonl").read_text().splitlines()) == 6
     assert json.loads(run("evaluate", folder, broken, "--skip-invalid", "--json").stdout)["sentences"] == 6
 
 
@@ -237,10 +249,14 @@ def test_a_model_that_is_none(run, data, tmp_path):
     assert "there is no model here" in refused.stderr
 
 
-def test_without_pytorch_it_says_what_to_install(data, tmp_path):
+@pytest.mark.parametrize(
+    "arguments", [["predict", "--input", "sample:test"], ["evaluate", "sample:test"]], ids=lambda a: a[0]
+)
+def test_without_pytorch_it_says_what_to_install(trained, arguments):
+    name, *others = arguments
     code = (
         "import sys; sys.modules['torch'] = None; from fencepost.cli import main; "
-        f"sys.argv = ['fencepost', 'predict', {str(tmp_path)!r}, '--input', 'sample:test']; main()"
+        f"sys.argv = ['fencepost', {name!r}, {str(trained[0])!r}, *{others!r}]; main()"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 2

@@ -9,7 +9,6 @@ from torch import nn
 from fencepost.encoder import EncoderSettings
 from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN
 from fencepost.encoder.features import (
-    LONGEST,
     Characters,
     PartOfSpeech,
     WordVectors,
@@ -18,6 +17,7 @@ from fencepost.encoder.features import (
     vocabulary,
 )
 from fencepost.entity import Sentence
+from fencepost.inputs.arrays import LONGEST
 from tests import strategies
 from tests.encoder.tiny import same
 

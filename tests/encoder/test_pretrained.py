@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fencepost.encoder import Encoder, EncoderSettings
 from fencepost.encoder import pretrained as module
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.encoder.windows import windows
+from fencepost.text.windows import windows
 from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
 from tests.encoder.tiny import cycled, same, sentences, words_of

@@ -192,7 +192,13 @@ def test_of_equal_epochs_the_first_is_kept(tmp_path: Path) -> None:
 def test_without_development_data_the_last_epoch_is_kept(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config(epochs=2), dev=False)
     assert (outcome.epochs, outcome.best, outcome.test) == ([], None, None)
-    assert result(tmp_path / "model") == {"epochs": [], "kept_epoch": 2, "dev": None, "test": None}
+    assert result(tmp_path / "model") == {
+        "epochs": [],
+        "kept_epoch": 2,
+        "dev": None,
+        "calibration": None,
+        "test": None,
+    }
     assert same_weights(weights(tmp_path / "model"), outcome.model.state_dict())
     assert not outcome.model.training
 

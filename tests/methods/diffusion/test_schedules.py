@@ -11,9 +11,18 @@ import numpy as np
 import pytest
 import torch
 
-from fencepost.methods.diffusion import ddim_step, sampling_times, sentence_noise, signal_kept
+from fencepost.decoders import diffusion
+from fencepost.decoders.diffusion import DiffusionPredict, ddim_step, sampling_times
 from tests.methods.diffusion.cases import method_of, predict_of, words_of
 from tests.methods.diffusion.slow import slow_kept, slow_move, slow_times
+
+
+def signal_kept(schedule: str, times: int) -> torch.Tensor:
+    return torch.from_numpy(diffusion.signal_kept(schedule, times))
+
+
+def sentence_noise(predict: DiffusionPredict, length: int, steps: int) -> torch.Tensor:
+    return torch.from_numpy(diffusion.sentence_noise(predict, length, steps))
 
 
 @pytest.fixture(scope="module", name="Scheduler")

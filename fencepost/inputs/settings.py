@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Settings(BaseModel):
-    """A part of the configuration: immutable, and unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+from fencepost.settings import Settings
 
 
 class LSTMSettings(Settings):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.encoder.windows import Rows, context_that_fits, windows
+from fencepost.text.windows import Rows, context_that_fits, windows
 
 
 @st.composite

@@ -1,0 +1,135 @@
+"""Makes the English model that ships with the package: trains, exports and scores it, puts it in its place.
+
+    python -m benchmarks.shipped_model FOLDER [--install] [--set KEY=VALUE ...]
+
+Needs GUM. Learns from its sentences with `license: attribution` alone, of the training and the development
+part; scores are those of the int8 graphs on the whole test part. A model that is in FOLDER already is not
+trained again. `--install` copies what prediction needs, and the model card, into the package. Prints one JSON
+object as its last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fencepost
+from benchmarks.common import corpora, machine, report, say
+from fencepost import Sentence
+from fencepost.config import Config
+from fencepost.corpus import read
+from fencepost.evaluation import Evaluation, evaluate
+from fencepost.export import check, export
+from fencepost.loading import SHIPPED
+from fencepost.model import Model
+from fencepost.training import train
+
+TEMPLATE = Path(__file__).with_suffix(".md")
+SETTINGS = [
+    "method.name=boundary-smoothing",
+    "training.epochs=10",
+    "training.learning_rate=2e-3",
+    "training.encoder_learning_rate=1e-4",
+]
+FILES = (
+    "config.json",
+    "vocabulary.json",
+    "tokenizer.json",
+    "special_tokens.json",
+    "onnx/export.json",
+    "onnx/encoder.int8.onnx",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    data = corpora()
+    if data is None:
+        report({"benchmark": "shipped_model", "skipped": "no corpora"})
+        return
+    folder: Path = arguments.folder
+    parts = {part: list(read(data / "gum" / f"{part}.jsonl")) for part in ("train", "dev", "test")}
+    learnt, chosen = free(parts["train"]), free(parts["dev"])
+    if not (folder / "config.json").is_file():
+        config = Config.compose(changes=[*SETTINGS, *arguments.changes], flags={"training": {"seed": 1}})
+        say(f"{len(learnt):,} sentences to learn from, {len(chosen):,} to choose the epoch by")
+        train(config, learnt, folder, chosen, quiet=False)
+    model = Model.load(folder)
+    export(model, folder, int8=True)
+    checked = check(folder, parts["dev"], tell=say)
+    of_test = evaluate(parts["test"], fencepost.load(folder, engine="int8").predict(parts["test"]))
+    scores = of_test.to_dict()
+    say(f"int8 on the test part: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")
+    if arguments.install:
+        install(folder, card(model, of_test, checked, len(learnt), len(parts["test"])))
+    names = ("precision", "recall", "f1", "ece", "by_type", "by_length")
+    result = {name: scores[name] for name in names}
+    report(
+        {"benchmark": "shipped_model", **machine(), "checked": checked, "size_mb": size_mb(folder), **result}
+    )
+
+
+def free(sentences: list[Sentence]) -> list[Sentence]:
+    """Those whose licence asks for nothing but attribution."""
+    return [sentence for sentence in sentences if sentence.meta.get("license") == "attribution"]
+
+
+def wanted(folder: Path) -> list[Path]:
+    """What prediction needs: the graphs of the method in single precision, of the encoder in int8 alone."""
+    graphs = json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))["graphs"]
+    return [Path(name) for name in (*FILES, *(f"onnx/{name}.onnx" for name in graphs if name != "encoder"))]
+
+
+def size_mb(folder: Path) -> float:
+    return round(sum((folder / name).stat().st_size for name in wanted(folder)) / 1e6, 1)
+
+
+def install(folder: Path, text: str) -> None:
+    if SHIPPED.exists():
+        shutil.rmtree(SHIPPED)
+    for name in wanted(folder):
+        (SHIPPED / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, SHIPPED / name)
+    (SHIPPED / "README.md").write_text(text, encoding="utf-8")
+
+
+def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int, tested: int) -> str:
+    """The model card; every figure is of this run."""
+    tree, method = scores.to_dict(), model.settings.method.name
+    return TEMPLATE.read_text(encoding="utf-8").format(
+        types=", ".join(f"`{type_}`" for type_ in model.types),
+        method=method,
+        epochs=model.settings.training.epochs,
+        learnt=f"{learnt:,}",
+        tested=f"{tested:,}",
+        of_types=_table({"all": tree, **tree["by_type"]}),
+        of_lengths=_table(tree["by_length"]),
+        ece=f"{tree['ece']:.3f}",
+        f1_float=_percent(checked["f1"]),
+        f1_int8=_percent(checked["int8"]["f1"]),
+        in_float=", ".join(checked["int8"]["in_float"]) or "none",
+        fencepost=fencepost.__version__,
+    )
+
+
+def _table(rows: dict[str, Any]) -> str:
+    return "\n".join(
+        f"| {name} | {_percent(of['precision'])} | {_percent(of['recall'])} | {_percent(of['f1'])} "
+        f"| {of['support']:,} |"
+        for name, of in rows.items()
+    )
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.1f}"
+
+
+if __name__ == "__main__":
+    main()

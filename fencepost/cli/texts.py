@@ -1,0 +1,253 @@
+"""What `fencepost predict` reads: raw texts, a line or a JSON object each, or the sentences of a corpus.
+
+A corpus has words and entities, and is predicted sentence by sentence with the words that it has. All other
+files are raw text, which the model's own rules split: lines of plain text, and JSON with nothing but a text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from fencepost.cli.corpora import Skipped
+from fencepost.corpus import conll, conll2012, iob, json_text, json_tokens
+from fencepost.corpus.docbin import is_docbin
+from fencepost.corpus.formats import FORMATS, detect_format
+from fencepost.corpus.json_fields import SURROGATES, is_json
+from fencepost.corpus.json_records import Record, records
+from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Rejected, Source
+from fencepost.entity import Sentence
+from fencepost.errors import DataError, UsageError
+from fencepost.text import make_splitter
+
+if TYPE_CHECKING:
+    from fencepost.corpus import Format, ReadOptions
+    from fencepost.text.splitter import Offsets
+
+PLAIN_TEXT = "text"
+"""The name of the format that is no corpus's."""
+
+_TEXT_NAMES = (".txt", ".text")
+_JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
+_HEAD = 100  # objects that detection looks at
+_TAGGED = 0.9  # of a corpus's lines have a tag; of a text's next to none
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What is predicted, and written, as one.
+
+    `carried` goes to the output as it is. Where the words are known already, `sentences` has them, and
+    `offsets` says where they stand in the text. `end` is how far the file was read, in bytes.
+    """
+
+    text: str
+    carried: dict[str, Any] = field(default_factory=dict)
+    sentences: Sequence[Sentence] | None = None
+    offsets: Sequence[Sequence[Offsets]] = ()
+    end: int = 0
+
+
+Read = Callable[[Source], Iterator[Text | Rejected]]
+
+
+class Texts:
+    """The texts of a source, read once, as they are asked for; an invalid one is an error or skipped."""
+
+    def __init__(self, source: Source, read: Read, skipped: Skipped | None) -> None:
+        self.source = source
+        self._read = read
+        self._skipped = skipped
+
+    def __iter__(self) -> Iterator[Text]:
+        empty = True
+        for one in self._read(self.source):
+            empty = False
+            if isinstance(one, Text):
+                yield one
+            elif self._skipped is None:
+                raise DataError(one.reason, source=one.file or self.source.name, line=one.line or None)
+            else:
+                self._skipped(one)
+        if empty:
+            self.source.note("there is no text in it")
+
+
+@contextmanager
+def opened_texts(
+    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
+) -> Iterator[Texts]:
+    """The texts of a file; when all is done, what there is to say about them is told."""
+    if format_ is not None and format_ not in (PLAIN_TEXT, *FORMATS):
+        raise UsageError.unknown("format", format_, (PLAIN_TEXT, *FORMATS))
+    source = Source.open(path)
+    skipped = Skipped()
+    try:
+        read = _way(source, format_, options)
+        yield Texts(source, read, skipped if skip_invalid else None)
+    finally:
+        source.close()
+    skipped.tell(source, quiet=quiet)
+
+
+def given(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
+    """The texts that stand in the command."""
+    for number, text in enumerate(texts, start=1):
+        if SURROGATES.search(text):
+            raise UsageError(f"text {number} of the command is not UTF-8")
+        yield _split(Text(text), options)
+
+
+# Which of the two ways a file goes
+
+
+def _way(source: Source, format_: str | None, options: ReadOptions) -> Read:
+    if format_ == PLAIN_TEXT and source.path is not None and source.path.is_dir():
+        raise UsageError(f"{source.name}: is a folder; text is read from a file")
+    if format_ == PLAIN_TEXT or (format_ is None and _is_plain(source)):
+        return partial(_lines, options=options)
+    if format_ is None and _is_json_text(source):
+        return partial(_objects, options=options)
+    return partial(
+        _sentences, format_=FORMATS[format_] if format_ else detect_format(source), options=options
+    )
+
+
+def _is_plain(source: Source) -> bool:
+    """Whether each line is a text: by the name, or because the content is nothing else."""
+    path = source.path
+    if path is not None and (path.is_dir() or path.with_suffix(".ann").is_file()):
+        return False
+    name = "" if path is None else path.name.lower()
+    suffixes = tuple(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+    if name.endswith(suffixes) or is_docbin(source.head) or _has_tags(source.head_lines()):
+        return False
+    if name.endswith(_TEXT_NAMES):
+        return True
+    head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if b"\x00" in head or head.startswith(b"<") or _JSON.match(head):
+        return False
+    return not _are_strings(source.head_lines())
+
+
+def _has_tags(lines: Sequence[str]) -> bool:
+    """Whether the lines are words with tags. A single line is not: too many a text ends in a lone O."""
+    contents = [text for line in lines if (text := line.strip()) and not text.startswith(("#", "-DOCSTART-"))]
+    if len(contents) < 2:
+        return False
+    tagged = sum(any(map(iob.parse, conll.columns_of(text).split(text)[1:])) for text in contents)
+    return tagged >= _TAGGED * len(contents) or conll2012.looks_bracketed(list(lines))
+
+
+def _is_json_text(source: Source) -> bool:
+    """Whether a file has strings, or objects with a text and neither words nor entities."""
+    head = Source.from_bytes(source.head, source.name)
+    try:
+        first = list(islice(records(head), _HEAD))
+    except DataError:  # a line without an end
+        return False
+    values = [record.value for record in first]
+    if any(shape.fits(value) for value in values for shape in json_tokens.SHAPES):
+        return False
+    if any("tokens" in value or _has_entities(value) for value in values):
+        return False
+    return any(_string(record) or isinstance(record.value.get("text"), str) for record in first)
+
+
+def _are_strings(lines: Sequence[str]) -> bool:
+    """Whether all lines are JSON's strings, as `jq .text` makes them."""
+    contents = [line for line in lines if line.strip()][:_HEAD]
+    return bool(contents) and all(_string(Record(0, line, {}, "a string")) is not None for line in contents)
+
+
+def _has_entities(record: dict[str, Any]) -> bool:
+    """Whether there is something that may be an entity where entities stand; a list of names is none."""
+    return any(
+        isinstance(item, (dict, list))
+        for key in json_text.SPAN_KEYS
+        if isinstance(record.get(key), list)
+        for item in record[key]
+    )
+
+
+# How it is read
+
+
+def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
+    """Each line as a text, blank ones too."""
+    end = 0
+    for line in source.lines():
+        end += len(line.text.encode("utf-8")) + 1
+        if line.problem:
+            yield Rejected(line.number, line.problem, line.text)
+        else:
+            yield _split(Text(line.text, end=end), options)
+
+
+def _objects(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
+    """Each string, or each object with a text, whose other keys go to the output."""
+    end = 0
+    for record in records(source):
+        end += len(record.raw.encode("utf-8", "replace")) + 1
+        text, problem = _string(record), record.problem
+        if text is None and not problem:
+            text = record.value.get("text")
+            problem = None if isinstance(text, str) else "'text' is missing, or not a string"
+        elif text is not None:
+            problem = None
+        if problem or not isinstance(text, str):
+            yield Rejected(record.line, problem or "", record.raw)
+        else:
+            yield _split(Text(text, _carried(record.value), end=end), options)
+
+
+def _string(record: Record) -> str | None:
+    """The text, where a string stands in the place of an object."""
+    if not record.problem or not record.raw.lstrip().startswith('"'):
+        return None
+    try:
+        value = json.loads(record.raw)
+    except ValueError:  # bytes that are not UTF-8 are among the reasons
+        return None
+    return value if isinstance(value, str) and not SURROGATES.search(value) else None
+
+
+def _carried(record: dict[str, Any]) -> dict[str, Any]:
+    """Without what the output says itself, and without empty lists where other tools look for entities."""
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in ("text", "entities") and not (key in json_text.SPAN_KEYS and value == [])
+    }
+
+
+def _sentences(source: Source, format_: Format, options: ReadOptions) -> Iterator[Text | Rejected]:
+    """Each sentence of a corpus, without the entities that it has."""
+    for reading in format_.read(source, options):
+        if isinstance(reading, Found):
+            sentence = reading.sentence.with_entities(())
+            meta = dict(sentence.meta)
+            if not is_json(meta):
+                source.note("what JSON cannot hold is not in the output: meta", reading.line or None)
+                meta = {}
+            parts = {"id": sentence.id, "doc": sentence.doc, "meta": meta or None}
+            carried = {key: value for key, value in parts.items() if value is not None}
+            offsets = [sentence.word_offsets()]
+            yield Text(sentence.text, carried, [sentence], offsets, end=source.bytes_read)
+        else:
+            yield reading
+
+
+def _split(text: Text, options: ReadOptions) -> Text:
+    """The text with its words, where it is said that white space separates them."""
+    if not options.pretokenized:
+        return text
+    offsets = make_splitter(options.language, pretokenized=True).split(text.text)
+    sentences = [Sentence([text.text[start:end] for start, end in words]) for words in offsets]
+    return replace(text, sentences=sentences, offsets=offsets)

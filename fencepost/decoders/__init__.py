@@ -1,0 +1,16 @@
+"""What methods do without PyTorch: from the numbers of their networks to entities, in NumPy."""
+
+from fencepost.decoders.boundary_offset import BoundaryOffsetDecoder
+from fencepost.decoders.boundary_smoothing import BoundarySmoothingDecoder
+from fencepost.decoders.decoder import Decoder, Graphs, PredictSettings, WordArrays
+from fencepost.decoders.diffusion import DiffusionDecoder
+from fencepost.decoders.locate_and_label import LocateAndLabelDecoder
+
+DECODERS: dict[str, type[Decoder]] = {
+    "boundary-smoothing": BoundarySmoothingDecoder,
+    "boundary-offset": BoundaryOffsetDecoder,
+    "locate-and-label": LocateAndLabelDecoder,
+    "diffusion": DiffusionDecoder,
+}
+
+__all__ = ["DECODERS", "Decoder", "Graphs", "PredictSettings", "WordArrays"]

@@ -1,0 +1,287 @@
+"""Exporting: a model's graphs for onnxruntime, beside its weights.
+
+The encoder is one graph, and the method's parts are others (`Method.graphs`). `int8` is of the encoder alone,
+where nearly all weights and nearly all time are; what decides about entities stays in single precision.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from fencepost import __version__
+from fencepost.encoder import Encoder
+from fencepost.encoder.embedder import as_batch
+from fencepost.encoder.pretrained import Pretrained
+from fencepost.entity import Sentence
+from fencepost.errors import FencepostError, UsageError
+from fencepost.evaluation import evaluate
+from fencepost.inputs import AXES, Arrays, InputReader
+from fencepost.loading import EngineName, load
+from fencepost.methods import Graph
+from fencepost.model import Model
+from fencepost.runtime.exported import (
+    ENCODER,
+    FACTS_FILE,
+    FOLDER,
+    ExportedModel,
+    Precision,
+    exported_precisions,
+    graph_file,
+    open_graph,
+)
+
+_OPSET = 18
+_EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
+"""What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
+
+
+_DIFFER = 0.002
+"""The share of sentences that may differ in single precision: in some, two numbers are all but equal."""
+
+_JUDGED = 64
+"""Sentences by which the sensitivity of layers is judged."""
+
+
+class ExportFailed(FencepostError):
+    """The graphs could not be made, or are not as good as the model."""
+
+
+def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
+    """Writes the graphs of a model that was saved in `folder`; returns their folder, which appears whole."""
+    folder = Path(folder)
+    target = folder / FOLDER
+    model = model.eval()
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as name:
+        temporary = Path(name)
+        with torch.no_grad():
+            graphs = _graphs(model)
+        for name, graph in graphs.items():
+            _write(graph, temporary / graph_file(name))
+        if int8:
+            quantise(temporary / graph_file(ENCODER), temporary / graph_file(ENCODER, "int8"))
+        embedder = model.encoder.embedder
+        facts: dict[str, Any] = {"fencepost": __version__, "room": embedder.room, "graphs": list(graphs)}
+        write_facts(temporary, facts)
+        target.mkdir(exist_ok=True)
+        for old in target.glob("*.onnx"):
+            old.unlink()
+        for path in sorted(temporary.iterdir(), key=lambda path: path.name == FACTS_FILE):
+            path.replace(target / path.name)
+    return target
+
+
+def write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _graphs(model: Model) -> dict[str, Graph]:
+    """All of a model, with examples of what each gets."""
+    encoder = model.encoder
+    embedder = encoder.embedder
+    subwords = embedder.subwords if isinstance(embedder, Pretrained) else None
+    batch = as_batch(InputReader(encoder.settings, encoder.known, subwords, embedder.room)(_EXAMPLES))
+    module = EncoderGraph(encoder, tuple(batch))
+    words = encoder(batch)
+    axes: dict[str, Sequence[str | None]] = {name: AXES[name] for name in batch}
+    axes["word_vectors"] = ("sentences", "words", None)
+    if words.prompts is not None:
+        axes["prompts"] = ("sentences", None, None)
+    of_method = model.method.graphs(words)
+    if not of_method:
+        raise UsageError(f"the method {model.settings.method.name} has no graphs to export")
+    return {ENCODER: Graph(module, batch, axes), **of_method}
+
+
+class EncoderGraph(nn.Module):
+    """The encoder, as a graph: named arrays as arguments in a fixed order."""
+
+    def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.names = names
+
+    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
+        words = self.encoder(dict(zip(self.names, arrays, strict=True)))
+        return (words.vectors,) if words.prompts is None else (words.vectors, words.prompts)
+
+
+def _write(graph: Graph, path: Path) -> None:
+    dynamic = {
+        name: {at: axis for at, axis in enumerate(axes) if axis is not None}
+        for name, axes in graph.axes.items()
+    }
+    with _quietly(), torch.no_grad():
+        try:
+            torch.onnx.export(
+                graph.module.eval(),
+                tuple(graph.inputs.values()),
+                str(path),
+                input_names=list(graph.inputs),
+                output_names=graph.outputs,
+                dynamic_axes=dynamic,
+                opset_version=_OPSET,
+                dynamo=False,  # it follows packed sequences, and takes a fraction of the time
+            )
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ExportFailed(f"this model cannot be made a graph ({path.stem}): {reason}") from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What PyTorch says about constants in graphs is meant for those who write networks."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None:
+    """The same graph with weights of matrix products and embeddings as 8-bit integers, per channel.
+
+    The products of the parts `in_float` (see `parts_of`) stay as they are.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    excluded = [name for part, names in parts_of(source).items() if part in in_float for name in names]
+    with _quietly():
+        quantize_dynamic(
+            str(source),
+            str(target),
+            op_types_to_quantize=["MatMul", "Gemm", "Gather"],
+            nodes_to_exclude=excluded,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},
+        )
+
+
+def parts_of(graph: Path) -> dict[str, list[str]]:
+    """The nodes that may be quantised, by the layer that they belong to; those of none by themselves."""
+    import onnx
+
+    nodes = onnx.load(str(graph), load_external_data=False).graph.node
+    parts: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.op_type in ("MatMul", "Gemm", "Gather"):
+            layer = re.search(r"\.(\d+)/", node.name)
+            parts.setdefault(f"layer {layer[1]}" if layer else node.name, []).append(node.name)
+    return parts
+
+
+def sensitivity(source: Path, arrays: Sequence[Arrays]) -> dict[str, float]:
+    """Of each part of the encoder, how far word vectors are off if it alone is quantised, the worst first.
+
+    As a share of the vectors' own length: the root of the mean square of what is off, by that of all.
+    """
+    parts = list(parts_of(source))
+    exact = _vectors(source, arrays)
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        target = Path(name) / "part.onnx"
+        for part in parts:
+            quantise(source, target, [other for other in parts if other != part])
+            off = _vectors(target, arrays) - exact
+            found[part] = float(np.sqrt((off**2).mean() / (exact**2).mean()))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _vectors(graph: Path, arrays: Sequence[Arrays]) -> npt.NDArray[np.float32]:
+    session = open_graph(graph)
+    return np.concatenate([session(**one)[0].reshape(-1) for one in arrays])
+
+
+def check(
+    folder: Path, sentences: Sequence[Sentence], *, max_loss: float = 0.5, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Holds the graphs in a model's folder against the model itself, on annotated sentences.
+
+    Graphs in single precision must find the same entities. With `int8` at most `max_loss` points of F1 may be
+    lost; while more are, the layers that lose most are put back into single precision, one by one. What was
+    measured is written down beside the graphs; graphs that fail are removed, and `ExportFailed` is raised.
+    """
+    exact = list(load(folder, engine="pytorch").predict(sentences))
+    of_model = evaluate(sentences, exact).overall.f1
+    facts = json.loads((folder / FOLDER / FACTS_FILE).read_text(encoding="utf-8"))
+    checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
+    same, of_graphs = _compared(folder, "onnx", sentences, exact)
+    checked["float32"] = {"f1": of_graphs, "sentences_that_differ": same}
+    tell(f"float32: F1 {100 * of_graphs:.2f} (PyTorch {100 * of_model:.2f}); {same:,} sentences differ")
+    if same > _DIFFER * len(sentences):
+        _remove(folder, facts, checked, "float32")
+        raise ExportFailed(
+            f"the graphs find other entities than the model in {same:,} of {len(sentences):,} sentences; "
+            "they have been removed"
+        )
+    if "int8" in exported_precisions(folder):
+        checked["int8"] = _check_int8(folder, sentences, exact, of_model - max_loss / 100, tell)
+        if not checked["int8"]["good"]:
+            _remove(folder, facts, checked, "int8")
+            raise ExportFailed(
+                f"int8: F1 {100 * checked['int8']['f1']:.2f} is more than {max_loss:g} below the model's "
+                f"{100 * of_model:.2f}; the int8 graph has been removed, the float32 graphs are good"
+            )
+    write_facts(folder / FOLDER, {**facts, "checked": checked})
+    return checked
+
+
+def _compared(
+    folder: Path, engine: EngineName, sentences: Sequence[Sentence], exact: Sequence[Sentence]
+) -> tuple[int, float]:
+    """In how many sentences the graphs find other entities than the model, and their F1."""
+    found = list(load(folder, engine=engine).predict(sentences))
+    pairs = zip(found, exact, strict=True)
+    differ = sum({e.key for e in one.entities} != {e.key for e in other.entities} for one, other in pairs)
+    return differ, evaluate(sentences, found).overall.f1
+
+
+def _check_int8(
+    folder: Path,
+    sentences: Sequence[Sentence],
+    exact: Sequence[Sentence],
+    least: float,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    source, target = (folder / FOLDER / graph_file(ENCODER, one) for one in ("float32", "int8"))
+    in_float: list[str] = []
+    waiting: list[str] | None = None
+    while True:
+        differ, f1 = _compared(folder, "int8", sentences, exact)
+        good = f1 >= least
+        kept = f" with {', '.join(in_float)} in float32" if in_float else ""
+        tell(f"int8{kept}: F1 {100 * f1:.2f}; {differ:,} sentences differ")
+        if waiting is None and not good:
+            engine = ExportedModel(folder, "float32")
+            some = [sentence for sentence in sentences if sentence.words][:_JUDGED]
+            waiting = list(sensitivity(source, [engine.read([sentence]) for sentence in some]))
+            tell(f"the most sensitive parts: {', '.join(waiting[:3])}")
+        if good or not waiting:
+            return {"f1": f1, "sentences_that_differ": differ, "in_float": in_float, "good": good}
+        in_float.append(waiting.pop(0))
+        quantise(source, target, in_float)
+
+
+def _remove(folder: Path, facts: dict[str, Any], checked: dict[str, Any], precision: Precision) -> None:
+    """What is not good is not left where it would be used; the facts say why."""
+    write_facts(folder / FOLDER, {**facts, "checked": checked})
+    failed = "*.onnx" if precision == "float32" else graph_file("*", precision)
+    for path in (folder / FOLDER).glob(failed):
+        path.unlink()

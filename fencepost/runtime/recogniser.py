@@ -1,0 +1,251 @@
+"""The recogniser: a text in, its entities out, by character offsets.
+
+text -> sentences -> words -> entities -> characters
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, tee
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+
+from fencepost import decoding
+from fencepost.corpus.context import with_context
+from fencepost.decoding import Candidates
+from fencepost.entity import Entity, Sentence
+from fencepost.errors import UsageError
+from fencepost.runtime.engine import LOOK_AHEAD, Engine
+from fencepost.text import make_splitter
+from fencepost.text.splitter import Offsets
+from fencepost.text.windows import windows
+
+C = TypeVar("C")
+
+_CHARACTERS = 4_000_000
+"""Texts are read ahead as long as they have no more than this."""
+
+_WORDS = 256
+"""A sentence with more words is seen through windows of so many, if the engine has no limit of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters `[start, end)` of a text, which are `text`, are a `type`, with confidence `score`."""
+
+    start: int
+    end: int
+    type: str
+    score: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A text as sentences with entities; `offsets[i]` says where the words of `sentences[i]` stand in it."""
+
+    text: str
+    sentences: Sequence[Sentence]
+    offsets: Sequence[Sequence[Offsets]]
+
+    @property
+    def spans(self) -> list[Span]:
+        """The entities, in reading order."""
+        return [
+            Span(
+                start := words[entity.start][0],
+                end := words[entity.end - 1][1],
+                entity.type,
+                entity.score,
+                self.text[start:end],
+            )
+            for sentence, words in zip(self.sentences, self.offsets, strict=True)
+            for entity in sentence.entities
+        ]
+
+
+class Recogniser:
+    """Finds entities in texts. Make one with `fencepost.load`."""
+
+    def __init__(self, engine: Engine, *, min_confidence: float = 0.0, types: Collection[str] | None = None):
+        """`min_confidence` is the least score of what is found; `types` are those to find, unless all."""
+        self._engine = engine
+        self._splitter = make_splitter(engine.language)
+        self._check(min_confidence, types)
+        self._min_confidence = min_confidence
+        self._wanted = None if types is None else frozenset(types)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that the model knows."""
+        return self._engine.types
+
+    @property
+    def engine(self) -> str:
+        """What runs: `pytorch`, `onnx` or `int8`."""
+        return self._engine.name
+
+    @property
+    def language(self) -> str:
+        """By whose rules texts are split into sentences and words."""
+        return self._engine.language
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of prediction, by name."""
+        tree: dict[str, Any] = self._engine.predict_settings.model_dump(mode="json")
+        return tree
+
+    def using(
+        self,
+        *,
+        min_confidence: float | None = None,
+        types: Collection[str] | None = None,
+        **settings: Any,
+    ) -> Recogniser:
+        """The same model with other options: `using(select="flat", min_confidence=0.5)`.
+
+        `settings` are those of prediction, as in `--set predict.KEY=VALUE`; what is not given stays.
+        """
+        other = copy.copy(self)
+        if settings:
+            other._engine = self._engine.using(settings)
+        if min_confidence is not None:
+            self._check(min_confidence, None)
+            other._min_confidence = min_confidence
+        if types is not None:
+            self._check(0.0, types)
+            other._wanted = frozenset(types)
+        return other
+
+    def _check(self, min_confidence: float, types: Collection[str] | None) -> None:
+        if not 0 <= min_confidence <= 1:
+            raise UsageError(f"min_confidence is {min_confidence}; a confidence is between 0 and 1")
+        if isinstance(types, str):
+            raise UsageError(f"types are a list of names, not the string {types!r}")
+        for type_ in types or ():
+            if type_ not in self.types:
+                raise UsageError.unknown("type", type_, self.types)
+
+    def __call__(self, text: str) -> list[Span]:
+        """The entities of a text, in reading order."""
+        (document,) = self.annotate([text])
+        return document.spans
+
+    @overload
+    def pipe(self, texts: Iterable[str], *, as_tuples: Literal[False] = False) -> Iterator[list[Span]]: ...
+
+    @overload
+    def pipe(
+        self, texts: Iterable[tuple[str, C]], *, as_tuples: Literal[True]
+    ) -> Iterator[tuple[list[Span], C]]: ...
+
+    def pipe(self, texts: Iterable[Any], *, as_tuples: bool = False) -> Iterator[Any]:
+        """The entities of each text, in order, as a stream: a bounded number of texts is in memory at once.
+
+        With `as_tuples`, texts come as `(text, context)`, and `(entities, context)` is returned for each.
+        """
+        if not as_tuples:
+            yield from (document.spans for document in self.annotate(texts))
+            return
+        pairs, again = tee(texts)
+        documents = self.annotate(text for text, _ in pairs)
+        yield from (
+            (document.spans, context) for document, (_, context) in zip(documents, again, strict=False)
+        )
+
+    def annotate(self, texts: Iterable[str]) -> Iterator[Annotated]:
+        """Each text with its sentences, words and entities, in order, as a stream."""
+        for chunk in self._ahead(texts):
+            sentences = (
+                Sentence([text[start:end] for start, end in words], doc=str(number))
+                for number, (text, split) in enumerate(chunk)
+                for words in split
+            )
+            found = self.predict(sentences)
+            for text, split in chunk:
+                yield Annotated(text, [replace(s, doc=None) for s in islice(found, len(split))], split)
+
+    def _ahead(self, texts: Iterable[str]) -> Iterator[list[tuple[str, list[list[Offsets]]]]]:
+        """Texts, split, as many as are worth sorting together."""
+        chunk: list[tuple[str, list[list[Offsets]]]] = []
+        sentences = characters = 0
+        for text in texts:
+            if not isinstance(text, str):
+                raise UsageError(f"a text is a string, not {type(text).__name__} (see as_tuples for pairs)")
+            split = self._splitter.split(text)
+            chunk.append((text, split))
+            sentences += max(1, len(split))
+            characters += len(text)
+            if sentences >= LOOK_AHEAD or characters >= _CHARACTERS:
+                yield chunk
+                chunk, sentences, characters = [], 0, 0
+        if chunk:
+            yield chunk
+
+    def predict(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        """The same sentences, in the same order, with the entities that are found, as a stream.
+
+        Where words are known already, this is the way past the splitter.
+        """
+        originals, sentences = tee(sentences)  # what is told of neighbours is for the engine alone
+        stream = iter(with_context(sentences, self._engine.context))
+        while chunk := list(islice(stream, LOOK_AHEAD)):
+            for entities, sentence in zip(self._found(chunk), originals, strict=False):
+                yield sentence.with_entities(entity for entity in entities if self._keeps(entity))
+
+    def _keeps(self, entity: Entity) -> bool:
+        return entity.score >= self._min_confidence and (self._wanted is None or entity.type in self._wanted)
+
+    def _found(self, sentences: Sequence[Sentence]) -> list[list[Entity]]:
+        """The entities of each sentence; one that is too long is seen through windows."""
+        parts: list[Sentence] = []
+        shares: list[list[tuple[int, int, int]]] = []  # of each sentence's windows: first word, own words
+        for sentence in sentences:
+            sizes = self._engine.sizes(sentence.words)
+            room = self._engine.room or _WORDS
+            if sum(sizes) <= room:
+                parts.append(sentence)
+                shares.append([(0, 0, len(sentence))])
+                continue
+            seen = list(windows([min(size, room) for size in sizes], room))
+            parts += [_cut(sentence, start, end) for start, end, _, _ in seen]
+            shares.append([(start, taken, border) for start, _, taken, border in seen])
+        found = iter(self._engine.found(parts))
+        return [self._merged(list(zip(own, found, strict=False))) for own in shares]
+
+    def _merged(self, of_windows: list[tuple[tuple[int, int, int], list[Entity]]]) -> list[Entity]:
+        """The entities of a sentence's windows: each window answers for those in the middle of its own words.
+
+        So nothing is found twice; and what two windows see differently must not clash.
+        """
+        if len(of_windows) == 1:
+            return of_windows[0][1]
+        entities = [
+            replace(entity, start=entity.start + start, end=entity.end + start)
+            for (start, taken, border), found in of_windows
+            for entity in found
+            if taken <= start + (entity.start + entity.end - 1) // 2 < border
+        ]
+        numbers = {type_: number for number, type_ in enumerate(self.types)}
+        candidates = Candidates(
+            np.array([entity.start for entity in entities], dtype=np.int64),
+            np.array([entity.end for entity in entities], dtype=np.int64),
+            np.array([numbers[entity.type] for entity in entities], dtype=np.int64),
+            np.array([entity.score for entity in entities], dtype=np.float64),
+        )
+        mode = self._engine.predict_settings.select
+        kept = decoding.select(candidates, mode if mode in ("flat", "nested") else "keep-all")
+        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        return [
+            Entity(start, end, self.types[type_], score)
+            for start, end, type_, score in zip(*columns, strict=True)
+        ]
+
+
+def _cut(sentence: Sentence, start: int, end: int) -> Sentence:
+    pos = None if sentence.pos is None else sentence.pos[start:end]
+    return Sentence(sentence.words[start:end], pos=pos)

@@ -1,0 +1,93 @@
+"""What all settings have in common: how they are written, changed by key, and refused in words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fencepost.errors import UsageError
+
+Tree = dict[str, Any]
+S = TypeVar("S", bound="Settings")
+
+
+class Settings(BaseModel):
+    """A part of the configuration: immutable, and unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
+    """The settings that the tree says; what is wrong with it is told by key, below `key`."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        prefix = (f"{where}: " if where else "") + (f"{key}." if key else "")
+        raise UsageError("\n".join(prefix + _told(problem, model) for problem in error.errors())) from None
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
+    """`base` with the values of `change`, key by key in nested dictionaries."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def change_of(text: str) -> Tree:
+    """`a.b=1` as `{"a": {"b": 1}}`; the value is YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UsageError(f"--set {text}: write it as KEY=VALUE, for example training.epochs=20")
+    try:
+        tree = parsed(value)
+    except yaml.YAMLError:
+        raise UsageError(f"--set {text}: the value is not valid YAML") from None
+    for part in reversed(key.split(".")):
+        tree = {part: tree}
+    return cast("Tree", tree)
+
+
+def parsed(text: str) -> Any:
+    """YAML, without tags that make objects of Python; whatever is wrong in it is a `YAMLError`."""
+    try:
+        return yaml.safe_load(text)
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
+        raise yaml.YAMLError(str(error)) from error
+
+
+def _told(problem: Any, model: type[BaseModel]) -> str:
+    """A problem that pydantic found, in words: the key, what is wrong with it, what it may be."""
+    *path, last = [str(part) for part in problem["loc"]] or [""]
+    key = ".".join((*path, last))
+    if problem["type"] == "extra_forbidden":
+        names = list(_at(model, path).model_fields)
+        near = difflib.get_close_matches(last, names, n=1)
+        hint = f"did you mean {'.'.join((*path, near[0]))}? " if near else ""
+        within = f"{'.'.join(path)} has" if path else "there are"
+        return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
+    if problem["type"] == "model_type":
+        names = list(_at(model, (*path, last)).model_fields)
+        return f"{key}: must have keys, which may be {', '.join(names)}, not be {problem['input']!r}"
+    if problem["type"] == "tuple_type":
+        return f"{key}: should be a list, as [1, 2, 3], not {problem['input']!r}"
+    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    about_several_keys = problem["type"] == "value_error" and isinstance(problem["input"], Mapping)
+    if about_several_keys:  # which the message names
+        return f"{key}: {message}"
+    return f"{key}: {message}, not {problem['input']!r}"
+
+
+def _at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
+    """The part of the config that this path leads to."""
+    for name in path:
+        annotation = model.model_fields[name].annotation
+        model = cast("type[BaseModel]", annotation)
+    return model

@@ -1,0 +1,385 @@
+"""`predict` on raw text, as a user runs it."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fencepost import loading
+from fencepost.cli import texts as texts_module
+from fencepost.cli.found import find
+from fencepost.cli.texts import Text
+from fencepost.corpus import read, write
+from fencepost.corpus.source import Source
+from fencepost.runtime.engine import LOOK_AHEAD
+
+LEARNT = list(islice(read("sample:train"), 40))
+TEXTS = [sentence.text for sentence in LEARNT]
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+@pytest.fixture
+def ner(small_model):
+    return loading.load(small_model)
+
+
+@pytest.fixture
+def shipped(small_model, monkeypatch):
+    monkeypatch.setattr(loading, "SHIPPED", small_model)
+
+
+def expected(ner, text: str) -> list[dict]:
+    return [
+        {"start": s.start, "end": s.end, "type": s.type, "score": round(s.score, 4), "text": s.text}
+        for s in ner(text)
+    ]
+
+
+def test_texts_in_the_command_are_drawn_as_they_are_written(run, small_model):
+    shown = run("predict", small_model, *TEXTS[:3]).stdout
+    for text in TEXTS[:3]:
+        assert "".join(text.split())[:20] in "".join(shown.split())
+    assert TEXTS[0].split()[-1] in shown  # the full stop is at the word
+    assert "╰" in shown
+
+
+def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
+    told = run("predict", TEXTS[0], "two words", "--output", "-")
+    first, second = map(json.loads, told.stdout.splitlines())
+    assert first == {"text": TEXTS[0], "entities": expected(ner, TEXTS[0])}
+    assert first["entities"]
+    assert second["text"] == "two words"
+    assert "2 texts, " in told.stderr
+
+
+def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
+    assert "no model came with this installation" in run("predict", "Some text", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("{}", "there is no model here (a model is a folder with a config.json)"),
+        ("{}/file.txt", "is a file, not a model; name a file of texts with --input"),
+        ("{}/nowhere", "there is no such folder"),
+    ],
+)
+def test_a_first_argument_that_was_meant_as_a_model(run, shipped, tmp_path, argument, message):
+    (tmp_path / "file.txt").write_text("x")
+    assert message in run("predict", argument.format(tmp_path), "a text", code=2).stderr
+
+
+def test_texts_that_look_a_little_like_paths(run, shipped):
+    told = run("predict", "He and/or she came.", "x" * 5000, "--output", "-", "--quiet")
+    assert len(told.stdout.splitlines()) == 2
+    assert not told.stderr
+
+
+def test_texts_and_a_file_contradict(run, shipped, tmp_path):
+    told = run("predict", "my-modle", "--input", tmp_path / "x.txt", code=2).stderr
+    assert "give texts or --input, not both (the first text is 'my-modle'" in told
+
+
+def test_standard_input_is_read_where_nothing_is_given(run, small_model, ner):
+    told = run("predict", small_model, "--output", "-", stdin="\n".join(TEXTS[:2]))
+    assert [json.loads(line)["text"] for line in told.stdout.splitlines()] == TEXTS[:2]
+
+
+def test_in_a_terminal_nothing_to_read_is_wrong_usage(run, shipped, monkeypatch):
+    monkeypatch.setattr("fencepost.cli.predict_options.sys", _Terminal())
+    assert "give texts, as fencepost predict" in run("predict", code=2).stderr
+
+
+class _Terminal:
+    class stdin:  # noqa: N801
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+
+# Plain text
+
+
+def test_each_line_is_a_text(run, small_model, ner, tmp_path):
+    content = f"{TEXTS[0]}\r\n\r\n{TEXTS[1]} {TEXTS[2]}\nÜber 科技 O"
+    (tmp_path / "in.txt").write_bytes(content.encode())
+    told = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
+    found = lines(tmp_path / "out.jsonl")
+    wanted = [TEXTS[0], "", f"{TEXTS[1]} {TEXTS[2]}", "Über 科技 O"]
+    assert found == [{"text": text, "entities": expected(ner, text)} for text in wanted]
+    for record in found:
+        for entity in record["entities"]:
+            assert record["text"][entity["start"] : entity["end"]] == entity["text"]
+    assert "4 texts, 4 sentences, " in told.stderr
+    assert "sentences a second" in told.stderr
+    assert "科技" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_bytes_that_are_no_text(run, small_model, tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_bytes(b"one\ntw\xff\nthree\n")
+    refused = run("predict", small_model, "--input", source, "--output", out, code=2)
+    assert f"{source}:2: not UTF-8 at byte 3 of the line" in refused.stderr
+    assert not out.exists()
+    told = run("predict", small_model, "--input", source, "--output", out, "--skip-invalid")
+    assert f"{source}:2: skipped: not UTF-8" in told.stderr
+    assert [record["text"] for record in lines(out)] == ["one", "three"]
+
+
+@pytest.mark.parametrize("content", ["", "\ufeff"])
+def test_a_file_without_a_text(run, small_model, tmp_path, content):
+    (tmp_path / "in.txt").write_text(content, encoding="utf-8")
+    told = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
+    assert "there is no text in it" in told.stderr
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_white_space_separates_words_where_that_is_said(run, small_model, tmp_path):
+    (tmp_path / "in.txt").write_text("A.B. (c)\n\nd")
+    out = tmp_path / "out.jsonl"
+    run(
+        "predict",
+        small_model,
+        "--input",
+        tmp_path / "in.txt",
+        "--pretokenized",
+        "--output",
+        out,
+        "--to",
+        "jsonl",
+    )
+    assert [sentence.words for sentence in read(out)] == [("A.B.", "(c)"), ("d",)]
+
+
+# JSON
+
+
+def test_objects_with_a_text_keep_their_other_keys(run, small_model, ner, tmp_path):
+    records = [
+        {"text": TEXTS[0], "id": 7, "meta": {"a": [1.5, None]}, "label": "news", "spans": []},
+        {"doc": "d", "text": "", "entities": []},
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n\n")
+    run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
+    assert lines(tmp_path / "out.jsonl") == [
+        {
+            "id": 7,
+            "meta": {"a": [1.5, None]},
+            "label": "news",
+            "text": TEXTS[0],
+            "entities": expected(ner, TEXTS[0]),
+        },
+        {"doc": "d", "text": "", "entities": []},
+    ]
+    assert list(lines(tmp_path / "out.jsonl")[0])[-2:] == ["text", "entities"]
+
+
+@pytest.mark.parametrize("content", ['"one"\n"t\\"wo"\n', '["one", "t\\"wo"]', '[{"text": "one"}, "t\\"wo"]'])
+def test_strings_are_texts(run, small_model, content):
+    told = run("predict", small_model, "--input", "-", "--output", "-", "-q", stdin=content)
+    assert [json.loads(line)["text"] for line in told.stdout.splitlines()] == ["one", 't"wo']
+
+
+def test_an_object_without_a_text(run, small_model, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n{"text": "\\ud800"}\n"\\ud800"\n')
+    arguments = ["predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-"]
+    assert "in.jsonl:2: 'text' is missing, or not a string" in run(*arguments, code=2).stderr
+    told = run(*arguments, "--skip-invalid")
+    assert len(told.stdout.splitlines()) == 1
+    assert told.stderr.count("skipped") == 3
+
+
+# Which way a file goes
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "way"),
+    [
+        ("a.txt", "London calling\n", "_lines"),
+        ("a.txt", '{"text": "a"}\n', "_lines"),
+        ("a.txt", "Ada\tB-PER\nmet\tO\n\nhi\tO\n", "_sentences"),
+        ("a.dat", "Vitamin O\n", "_lines"),
+        ("a.dat", "The letter O\nis here\n", "_lines"),
+        ("a.dat", "[Music] Hello\n", "_lines"),
+        ("a.dat", '"Quoted," he said.\n"All"\n', "_lines"),
+        ("a.dat", '"Quoted"\n', "_objects"),
+        ("a.dat", '{"text": "a"}\n', "_objects"),
+        ("a.jsonl", '{"text": "a", "labels": ["sports"]}\n', "_objects"),
+        ("a.jsonl", '{"text": "a", "spans": []}\n', "_objects"),
+        ("a.jsonl", '{"text": "a", "label": [[0, 1, "X"]]}\n', "_sentences"),
+        ("a.jsonl", '{"text": "a", "tokens": [{"start": 0, "end": 1}], "spans": []}\n', "_sentences"),
+        ("a.jsonl", '{"words": ["a"], "entities": []}\n', "_sentences"),
+        ("a.conll", "a O\n", "_sentences"),
+    ],
+)
+def test_text_or_corpus(tmp_path, name, content, way):
+    (tmp_path / name).write_text(content)
+    for format_, expected_way in ((None, way), ("text", "_lines")):
+        with closing(Source.open(tmp_path / name)) as source:
+            assert texts_module._way(source, format_, options=None).func.__name__ == expected_way
+
+
+def test_an_unknown_format_and_a_folder_of_text(run, small_model, tmp_path):
+    told = run("predict", small_model, "--input", "x", "--format", "txt", code=2).stderr
+    assert "did you mean text?" in told
+    told = run("predict", small_model, "--input", tmp_path, "--format", "text", code=2).stderr
+    assert "is a folder" in told
+
+
+def test_a_corpus_is_predicted_with_its_words(run, small_model, ner, tmp_path):
+    out = tmp_path / "out.jsonl"
+    write(LEARNT[:5], tmp_path / "in.jsonl")
+    run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", out)
+    for record, sentence, found in zip(lines(out), LEARNT, ner.predict(LEARNT[:5]), strict=False):
+        offsets = sentence.word_offsets()
+        assert record["text"] == sentence.text
+        assert (record["id"], record["doc"]) == (sentence.id, sentence.doc)
+        assert [(e["start"], e["end"], e["type"]) for e in record["entities"]] == [
+            (offsets[e.start][0], offsets[e.end - 1][1], e.type) for e in found.entities
+        ]
+
+
+def test_raw_text_to_a_corpus(run, small_model, tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.xml"
+    source.write_text(json.dumps({"text": f"{TEXTS[0]} {TEXTS[1]}", "id": "x", "topic": 1}) + "\n")
+    run("predict", small_model, "--input", source, "--output", out)
+    assert len(list(read(out))) == 2
+    run("predict", small_model, "--input", source, "--output", tmp_path / "o", "--to", "jsonl")
+    first, second = read(tmp_path / "o")
+    assert [(s.id, s.doc, s.text) for s in (first, second)] == [
+        ("x-1", "x", TEXTS[0]),
+        ("x-2", "x", TEXTS[1]),
+    ]
+    assert first.meta == {"topic": 1}
+
+
+# What is found
+
+
+def test_types_and_confidence(run, small_model, ner):
+    base = ["predict", small_model, *TEXTS[:8], "--output", "-", "-q"]
+
+    def found(*arguments: str) -> list[dict]:
+        told = run(*base, *arguments).stdout
+        return [entity for line in told.splitlines() for entity in json.loads(line)["entities"]]
+
+    every = found()
+    one, two = sorted({entity["type"] for entity in every})[:2]
+    assert found("--types", f"{one}, {two}") == [e for e in every if e["type"] in (one, two)]
+    assert found("--types", one, "--types", two) == found("--types", f"{one},{two}")
+    middle = sorted(entity["score"] for entity in every)[len(every) // 2]
+    confident = found("--min-confidence", str(middle + 0.0001))
+    assert 0 < len(confident) < len(every)
+    assert min(entity["score"] for entity in confident) > middle
+    flat = found("--flat")
+    assert len(flat) < len(every)
+    assert flat == found("--set", "predict.select=flat")
+    assert found("--nested") == found("--set", "predict.select=nested")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--types", "persn"], "there is no type 'persn'; did you mean person?"),
+        (["--types", "person,"], "there is no type ''"),
+        (["--min-confidence", "1.5"], "a confidence is between 0 and 1"),
+        (["--set", "predict.selekt=flat"], "predict.selekt: there is no such key; did you mean"),
+        (["--set", "predict.types=person"], "predict.types: there is no such key"),
+        (["--set", "predict.select=auto"], "predict.select: auto is for training"),
+        (["--set", "method.epsilon=0"], "only predict.* can change now, that is predict.select"),
+        (["--flat", "--set", "predict.select=flat"], "--flat and --nested set predict.select"),
+        (["--engine", "int8"], "this model was not exported"),
+        (["--to", "jsonl"], "--to is about --output, which is missing"),
+        (["--resume"], "--resume is about --output"),
+        (["--output", "x.jsonl", "--resume", "--force"], "choose one of them"),
+        (["--output", "-", "--resume"], "--resume goes on with a file of JSON lines"),
+        (["--output", "x.xml", "--resume"], "--resume goes on with a file of JSON lines"),
+        (["--output", "x.unknown"], "the name does not tell the format"),
+        (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
+        (["--output", "x.conll"], "conll cannot hold overlapping entities"),
+    ],
+)
+def test_wrong_requests(run, small_model, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in run("predict", small_model, "a text", *arguments, code=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads(run, small_model):
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        run("predict", small_model, "a text", "--threads", 2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# Large inputs
+
+
+class Endless(io.RawIOBase):
+    """Lines without an end."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        line = (TEXTS[0] + "\n").encode()
+        data = (line * (len(buffer) // len(line) + 1))[: len(buffer) // len(line) * len(line)]
+        buffer[: len(data)] = data
+        self.given += len(data)
+        return len(data)
+
+
+def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.recogniser.LOOK_AHEAD", 16)
+    stream = Endless()
+    source = Source.from_stream("endless", io.BufferedReader(stream, 1 << 16))
+    monkeypatch.setattr(Source, "open", lambda _: source)
+    told = run("predict", small_model, "--input", "x", "--output", "-", "--limit", 40)
+    assert len(told.stdout.splitlines()) == 40
+    assert stream.given < 3 << 20  # what detection looks at, and a piece or two
+
+
+@pytest.mark.parametrize("with_words", [False, True])
+def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_words, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.recogniser.LOOK_AHEAD", 8)
+    read_so_far = 0
+
+    def endless():
+        nonlocal read_so_far
+        while True:
+            sentence = LEARNT[read_so_far % 40].with_entities(())
+            read_so_far += 1
+            words = ([sentence], [sentence.word_offsets()]) if with_words else ()
+            yield Text(sentence.text, {"number": read_so_far}, *words)
+
+    found = find(ner, endless())
+    for number in range(1, 30):
+        one = next(found)
+        assert one.source.carried == {"number": number}
+        assert one.annotated.text == one.source.text
+        assert read_so_far <= number + 9
+    assert LOOK_AHEAD > 8
+
+
+def test_texts_without_words_among_others(ner):
+    blank = Text("", {}, [], [])
+    with_words = Text("a", {}, [LEARNT[0].with_entities(())], [LEARNT[0].word_offsets()])
+    found = list(find(ner, [blank, with_words, blank, blank, with_words, blank]))
+    assert [len(one.annotated.sentences) for one in found] == [0, 1, 0, 0, 1, 0]
+    assert list(find(ner, [])) == []

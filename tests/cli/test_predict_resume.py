@@ -1,0 +1,193 @@
+"""`predict --output FILE.jsonl`: whole lines, whatever happens, and going on behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli import lines as lines_module
+from fencepost.cli.lines import whole_lines
+from fencepost.corpus import read
+from fencepost.runtime import Recogniser
+from tests.cli.conftest import heed_ctrl_c
+
+TEXTS = [sentence.text for sentence in islice(read("sample:train"), 30)]
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def whole(run, small_model, source) -> bytes:
+    """What an uninterrupted run writes."""
+    run("predict", small_model, "--input", source, "--output", source.with_name("whole.jsonl"))
+    return source.with_name("whole.jsonl").read_bytes()
+
+
+def test_an_output_that_is_there_is_not_touched_unless_that_is_said(run, small_model, source):
+    out = source.with_name("out.jsonl")
+    out.write_text("precious\n")
+    arguments = ["predict", small_model, "--input", source, "--output", out]
+    told = run(*arguments, code=2).stderr
+    assert "is there already; --resume goes on where it stopped, --force begins anew" in told
+    assert "is no line of fencepost predict" in run(*arguments, "--resume", code=2).stderr
+    assert out.read_text() == "precious\n"
+    run(*arguments, "--force")
+    assert len(out.read_bytes().splitlines()) == len(TEXTS)
+
+
+def test_an_empty_output_may_be_written(run, small_model, source, whole):
+    out = source.with_name("out.jsonl")
+    out.touch()
+    run("predict", small_model, "--input", source, "--output", out)
+    assert out.read_bytes() == whole
+
+
+def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a"}\n')
+    for more in ("--force", "--resume"):
+        told = run("predict", small_model, "--input", path, "--output", path, more, code=2).stderr
+        assert "the output would overwrite the input" in told
+
+
+@pytest.mark.parametrize("torn", [0, 1, 15])
+def test_resume_predicts_the_rest_alone(run, small_model, source, whole, torn, monkeypatch):
+    out = source.with_name("out.jsonl")
+    done = whole.splitlines(keepends=True)
+    out.write_bytes(b"".join(done[:12]) + done[12][:torn])
+    predicted = []
+    annotate = Recogniser.annotate
+
+    def watched(self, texts):
+        return annotate(self, (predicted.append(text) or text for text in texts))
+
+    monkeypatch.setattr(Recogniser, "annotate", watched)
+    told = run("predict", small_model, "--input", source, "--output", out, "--resume")
+    assert predicted == TEXTS[12:]
+    assert out.read_bytes() == whole
+    assert "18 texts, 18 sentences, " in told.stderr
+    assert "(and 12 texts that were there)" in told.stderr
+    again = run("predict", small_model, "--input", source, "--output", out, "--resume")
+    assert "is complete already, with 30 texts" in again.stderr
+    assert out.read_bytes() == whole
+
+
+def test_resume_without_an_earlier_run_begins(run, small_model, source, whole):
+    out = source.with_name("out.jsonl")
+    run("predict", small_model, "--input", source, "--output", out, "--resume")
+    assert out.read_bytes() == whole
+
+
+def test_limit_counts_what_is_done(run, small_model, source, whole):
+    out = source.with_name("out.jsonl")
+    arguments = ["predict", small_model, "--input", source, "--output", out]
+    run(*arguments, "--limit", 5)
+    run(*arguments, "--limit", 9, "--resume")
+    assert out.read_bytes() == b"".join(whole.splitlines(keepends=True)[:9])
+
+
+def test_the_output_of_another_input(run, small_model, source, whole):
+    out = source.with_name("out.jsonl")
+    out.write_bytes(whole)
+    other = source.with_name("other.txt")
+    other.write_text("\n".join([*TEXTS[:-1], "something else"]))
+    told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
+    assert f"{out}:30: is not about text 30 of the input" in told
+    other.write_text("\n".join(TEXTS[:-1]))
+    told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
+    assert "has 30 lines, which is more than the input has texts" in told
+    assert out.read_bytes() == whole
+
+
+def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "a", "x": 0.1}\n{"id": 3, "text": "a"}\n')
+    run("predict", small_model, "--input", source, "--output", out, "--limit", 2)
+    run("predict", small_model, "--input", source, "--output", out, "--resume")
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [1, 2, 3]
+    source.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "a"}\n{"id": 4, "text": "a"}\n')
+    told = run("predict", small_model, "--input", source, "--output", out, "--resume", code=2).stderr
+    assert "is not about text 3" in told
+
+
+def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):
+    out = source.with_name("out.jsonl")
+    encoded = lines_module._encoded
+    count = 0
+
+    def torn(value):
+        nonlocal count
+        count += 1
+        if count == 4:
+            with out.open("ab") as stream:
+                stream.write(b'{"text": "half')  # as a full disk leaves it
+            raise OSError("No space left on device")
+        return encoded(value)
+
+    monkeypatch.setattr(lines_module, "_encoded", torn)
+    told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
+    assert "No space left" in told
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_whole_lines(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(lines_module, "_BYTES", size)
+    path = tmp_path / "x"
+    for content, wanted in (
+        (b"", (0, b"")),
+        (b"torn", (0, b"")),
+        (b"a\n", (1, b"a\n")),
+        (b"a\nbcd\n", (2, b"bcd\n")),
+        (b"a\n\nbcdefgh\ntorn", (3, b"bcdefgh\n")),
+        (b"\n\n", (2, b"\n")),
+    ):
+        path.write_bytes(content)
+        assert whole_lines(path) == wanted
+        assert path.read_bytes() == content.removesuffix(b"torn")
+
+
+def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, source, whole):
+    out = source.with_name("out.jsonl")
+    script = (
+        "import time; from fencepost.cli import lines, main; from fencepost.runtime import recogniser\n"
+        "recogniser.LOOK_AHEAD = 4\n"
+        "encoded = lines._encoded\n"
+        "lines._encoded = lambda value: (time.sleep(0.1), encoded(value))[1]\n"
+        "main()"
+    )
+    arguments = ["predict", str(small_model), "--input", str(source), "--output", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=heed_ctrl_c,
+    )
+    deadline = time.monotonic() + 120
+    while not (out.exists() and out.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert f"interrupted; what is done is in {out}: go on with the same command and --resume" in said
+    done = out.read_bytes()
+    assert 0 < done.count(b"\n") < len(TEXTS)
+    assert whole.startswith(done)
+    assert done.endswith(b"\n")
+    run(*arguments, "--resume")
+    assert out.read_bytes() == whole

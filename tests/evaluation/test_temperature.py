@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from fencepost.evaluation import Temperature, reliability
+
+Judged = list[tuple[float, bool]]
+
+confidence = st.sampled_from([0.0, 1e-9, 0.5, 0.9, 1 - 1e-9, 1.0]) | st.floats(0, 1)
+judged = st.lists(st.tuples(confidence, st.booleans()), min_size=1, max_size=60)
+temperatures = st.builds(Temperature, st.floats(0.05, 20), st.floats(-300, 300))
+
+
+def plain(score: float, temperature: Temperature) -> float:
+    clipped = min(max(score, 1e-6), 1 - 1e-6)
+    logit = (math.log(clipped / (1 - clipped)) + temperature.shift) / temperature.temperature
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
+
+
+def log_loss(predictions: Judged, temperature: Temperature) -> float:
+    total = 0.0
+    for score, correct in predictions:
+        clipped = min(max(score, 1e-6), 1 - 1e-6)
+        logit = (math.log(clipped / (1 - clipped)) + temperature.shift) / temperature.temperature
+        total += float(np.logaddexp(0, -logit if correct else logit))
+    return total
+
+
+def prior(temperature: Temperature) -> float:
+    slope, offset = 1 / temperature.temperature, temperature.shift / temperature.temperature
+    return (slope**2 - 1) / 2 - math.log(slope) + offset**2 / 2
+
+
+def fitted(predictions: Judged) -> Temperature:
+    return Temperature.fit([score for score, _ in predictions], [correct for _, correct in predictions])
+
+
+def drawn(count: int, temperature: Temperature, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences that are right when this temperature is applied to them."""
+    chance = np.random.default_rng(seed)
+    scores = chance.beta(2, 1, count)
+    return scores, chance.random(count) < temperature.apply(scores)
+
+
+# Apply
+
+
+def test_hand_worked() -> None:
+    scores = np.array([0.5, 0.9, 0.2])
+    # logits 0, log 9, -log 4; halved, the square roots of the odds: 1, 3, 1/2
+    assert Temperature(2.0).apply(scores) == pytest.approx([1 / 2, 3 / 4, 1 / 3])
+    # shifted by log 4, the odds are four times as high: 4, 36, 1
+    assert Temperature(1.0, math.log(4)).apply(scores) == pytest.approx([4 / 5, 36 / 37, 1 / 2])
+    assert Temperature(2.0, math.log(4)).apply(scores) == pytest.approx([2 / 3, 6 / 7, 1 / 2])
+
+
+@given(st.lists(confidence, max_size=30))
+def test_the_identity_changes_nothing_at_all(scores: list[float]) -> None:
+    assert Temperature() == Temperature(1.0, 0.0)
+    assert Temperature().apply(np.array(scores)).tolist() == scores
+
+
+@given(st.lists(confidence, min_size=1, max_size=30), temperatures)
+@example([0.0, 0.5, 1.0], Temperature(0.05, 1000))
+@example([0.0, 0.5, 1.0], Temperature(0.05, -1000))
+def test_the_order_stays_and_all_are_probabilities(scores: list[float], temperature: Temperature) -> None:
+    found = temperature.apply(np.sort(np.array(scores)))
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (np.diff(found) >= -1e-15).all()
+
+
+@given(st.lists(confidence, max_size=30), temperatures)
+def test_equals_the_plain_formula(scores: list[float], temperature: Temperature) -> None:
+    found = temperature.apply(np.array(scores))
+    # the logit of 1 - 1e-6 is known to ten digits, of which a low temperature takes one or two
+    assert found == pytest.approx([plain(score, temperature) for score in scores], rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, 21.0, math.nan, math.inf])
+def test_a_temperature_has_bounds(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"^a temperature is between 0\.05 and 20, not "):
+        Temperature(temperature)
+
+
+@pytest.mark.parametrize("shift", [math.nan, math.inf, -math.inf, 1001.0, -1001.0])
+def test_a_shift_has_bounds_too(shift: float) -> None:
+    with pytest.raises(ValueError, match=r"^a shift is between -1000 and 1000, not "):
+        Temperature(1.0, shift)
+
+
+# Fit
+
+
+@pytest.mark.parametrize(
+    "true",
+    [Temperature(), Temperature(2.5), Temperature(0.5, -0.7), Temperature(1.4, 1.0), Temperature(6, -3)],
+)
+def test_finds_what_the_confidences_lack(true: Temperature) -> None:
+    scores, correct = drawn(100_000, true)
+    found = Temperature.fit(scores, correct)
+    assert found.temperature == pytest.approx(true.temperature, rel=0.05)
+    assert found.shift == pytest.approx(true.shift, abs=0.05 * true.temperature)
+    after = reliability(found.apply(scores), correct).ece
+    assert after is not None
+    assert after < 0.01
+
+
+@given(judged)
+@example([(1.0, False)] * 500)
+@example([(1.0, True)] * 500)
+@example([(0.0, True), (1.0, False)] * 200)
+@example([(index / 400, index > 200) for index in range(401)])
+def test_no_other_temperature_is_likelier(predictions: Judged) -> None:
+    """Against a general optimiser, from where it ended and from the identity."""
+    found = fitted(predictions)
+
+    def cost(point: np.ndarray) -> float:
+        temperature = Temperature(1 / min(max(point[0], 0.05), 20), point[1] / min(max(point[0], 0.05), 20))
+        return log_loss(predictions, temperature) + prior(temperature)
+
+    own = cost(np.array([1 / found.temperature, found.shift / found.temperature]))
+    starts = ([1.0, 0.0], [1 / found.temperature, found.shift / found.temperature])
+    for start in starts:
+        other = minimize(cost, start, method="L-BFGS-B", bounds=[(0.05, 20), (-50, 50)])
+        assert own <= other.fun + 1e-7 * (1 + own)
+
+
+@given(judged)
+def test_the_log_loss_is_never_worse_than_before(predictions: Judged) -> None:
+    found = fitted(predictions)
+    assert log_loss(predictions, found) + prior(found) <= log_loss(predictions, Temperature()) + 1e-9
+
+
+@given(st.lists(st.tuples(confidence, st.booleans()), max_size=5), st.integers(1, 10_000))
+def test_it_stays_within_its_bounds(predictions: Judged, times: int) -> None:
+    scores = [score for score, _ in predictions] * times
+    found = Temperature.fit(scores, [correct for _, correct in predictions] * times)
+    assert 0.05 <= found.temperature <= 20
+    assert abs(found.shift) < 300
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_few_predictions_change_little(correct: bool) -> None:
+    found = fitted([(0.8, correct)])
+    assert 0.5 < found.temperature < 2
+    assert 0.5 < found.apply(np.array([0.8]))[0] < 0.95
+
+
+def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
+    scores = np.linspace(0.5, 0.99, 200)
+    right = Temperature.fit(scores, np.ones(200, dtype=bool)).apply(scores)
+    assert (right > scores).all()
+    assert right.max() < 1 - 1e-6
+    wrong = Temperature.fit(scores, np.zeros(200, dtype=bool)).apply(scores)
+    assert (wrong < 0.1).all()
+    assert wrong.min() > 1e-3
+
+
+def test_what_can_be_told_apart_entirely_does_not_become_a_step() -> None:
+    found = fitted([(0.4, False), (0.6, True)] * 50)
+    assert 0.1 < found.temperature < 0.5
+    assert found.shift == pytest.approx(0, abs=1e-6)
+
+
+def test_an_order_that_is_wrong_is_not_turned_round() -> None:
+    found = fitted([(0.9, False), (0.1, True)] * 1000)
+    assert found.temperature == 20
+    low, high = found.apply(np.array([0.1, 0.9]))
+    assert 0.4 < low < high < 0.6
+
+
+def test_without_predictions_it_is_the_identity() -> None:
+    assert Temperature.fit([], []) == Temperature()
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
+def test_only_probabilities(score: float) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        Temperature.fit([score], [True])
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(ValueError, match="shapes"):
+        Temperature.fit([0.5, 0.5], [True])

@@ -1,0 +1,25 @@
+"""A model that knows a few words, in PyTorch and as graphs."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.loading import TorchEngine, load
+from fencepost.runtime import Recogniser
+from tests.runtime import models
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    """Of a model that was trained and exported, to both precisions."""
+    return models.saved(models.trained(), tmp_path_factory.mktemp("trained"), int8=True)
+
+
+@pytest.fixture(scope="session")
+def pytorch() -> Recogniser:
+    return Recogniser(TorchEngine(models.trained()))
+
+
+@pytest.fixture(scope="session")
+def onnx(folder) -> Recogniser:
+    return load(folder, engine="onnx")

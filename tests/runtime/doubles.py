@@ -1,0 +1,105 @@
+"""An engine that finds what it is told to find, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fencepost import decoding
+from fencepost.decoders import PredictSettings
+from fencepost.decoding import Candidates
+from fencepost.entity import Entity, Sentence
+from fencepost.settings import merged, validated
+
+TYPES = ("LOC", "ORG", "PER")
+
+Finder = Callable[[Sentence], Iterable[Entity]]
+
+
+class Double:
+    """`find` says what is in a sentence, and `size` how large a word is."""
+
+    name = "double"
+    types = TYPES
+
+    def __init__(
+        self,
+        find: Finder,
+        *,
+        room: int | None = None,
+        size: Callable[[str], int] = lambda _: 1,
+        context: int = 0,
+        select: str = "keep-all",
+        language: str = "en",
+    ) -> None:
+        self.find, self.size = find, size
+        self.room, self.context, self.language = room, context, language
+        self.predict_settings = PredictSettings(select=select)
+        self.asked: list[Sentence] = []
+
+    def sizes(self, words: Sequence[str]) -> list[int]:
+        return [self.size(word) for word in words]
+
+    def found(self, sentences: Sequence[Sentence]) -> list[list[Entity]]:
+        for sentence in sentences:
+            size = sum(self.sizes(sentence.words))
+            assert self.room is None or size <= self.room or len(sentence) == 1, (size, self.room)
+        self.asked += sentences
+        return [list(self.find(sentence)) for sentence in sentences]
+
+    def using(self, settings: dict[str, Any]) -> Double:
+        other = copy.copy(self)
+        tree = merged(self.predict_settings.model_dump(), settings)
+        other.predict_settings = validated(PredictSettings, tree, key="predict")
+        return other
+
+
+def everything(sentence: Sentence) -> list[Entity]:
+    """Each word, each two neighbours and the whole sentence; confidences from 0 to 1, types in turn."""
+    length = len(sentence)
+    spans = {(start, end) for start in range(length) for end in (start + 1, start + 2) if end <= length}
+    if length:
+        spans.add((0, length))
+    return [
+        Entity(start, end, TYPES[(start + end) % 3], (start * 7 + end) % 11 / 10)
+        for start, end in sorted(spans)
+    ]
+
+
+def marking(*phrases: tuple[str, ...]) -> Finder:
+    """Every occurrence of these words, one behind the other."""
+
+    def find(sentence: Sentence) -> Iterable[Entity]:
+        for number, phrase in enumerate(phrases):
+            for start in range(len(sentence) - len(phrase) + 1):
+                if sentence.words[start : start + len(phrase)] == phrase:
+                    yield Entity(start, start + len(phrase), TYPES[number % 3], 0.5)
+
+    return find
+
+
+def chance(select: str, seed: int, count: int = 40) -> Finder:
+    """Any spans, as a method with this way of selecting them might find; in each window others."""
+
+    def find(sentence: Sentence) -> list[Entity]:
+        dice = random.Random(f"{seed} {sentence.words}")  # noqa: S311
+        length = len(sentence)
+        starts = [dice.randrange(length) for _ in range(count)] if length else []
+        ends = [dice.randint(start + 1, min(length, start + 9)) for start in starts]
+        drawn = Candidates(
+            np.array(starts, dtype=np.int64),
+            np.array(ends, dtype=np.int64),
+            np.array([dice.randrange(3) for _ in starts], dtype=np.int64),
+            np.array([dice.random() for _ in starts]),
+        )
+        kept = decoding.select(drawn, select)
+        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        return [
+            Entity(start, end, TYPES[type_], score) for start, end, type_, score in zip(*columns, strict=True)
+        ]
+
+    return find

@@ -1,0 +1,209 @@
+"""Exported graphs find what the model finds, with the same scores: for every method, encoder and ablation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.entity import Sentence
+from fencepost.export import ExportFailed
+from fencepost.loading import load
+from fencepost.methods import METHODS
+from fencepost.model import Model
+from fencepost.runtime import Recogniser
+from tests.encoder import tiny
+from tests.runtime import models
+from tests.runtime.models import SCRATCH
+
+SENTENCES = models.sentences()
+BERT_LIKE = {"lstm": {"size": 0}, "layers": 1}
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory) -> dict[str, str]:
+    """Folders with tiny transformers, by their kinds."""
+    folders = {"bert": str(models.save_bert(tmp_path_factory.mktemp("bert")))}
+    for kind in tiny.CONFIGS:
+        folder = tmp_path_factory.mktemp(kind)
+        tiny.save_encoder(kind, folder)
+        folders[kind] = str(folder)
+    return folders
+
+
+def assert_alike(ours: list[Sentence], theirs: list[Sentence]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.with_entities(()) == other.with_entities(())
+        assert [e.key for e in one.entities] == [e.key for e in other.entities]
+        scores = [entity.score for entity in other.entities]
+        assert [entity.score for entity in one.entities] == pytest.approx(scores, abs=1e-4)
+
+
+def fitting(model: Model) -> list[Sentence]:
+    """Those that the encoder sees at once; what the recogniser does about longer ones, the model does not."""
+    room, sizes = model.encoder.embedder.room, model.encoder.embedder.sizes
+    return [one for one in SENTENCES if room is None or sum(sizes(one.words)) <= room]
+
+
+def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
+    """In batches of several sizes; and there is something to be found."""
+    ner = load(models.saved(model, folder), engine="onnx", settings=settings)
+    if settings:
+        model.use(type(model.settings.predict)(**{**model.settings.predict.model_dump(), **settings}))
+    sentences = fitting(model)
+    for batch_size in (1, 5):
+        model.use(model.settings.predict.model_copy(update={"batch_size": batch_size}))
+        expected = list(model.predict(sentences))
+        assert_alike(list(ner.using(batch_size=batch_size).predict(sentences)), expected)
+    found = sum(len(sentence.entities) for sentence in expected)
+    assert found > len(sentences) / 3
+    assert len({entity.span for sentence in expected for entity in sentence.entities}) > 3
+    return ner
+
+
+# Methods
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_from_scratch(method: str, tmp_path) -> None:
+    ner = assert_parity(models.random_model(method), tmp_path)
+    assert ner.engine == "onnx"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_a_transformer(method: str, encoders, tmp_path) -> None:
+    encoder = BERT_LIKE | {"name": encoders["bert"]}
+    assert_parity(models.random_model(method, encoder), tmp_path)
+
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "no width": ("boundary-smoothing", {"method": {"width_size": 0}, "predict": {"select": "keep-all"}}),
+    "types as vectors": (
+        "boundary-offset",
+        {"method": {"type_inputs": "embedding", "max_offset": 0, "convolutions": 0, "region_size": 0}},
+    ),
+    "conditioned types": (
+        "boundary-offset",
+        {"method": {"condition_types": True, "distance_size": 3, "convolutions": 3}},
+    ),
+    "one convolution": (
+        "boundary-offset",
+        {"method": {"convolutions": 1, "offsets": "start", "max_offset": 3}, "predict": {"mode": "all"}},
+    ),
+    "no filter": ("locate-and-label", {"method": {"filter": False}}),
+    "no regressor": ("locate-and-label", {"method": {"regressor": False}, "predict": {"lengths": "trained"}}),
+    "a sentence vector": (
+        "locate-and-label",
+        {"method": {"sentence_vector": True}, "predict": {"confidence": "class", "soft_nms": False}},
+    ),
+    "ends": (
+        "diffusion",
+        {
+            "method": {"pooling": "first+last", "positions": False, "coordinates": "left-right", "scale": 2},
+            "predict": {"eta": 1, "steps": 7},
+        },
+    ),
+    "proposal codes": (
+        "diffusion",
+        {
+            "method": {"proposal_codes": True, "schedule": "linear", "cross_attention": False},
+            "predict": {"steps": 1},
+        },
+    ),
+    "no attention between spans": ("diffusion", {"method": {"self_attention": False, "layers": 1}}),
+    "no layers": ("diffusion", {"method": {"layers": 0}, "predict": {"steps": 7, "seed": 3}}),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_of_methods(variant: str, tmp_path) -> None:
+    method, changes = VARIANTS[variant]
+    assert_parity(models.random_model(method, **changes), tmp_path)
+
+
+# Encoders
+
+
+CHARACTER_LSTM = pytest.mark.xfail(
+    raises=ExportFailed, reason="of a packed BiLSTM's states alone, PyTorch cannot make a graph"
+)
+
+
+@pytest.mark.parametrize(
+    ("characters", "layers"), [pytest.param("lstm", 1, marks=CHARACTER_LSTM), ("cnn", 0), ("none", 2)]
+)
+def test_characters_and_layers_from_scratch(characters: str, layers: int, tmp_path) -> None:
+    encoder = SCRATCH | {
+        "scratch": SCRATCH["scratch"] | {"characters": characters},
+        "lstm": {"size": 12 if layers else 0, "layers": layers or 1, "dropout": 0},
+    }
+    assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
+
+
+def test_characters_without_words(tmp_path) -> None:
+    encoder = SCRATCH | {"scratch": SCRATCH["scratch"] | {"word_size": 0}}
+    assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("vectors") / "vectors.txt"
+    path.write_text("london 0.5 -1 2\nAda 1 1 -1\nmet 0 2 0.3\n", encoding="utf-8")
+    return {"pos": 3, "vectors": str(path)}
+
+
+def test_features_and_prompts(features, tmp_path) -> None:
+    """Prompts have no features."""
+    assert_parity(models.random_model("boundary-offset", SCRATCH | {"features": features}), tmp_path)
+
+
+@CHARACTER_LSTM
+def test_features_with_characters(features, tmp_path) -> None:
+    encoder = SCRATCH | {"features": features | {"characters": 6}}
+    assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
+
+
+POOLINGS = [("mean", 2, 1), ("max", 1, 0), ("first", 1, 2)]
+
+
+@pytest.mark.parametrize(("pooling", "layers", "lstm"), POOLINGS)
+def test_poolings_of_a_transformer(
+    pooling: str, layers: int, lstm: int, features, encoders, tmp_path
+) -> None:
+    encoder = {
+        "name": encoders["bert"],
+        "pooling": pooling,
+        "layers": layers,
+        "lstm": {"size": 10 if lstm else 0, "layers": lstm or 1, "dropout": 0},
+        "features": features if lstm else {},
+        "context": 1,
+    }
+    model = models.random_model("boundary-smoothing", encoder)
+    assert_parity(model, tmp_path)
+
+
+def test_context_is_used(encoders, tmp_path) -> None:
+    encoder = BERT_LIKE | {"name": encoders["bert"], "context": 1, "window": 24}
+    model = models.random_model("boundary-offset", encoder)
+    ner = assert_parity(model, tmp_path)
+    together = list(ner.predict(fitting(model)))
+    alone = [sentence for one in fitting(model) for sentence in ner.predict([one])]
+    assert [one.entities for one in together] != [one.entities for one in alone]
+
+
+@pytest.mark.parametrize("kind", tiny.CONFIGS)
+def test_architectures(kind: str, encoders, tmp_path) -> None:
+    """With prompts, which go around the embedding; what cannot be exported is told, not raised from deep."""
+    encoder = BERT_LIKE | {"name": encoders[kind]}
+    changes = {"sentence_vector": True, "filter": False, "regressor": False}
+    model = models.random_model("locate-and-label", encoder, method=changes)
+    try:
+        assert_parity(model, tmp_path)
+    except ExportFailed as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("select", ["flat", "nested"])
+def test_settings_of_prediction(select: str, tmp_path) -> None:
+    assert_parity(models.random_model("boundary-smoothing"), tmp_path, select=select)

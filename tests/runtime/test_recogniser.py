@@ -1,0 +1,283 @@
+"""The recogniser's options, its stream, and what it tells the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from fencepost.entity import Entity, Sentence
+from fencepost.errors import UsageError
+from fencepost.evaluation import Temperature
+from fencepost.loading import TorchEngine, load
+from fencepost.model import Model
+from fencepost.runtime import Recogniser, Span
+from fencepost.runtime import recogniser as recogniser_module
+from tests.runtime import models
+from tests.runtime.doubles import TYPES, Double, everything, marking
+
+TEXT = "Ada met Charles. The rain fell in London all day long!"
+
+
+def flat(spans: list[Span]) -> bool:
+    return all(one.end <= other.start for one, other in zip(spans, spans[1:], strict=False))
+
+
+# What it finds
+
+
+def test_entities_have_characters_words_types_and_scores() -> None:
+    ner = Recogniser(Double(marking(("Ada", "Lovelace"), ("London",))))
+    text = "  Ada  Lovelace was\tborn in London."
+    assert ner(text) == [
+        Span(2, 15, "LOC", 0.5, "Ada  Lovelace"),
+        Span(28, 34, "ORG", 0.5, "London"),
+    ]
+    assert (ner.types, ner.engine, ner.language) == (TYPES, "double", "en")
+
+
+def test_a_model_finds_what_it_has_learnt(pytorch, onnx) -> None:
+    text = "Ada met Charles in London\n\nthe University of Toronto opened"
+    for ner in (pytorch, onnx):
+        assert [(span.text, span.type) for span in ner(text)] == [
+            ("Ada", "PER"),
+            ("Charles", "PER"),
+            ("London", "LOC"),
+            ("the University of Toronto", "ORG"),
+            ("University of Toronto", "ORG"),
+            ("Toronto", "LOC"),
+        ]
+    assert pytorch.types == onnx.types == ("LOC", "ORG", "PER")
+
+
+def test_scores_are_those_of_the_calibration(pytorch, tmp_path) -> None:
+    models.trained().save(tmp_path)
+    model = Model.load(tmp_path)
+    model.calibration = Temperature(2.5, -0.3)
+    calibrated = load(models.saved(model, tmp_path), engine="onnx")
+    for plain, ours in zip(pytorch(TEXT), calibrated(TEXT), strict=True):
+        assert replace(ours, score=0) == replace(plain, score=0)
+        assert ours.score != pytest.approx(plain.score, abs=1e-3)
+        [expected] = model.calibration.apply([plain.score])
+        assert ours.score == pytest.approx(expected, abs=1e-4)
+
+
+# Options
+
+
+def test_what_is_less_sure_or_of_another_type_is_left_out() -> None:
+    ner = Recogniser(Double(everything))
+    every = ner(TEXT)
+    assert {span.type for span in every} == set(TYPES)
+    for least in (0.0, 0.3, 0.5, 1.0):
+        kept = [span for span in every if span.score >= least]
+        assert kept
+        assert Recogniser(Double(everything), min_confidence=least)(TEXT) == kept
+        assert ner.using(min_confidence=least)(TEXT) == kept
+    for types in (["PER"], ("LOC", "PER"), {"ORG"}, [], TYPES):
+        kept = [span for span in every if span.type in types]
+        assert Recogniser(Double(everything), types=types)(TEXT) == kept
+        assert ner.using(types=types)(TEXT) == kept
+        assert list(ner.using(types=types).pipe([TEXT, TEXT])) == [kept, kept]
+    both = ner.using(types=["PER"]).using(min_confidence=0.5)
+    assert both(TEXT) == [span for span in every if span.type == "PER" and span.score >= 0.5]
+
+
+def test_other_options_leave_the_recogniser_as_it_was(pytorch, onnx) -> None:
+    text = "the University of Toronto opened"
+    for ner in (pytorch, onnx):
+        before, settings = ner(text), ner.settings
+        assert not flat(before)
+        other = ner.using(select="flat", batch_size=1, min_confidence=0.1, types=["ORG", "LOC"])
+        assert flat(other(text))
+        assert other.settings == settings | {"select": "flat", "batch_size": 1}
+        assert (ner(text), ner.settings) == (before, settings)
+        assert other.using(select="nested").settings["batch_size"] == 1
+        assert other.using(select="nested")(text) == [s for s in before if s.type in ("ORG", "LOC")]
+        assert ner.using()(text) == before
+
+
+@pytest.mark.parametrize("engine", ["pytorch", "onnx"])
+def test_wrong_settings_are_refused_by_name(engine: str, request) -> None:
+    ner = request.getfixturevalue(engine)
+    with pytest.raises(UsageError, match=r"^predict\.selekt: there is no such key; did you mean select\?"):
+        ner.using(selekt="flat")
+    with pytest.raises(UsageError, match=r"^predict\.steps: there is no such key"):
+        ner.using(steps=3)  # diffusion has it
+    with pytest.raises(
+        UsageError, match=r"^predict\.batch_size: should be greater than or equal to 1, not 0"
+    ):
+        ner.using(batch_size=0)
+    with pytest.raises(UsageError, match=r"^predict\.select: .*'flat'"):
+        ner.using(select="flatt")
+
+
+def test_wrong_types_and_confidences_are_refused_by_name() -> None:
+    ner = Recogniser(Double(everything))
+    makers: list[Callable] = [ner.using, lambda **options: Recogniser(Double(everything), **options)]
+    for make in makers:
+        with pytest.raises(
+            UsageError, match=r"there is no type 'PERS'; did you mean PER\? there are LOC, ORG, PER"
+        ):
+            make(types=["PER", "PERS"])
+        with pytest.raises(UsageError, match="types are a list of names, not the string 'PER'"):
+            make(types="PER")
+        for least in (-0.1, 1.1, float("nan")):
+            with pytest.raises(UsageError, match="min_confidence is .* between 0 and 1"):
+                make(min_confidence=least)
+
+
+@pytest.mark.parametrize("text", [None, b"Ada", 3, ["Ada"], ("Ada", 1)])
+def test_a_text_is_a_string(text) -> None:
+    ner = Recogniser(Double(everything))
+    with pytest.raises(UsageError, match=f"a text is a string, not {type(text).__name__}"):
+        ner(text)
+    stream = ner.pipe(iter(["Ada", text]))
+    with pytest.raises(UsageError, match="a text is a string"):
+        list(stream)
+    with pytest.raises(UsageError, match="a text is a string"):
+        list(ner.pipe([(text, 1)], as_tuples=True))
+
+
+# The stream
+
+
+class Counted:
+    """Texts, and how many of them were read."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.read = count, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for self.read in range(1, self.count + 1):  # noqa: B020
+            yield f"Ada{self.read} rests."
+
+
+def test_texts_are_read_a_little_ahead(monkeypatch) -> None:
+    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    ner = Recogniser(Double(everything))
+    for texts in (Counted(50), Counted(51)):
+        stream = ner.pipe(texts)
+        assert texts.read == 0
+        for number in range(1, texts.count + 1):
+            assert next(stream)[0].text == f"Ada{number}"
+            assert texts.read <= number + 4
+        assert next(stream, None) is None
+
+
+def test_long_texts_are_read_less_far_ahead(monkeypatch) -> None:
+    monkeypatch.setattr(recogniser_module, "_CHARACTERS", 30)
+    texts = Counted(50)
+    stream = Recogniser(Double(everything)).pipe(texts)
+    next(stream)
+    assert texts.read <= 4
+
+
+def test_empty_texts_count_too(monkeypatch) -> None:
+    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    read = []
+    stream = Recogniser(Double(everything)).pipe(read.append(1) or "" for _ in range(50))
+    assert next(stream) == []
+    assert len(read) <= 5
+
+
+def test_pairs_keep_what_comes_with_a_text(monkeypatch) -> None:
+    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    ner = Recogniser(Double(everything))
+    texts = Counted(20)
+    marks = [object() for _ in range(20)]
+    stream = ner.pipe(zip(texts, marks, strict=False), as_tuples=True)
+    assert texts.read == 0
+    for number, mark in enumerate(marks, start=1):
+        spans, same = next(stream)
+        assert same is mark
+        assert spans == ner(f"Ada{number} rests.")
+        assert texts.read <= number + 5
+    assert next(stream, None) is None
+    assert list(ner.pipe([], as_tuples=True)) == list(ner.pipe([])) == []
+
+
+def test_order_is_kept_whatever_the_lengths(pytorch, onnx) -> None:
+    texts = [" ".join(s.words) + "." for s in models.sentences(40)]
+    for ner in (pytorch.using(batch_size=3), onnx.using(batch_size=3)):
+        together = list(ner.pipe(texts))
+        alone = [ner(text) for text in texts]
+        assert sum(map(len, alone)) > 20
+        assert [[(s.start, s.end, s.type) for s in spans] for spans in together] == [
+            [(s.start, s.end, s.type) for s in spans] for spans in alone
+        ]
+
+
+# Sentences whose words are known
+
+
+def test_words_that_are_known_are_predicted_as_the_model_does(pytorch, onnx) -> None:
+    sentences = models.sentences(40)
+    expected = list(models.trained().predict(sentences))
+    assert sum(len(sentence.entities) for sentence in expected) > 20
+    assert list(pytorch.predict(sentences)) == expected
+    found = list(onnx.predict(iter(sentences)))
+    assert [[e.key for e in s.entities] for s in found] == [[e.key for e in s.entities] for s in expected]
+    assert [s.with_entities(()) for s in found] == sentences
+
+
+def test_all_but_the_entities_of_a_sentence_stays() -> None:
+    sentence = Sentence(
+        ["Ada", "met"],
+        [Entity(1, 2, "ORG")],
+        id="7",
+        doc="d",
+        left=["So"],
+        right=["him"],
+        pos=["NN", "VB"],
+        space_after=[True, False],
+        meta={"a": 1},
+    )
+    engine = Double(marking(("Ada",)), context=2)
+    [found] = Recogniser(engine).predict([sentence])
+    assert found == sentence.with_entities([Entity(0, 1, "LOC", 0.5)])
+    assert (engine.asked[0].left, engine.asked[0].right) == (("So",), ("him",))
+
+
+def test_sentences_are_read_a_little_ahead(monkeypatch) -> None:
+    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    for context in (0, 2):
+        texts = Counted(30)
+        sentences = (Sentence(text.split(), doc="d") for text in texts)
+        stream = Recogniser(Double(everything, context=context)).predict(sentences)
+        for number in range(1, 31):
+            assert next(stream).words[0] == f"Ada{number}"
+            assert texts.read <= number + 4 + context + 1
+
+
+# Neighbours
+
+
+@pytest.mark.parametrize("context", [0, 1, 2])
+def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None:
+    texts = ["One sat. Two sat. Three sat.", "", "Four sat. Five sat.", "Six sat."]
+    engine = Double(everything, context=context)
+    documents = list(Recogniser(engine).annotate(texts))
+    seen = {sentence.words[0]: (sentence.left, sentence.right) for sentence in engine.asked}
+    order = [["One", "Two", "Three"], ["Four", "Five"], ["Six"]]
+    assert set(seen) == {name for names in order for name in names}
+    for names in order:
+        for at, name in enumerate(names):
+            left = [(other, "sat", ".") for other in names[max(0, at - context) : at]]
+            right = [(other, "sat", ".") for other in names[at + 1 : at + 1 + context]]
+            assert seen[name] == (sum(left, ()), sum(right, ()))
+    for document in documents:
+        assert all(not (sentence.left or sentence.right) for sentence in document.sentences)
+
+
+def test_neighbours_matter_to_a_model_within_a_text_only(tmp_path) -> None:
+    encoder = {"name": str(models.save_bert(tmp_path)), "lstm": {"size": 0}, "context": 1}
+    model = models.random_model("boundary-smoothing", encoder, predict={"select": "keep-all"})
+    ner = Recogniser(TorchEngine(model))
+    one, other = "Ada met Charles in London.", "The University of Toronto opened."
+    alone = ner(one)
+    assert alone
+    assert list(ner.pipe([one, other, one])) == [alone, ner(other), alone]
+    together = [span for span in ner(f"{one} {other}") if span.end <= len(one)]
+    assert [span.score for span in together] != pytest.approx([span.score for span in alone], abs=1e-6)

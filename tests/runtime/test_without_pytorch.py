@@ -1,0 +1,79 @@
+"""An exported model where there is no PyTorch: in a process that cannot import it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runtime import models
+
+ABSENT = ("torch", "transformers", "safetensors", "scipy", "accelerate", "huggingface_hub")
+BLOCK = f"import sys\nfor name in {ABSENT!r}: sys.modules[name] = None\n"
+CHECK = f"""
+loaded = [name for name, module in sys.modules.items() if module and name.partition(".")[0] in {ABSENT!r}]
+assert not loaded, loaded
+"""
+
+
+def run(program: str, *arguments: str) -> str:
+    """What it prints, if all went well."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", BLOCK + program + CHECK, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_texts_are_predicted_and_streamed(folder: Path, onnx, tmp_path) -> None:
+    """With a model from scratch, and with one that has a tokenizer."""
+    encoder = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
+    other = models.saved(models.random_model("boundary-offset", encoder), tmp_path / "model")
+    program = """
+import json
+import fencepost
+import fencepost.runtime
+from fencepost import Recogniser, Sentence, Span
+ner = fencepost.load(sys.argv[1], engine="onnx")
+texts = ["Ada met Charles in London.", "", "the University of Toronto opened"]
+found = [[(s.start, s.end, s.type, s.score, s.text) for s in spans] for spans in ner.pipe(iter(texts))]
+assert list(ner.predict([Sentence(["Ada"])]))[0].entities
+assert fencepost.load(sys.argv[1], engine="int8")(texts[0])
+assert fencepost.load(sys.argv[2])(texts[0])
+try:
+    fencepost.load(sys.argv[1], engine="pytorch")
+except fencepost.UsageError as error:
+    print(error)
+print(json.dumps(found))
+"""
+    told, found = run(program, str(folder), str(other)).splitlines()
+    assert told.startswith(
+        f"{folder}: without PyTorch a model must be exported (fencepost export), or install"
+    )
+    texts = ["Ada met Charles in London.", "", "the University of Toronto opened"]
+    expected = [
+        [[s.start, s.end, s.type, pytest.approx(s.score), s.text] for s in spans]
+        for spans in onnx.pipe(texts)
+    ]
+    assert json.loads(found) == expected
+    assert len(expected[0]) == 3
+
+
+def test_the_command_line_needs_none(folder: Path) -> None:
+    program = """
+from fencepost.cli import main
+sys.argv = ["fencepost", "predict", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+    out = run(program, str(folder), "Ada met Charles in London.")
+    assert "PER" in out
+    assert "London" in out

@@ -1,0 +1,233 @@
+"""The confidences of a trained model are calibrated on the development data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fencepost.corpus import read
+from fencepost.errors import DataError
+from fencepost.evaluation import Temperature, evaluate, match
+from fencepost.model import Model, read_calibration
+from fencepost.training import Outcome, train
+from fencepost.training.card import model_card
+from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
+
+TEST = list(read("sample:test"))[:12]
+EPOCHS = 6  # so many, until something is found
+WARM = Temperature(3.0, -1.0)
+
+
+def ece(model: Model, sentences: list[Any]) -> float | None:
+    found = evaluate(sentences, model.predict(sentences)).calibration
+    return found.ece if found else None
+
+
+def saved_calibration(folder: Path) -> Any:
+    return json.loads((folder / "config.json").read_text())["calibration"]
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """The folder of a run with a development and a test set, and what it came to."""
+    folder = tmp_path_factory.mktemp("calibrated") / "model"
+    return folder, run(folder, config(epochs=EPOCHS), test=TEST)
+
+
+@pytest.fixture
+def folder(calibrated: tuple[Path, Outcome]) -> Path:
+    return calibrated[0]
+
+
+@pytest.fixture
+def outcome(calibrated: tuple[Path, Outcome]) -> Outcome:
+    return calibrated[1]
+
+
+# A model with a calibration
+
+
+def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
+    model = Model.load(folder)
+    model.calibration = Temperature()
+    raw = list(model.predict(TEST))
+    model.calibration = WARM
+    found = list(model.predict(TEST))
+    keys = [[entity.key for entity in sentence.entities] for sentence in raw]
+    assert [[entity.key for entity in sentence.entities] for sentence in found] == keys
+    before = np.array([entity.score for sentence in raw for entity in sentence.entities])
+    after = [entity.score for sentence in found for entity in sentence.entities]
+    assert len(after) > 5
+    assert after == WARM.apply(before).tolist() != before.tolist()
+
+
+def test_it_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
+    model = Model.load(folder)
+    model.calibration = WARM
+    model.save(tmp_path)
+    assert saved_calibration(tmp_path) == {"temperature": 3.0, "shift": -1.0}
+    again = Model.load(tmp_path)
+    assert again.calibration == read_calibration(tmp_path) == WARM
+    assert list(again.predict(TEST)) == list(model.predict(TEST))
+
+
+def test_a_new_model_has_none_nor_has_an_old_one(tmp_path: Path) -> None:
+    model = Model.build(config(), LEARNT)
+    assert model.calibration == Temperature()
+    model.save(tmp_path)
+    path = tmp_path / "config.json"
+    tree = json.loads(path.read_text())
+    del tree["calibration"]
+    path.write_text(json.dumps(tree))
+    assert Model.load(tmp_path).calibration == Temperature()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "null",
+        "1.5",
+        "[1.0, 0.0]",
+        "{}",
+        '{"temperature": 1.0}',
+        '{"temperature": "warm", "shift": 0.0}',
+        '{"temperature": 1.0, "shift": "0"}',
+        '{"temperature": null, "shift": 0.0}',
+        '{"temperature": 0, "shift": 0.0}',
+        '{"temperature": -1.0, "shift": 0.0}',
+        '{"temperature": NaN, "shift": 0.0}',
+        '{"temperature": 1.0, "shift": Infinity}',
+        '{"temperature": 1.0, "shift": 1' + "0" * 400 + "}",
+    ],
+)
+def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tmp_path: Path) -> None:
+    Model.build(config(), LEARNT).save(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": "?"}).replace('"?"', broken))
+    with pytest.raises(DataError) as caught:
+        Model.load(tmp_path)
+    assert str(caught.value).startswith(f"{path}: the model's calibration cannot be read: ")
+
+
+# A run that calibrates its model
+
+
+def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, folder: Path) -> None:
+    model = Model.load(folder)
+    model.calibration = Temperature()
+    found = match(DEV, model.predict(DEV)).predicted
+    assert len(found) > 5
+    fitted = Temperature.fit(found.score, found.matched)
+    assert fitted != Temperature()
+    assert outcome.model.calibration == read_calibration(folder) == fitted
+    assert list(outcome.model.predict(TEST)) == list(Model.load(folder).predict(TEST))
+
+
+def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> None:
+    told = result(folder)["calibration"]
+    assert told == outcome.calibration
+    assert list(told) == [
+        "temperature",
+        "shift",
+        "dev_ece_before",
+        "dev_ece_after",
+        "test_ece_before",
+        "test_ece_after",
+    ]
+    model = Model.load(folder)
+    assert {"temperature": told["temperature"], "shift": told["shift"]} == saved_calibration(folder)
+    assert told["dev_ece_after"] == pytest.approx(ece(model, DEV))
+    assert told["test_ece_after"] == pytest.approx(ece(model, TEST))
+    assert result(folder)["test"]["ece"] == pytest.approx(told["test_ece_after"])
+    model.calibration = Temperature()
+    assert outcome.best is not None
+    assert told["dev_ece_before"] == pytest.approx(ece(model, DEV)) == pytest.approx(outcome.best["dev_ece"])
+    assert told["test_ece_before"] == pytest.approx(ece(model, TEST))
+
+
+def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: Path) -> None:
+    again = evaluate(TEST, Model.load(folder).predict(TEST))
+    assert outcome.test is not None
+    assert outcome.test.overall == again.overall
+    assert outcome.test.calibration is not None
+    assert again.calibration is not None
+    counts = [one.count for one in again.calibration.bins]
+    assert [one.count for one in outcome.test.calibration.bins] == counts
+
+
+def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    predict = Model.predict
+
+    def noted(self: Model, sentences: Any, *more: Any) -> Any:
+        asked.append((len(sentences), self.calibration))
+        return predict(self, sentences, *more)
+
+    monkeypatch.setattr(Model, "predict", noted)
+    run(tmp_path / "model", config(epochs=2), test=TEST[:7])
+    sizes = [len(DEV)] * 3 + [7]  # two epochs, the calibration, the test
+    assert asked == [(size, Temperature()) for size in sizes]
+
+
+def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
+    card = (folder / "README.md").read_text()
+    told = outcome.calibration
+    assert told is not None
+    assert f"temperature {told['temperature']:.2f}, shift {told['shift']:z.2f}." in card
+    for part, name in (("dev", "development"), ("test", "test")):
+        before, after = told[f"{part}_ece_before"], told[f"{part}_ece_after"]
+        assert f"On the {name} data that takes their expected calibration error from {before:.3f} to " in card
+        assert f" to {after:.3f}." in card
+    without_test = {key: value for key, value in told.items() if not key.startswith("test_")}
+    assert "On the test data" not in model_card(outcome.model, outcome.best, None, without_test)
+    assert "calibrat" not in model_card(outcome.model, outcome.best, None)
+
+
+def test_without_development_data_there_is_none(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "model", config(epochs=1), dev=False, test=TEST)
+    assert outcome.calibration is None
+    assert result(tmp_path / "model")["calibration"] is None
+    assert outcome.model.calibration == read_calibration(tmp_path / "model") == Temperature()
+    assert saved_calibration(tmp_path / "model") == {"temperature": 1.0, "shift": 0.0}
+    assert "calibrat" not in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_where_nothing_is_found_it_is_the_identity(tmp_path: Path) -> None:
+    wordless = [replace(sentence, words=(), entities=(), space_after=None) for sentence in DEV]
+    outcome = train(config(epochs=1), LEARNT, tmp_path / "model", wordless)
+    assert outcome.calibration == {
+        "temperature": 1.0,
+        "shift": 0.0,
+        "dev_ece_before": None,
+        "dev_ece_after": None,
+    }
+    assert "temperature 1.00, shift 0.00." in (tmp_path / "model" / "README.md").read_text()
+
+
+# Runs that are resumed
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_checkpoint_has_none_and_a_resumed_run_ends_with_the_same(folder: Path, tmp_path: Path) -> None:
+    with before_step(5 * STEPS + 3, _interrupt), pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "resumed", config(epochs=EPOCHS), test=TEST)
+    for checkpoint in (tmp_path / "resumed" / "checkpoints").iterdir():
+        assert saved_calibration(checkpoint) == {"temperature": 1.0, "shift": 0.0}
+    run(tmp_path / "resumed", config(epochs=EPOCHS), test=TEST, resume=True)
+    assert_same(tmp_path / "resumed", folder)
+    assert read_calibration(folder) != Temperature()
+
+
+def test_a_run_that_died_when_it_was_calibrated_does_it_afresh(folder: Path, tmp_path: Path) -> None:
+    killed(tmp_path / "model", "before the result is saved", training={"epochs": EPOCHS})
+    assert read_calibration(tmp_path / "model") == read_calibration(folder) != Temperature()
+    run(tmp_path / "model", config(epochs=EPOCHS), test=TEST, resume=True)
+    assert_same(tmp_path / "model", folder)
