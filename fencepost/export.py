@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import os
 import re
+import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,10 +36,9 @@ from fencepost.inputs import AXES, Arrays, InputReader
 from fencepost.loading import EngineName, load
 from fencepost.methods import Graph
 from fencepost.model import Model
+from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER
 from fencepost.runtime.exported import (
     ENCODER,
-    FACTS_FILE,
-    FOLDER,
     ExportedModel,
     Precision,
     exported_precisions,
@@ -47,6 +50,10 @@ _OPSET = 18
 _EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
 """What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
 
+
+_QUANTISED = ["MatMul", "Gemm", "Gather"]
+_TABLE = 0.02
+"""A table that has a smaller share of all numbers is not worth quantising: that of positions, say."""
 
 _DIFFER = 0.002
 """The share of sentences that may differ in single precision: in some, two numbers are all but equal."""
@@ -62,7 +69,7 @@ class ExportFailed(FencepostError):
 def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     """Writes the graphs of a model that was saved in `folder`; returns their folder, which appears whole."""
     folder = Path(folder)
-    target = folder / FOLDER
+    target = folder / GRAPH_FOLDER
     model = model.eval()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as name:
         temporary = Path(name)
@@ -142,16 +149,22 @@ def _write(graph: Graph, path: Path) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What PyTorch says about constants in graphs is meant for those who write networks."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """What exporters say about constants in graphs is meant for those who write networks.
+
+    A part of it is written by C++, past Python, to the standard error of the process.
+    """
+    before, kept = logging.root.manager.disable, os.dup(2)
+    logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), Path(os.devnull).open("w") as nowhere:
             warnings.simplefilter("ignore")
+            sys.stderr.flush()
+            os.dup2(nowhere.fileno(), 2)
             yield
     finally:
-        logger.setLevel(level)
+        os.dup2(kept, 2)
+        os.close(kept)
+        logging.disable(before)
 
 
 def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None:
@@ -161,13 +174,17 @@ def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    excluded = [name for part, names in parts_of(source).items() if part in in_float for name in names]
+    parts = parts_of(source)
+    wanted = [name for part, names in parts.items() if part not in in_float for name in names]
+    if not wanted:  # which would mean all to the library
+        shutil.copyfile(source, target)
+        return
     with _quietly():
         quantize_dynamic(
             str(source),
             str(target),
-            op_types_to_quantize=["MatMul", "Gemm", "Gather"],
-            nodes_to_exclude=excluded,
+            op_types_to_quantize=_QUANTISED,
+            nodes_to_quantize=wanted,
             per_channel=True,
             weight_type=QuantType.QInt8,
             extra_options={"MatMulConstBOnly": True},
@@ -175,13 +192,16 @@ def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None
 
 
 def parts_of(graph: Path) -> dict[str, list[str]]:
-    """The nodes that may be quantised, by the layer that they belong to; those of none by themselves."""
+    """The nodes that are worth quantising, by the layer that they belong to; those of none by themselves."""
     import onnx
 
-    nodes = onnx.load(str(graph), load_external_data=False).graph.node
+    loaded = onnx.load(str(graph)).graph
+    sizes = {one.name: math.prod(one.dims) for one in loaded.initializer}
     parts: dict[str, list[str]] = {}
-    for node in nodes:
-        if node.op_type in ("MatMul", "Gemm", "Gather"):
+    for node in loaded.node:
+        weight = max((sizes.get(name, 0) for name in node.input), default=0)
+        least = _TABLE * sum(sizes.values()) if node.op_type == "Gather" else 1
+        if node.op_type in _QUANTISED and weight >= least:
             layer = re.search(r"\.(\d+)/", node.name)
             parts.setdefault(f"layer {layer[1]}" if layer else node.name, []).append(node.name)
     return parts
@@ -220,7 +240,7 @@ def check(
     """
     exact = list(load(folder, engine="pytorch").predict(sentences))
     of_model = evaluate(sentences, exact).overall.f1
-    facts = json.loads((folder / FOLDER / FACTS_FILE).read_text(encoding="utf-8"))
+    facts = json.loads((folder / GRAPH_FOLDER / FACTS_FILE).read_text(encoding="utf-8"))
     checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
     same, of_graphs = _compared(folder, "onnx", sentences, exact)
     checked["float32"] = {"f1": of_graphs, "sentences_that_differ": same}
@@ -239,7 +259,7 @@ def check(
                 f"int8: F1 {100 * checked['int8']['f1']:.2f} is more than {max_loss:g} below the model's "
                 f"{100 * of_model:.2f}; the int8 graph has been removed, the float32 graphs are good"
             )
-    write_facts(folder / FOLDER, {**facts, "checked": checked})
+    write_facts(folder / GRAPH_FOLDER, {**facts, "checked": checked})
     return checked
 
 
@@ -260,7 +280,7 @@ def _check_int8(
     least: float,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    source, target = (folder / FOLDER / graph_file(ENCODER, one) for one in ("float32", "int8"))
+    source, target = (folder / GRAPH_FOLDER / graph_file(ENCODER, one) for one in ("float32", "int8"))
     in_float: list[str] = []
     waiting: list[str] | None = None
     while True:
@@ -281,7 +301,7 @@ def _check_int8(
 
 def _remove(folder: Path, facts: dict[str, Any], checked: dict[str, Any], precision: Precision) -> None:
     """What is not good is not left where it would be used; the facts say why."""
-    write_facts(folder / FOLDER, {**facts, "checked": checked})
+    write_facts(folder / GRAPH_FOLDER, {**facts, "checked": checked})
     failed = "*.onnx" if precision == "float32" else graph_file("*", precision)
-    for path in (folder / FOLDER).glob(failed):
+    for path in (folder / GRAPH_FOLDER).glob(failed):
         path.unlink()

@@ -12,7 +12,6 @@ from fencepost.errors import UsageError
 from fencepost.runtime import ExportedModel, Recogniser
 from fencepost.runtime.engine import Engine
 from fencepost.runtime.exported import CONFIG_FILE, trusted_precision
-from fencepost.settings import merged, validated
 
 if TYPE_CHECKING:
     from fencepost.model import Model
@@ -105,8 +104,6 @@ class TorchEngine:
 
     def using(self, settings: dict[str, Any]) -> Self:
         """The weights are shared, the settings not."""
-        predict = self.model.settings.predict
-        tree = merged(predict.model_dump(mode="json"), settings)
         other = copy.copy(self)
-        other.model = self.model.using(validated(type(predict), tree, key="predict"))
+        other.model = self.model.using(self.model.settings.predict.changed(settings))
         return other

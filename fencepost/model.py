@@ -28,7 +28,7 @@ from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature
 from fencepost.methods import METHODS, Gold, Method, PredictSettings, Report
-from fencepost.runtime.engine import LOOK_AHEAD, batches, entities_of
+from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, LOOK_AHEAD, batches, entities_of
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 
@@ -131,6 +131,7 @@ class Model(nn.Module):
             (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
             # safetensors lets nobody but the owner read; the user's own rule for new files shall count
             shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
+            (folder / GRAPH_FOLDER / FACTS_FILE).unlink(missing_ok=True)  # graphs of other weights are no use
             for path in sorted(temporary.iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(folder / path.name)
 

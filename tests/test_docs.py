@@ -77,7 +77,7 @@ def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object]]
 def described(text: str) -> set[tuple[str, str]]:
     """The keys in a page's tables, with their defaults."""
     found = re.findall(
-        r"^\| `((?:method|encoder|training|predict)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE
+        r"^\| `((?:method|encoder|training|predict|text)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE
     )
     assert len(found) == len(set(found))
     return set(found)
@@ -93,7 +93,7 @@ def defaults(config: Config, *parts: str) -> set[tuple[str, str]]:
 
 def test_every_setting_is_described_with_its_default():
     training = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    assert described(training) == defaults(Config.compose(), "encoder", "training", "predict")
+    assert described(training) == defaults(Config.compose(), "encoder", "training", "predict", "text")
     pages = [page for page in PAGES if page.name not in ("training.md", "methods.md")]
     assert not any(described(page.read_text(encoding="utf-8")) for page in pages)
 

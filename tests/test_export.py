@@ -95,6 +95,13 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     assert load(tmp_path)("Ada met Charles in London") == before
 
 
+def test_graphs_of_older_weights_are_not_used(tmp_path) -> None:
+    """A model that is trained again in its folder finds what it finds now."""
+    models.saved(models.random_model("boundary-smoothing"), tmp_path)
+    models.trained().save(tmp_path)
+    assert [span.text for span in load(tmp_path)("Ada met Charles in London")] == ["Ada", "Charles", "London"]
+
+
 def test_what_cannot_be_exported_leaves_the_old_graphs(tmp_path, monkeypatch) -> None:
     models.saved(models.trained(), tmp_path)
     before = {path.name: path.read_bytes() for path in (tmp_path / "onnx").iterdir()}

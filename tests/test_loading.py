@@ -67,6 +67,12 @@ def test_the_fastest_engine_that_there_is(folder: Path) -> None:
         load(folder, engine="onx")
 
 
+@pytest.mark.parametrize("checked", [None, 3, [], {"int8": True}, {"int8": {}}, {"int8": {"good": "yes"}}])
+def test_int8_is_trusted_for_good_reasons_only(folder: Path, checked) -> None:
+    change(folder / "onnx" / "export.json", lambda tree: tree.update(checked=checked))
+    assert load(folder).engine == "onnx"
+
+
 @pytest.mark.parametrize("engine", ["pytorch", "onnx", "int8"])
 def test_all_engines_find_what_was_learnt(engine: str, whole: Path) -> None:
     ner = load(whole, engine=engine)

@@ -20,7 +20,8 @@ from pydantic import Field
 from fencepost import decoding
 from fencepost.decoding import Candidates
 from fencepost.entity import Sentence
-from fencepost.settings import Settings
+from fencepost.errors import UsageError
+from fencepost.settings import Settings, merged, validated
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
@@ -56,6 +57,14 @@ class PredictSettings(Settings):
         After each epoch it is set to what is best on the development data.
         """
         return None
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """With other values, by key."""
+        if settings.get("select") == "auto" != self.select:
+            raise UsageError(
+                f"predict.select: auto is for training; this model was trained for {self.select}"
+            )
+        return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
 
     def selected(self, candidates: Candidates) -> Candidates:
         """Those candidates that are entities."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.encoder.embedder import Batch, as_batch
 from fencepost.entity import Sentence
@@ -62,12 +62,16 @@ class Characters(Feature):
             beyond = (batch["letters"] == PAD)[:, None]
             words = read.masked_fill(beyond, float("-inf")).amax(dim=2).tanh()  # [W, width]
         else:
-            packed = pack_padded_sequence(
-                spelt, batch["letter_counts"].cpu(), batch_first=True, enforce_sorted=False
-            )
+            counts = batch["letter_counts"]
+            packed = pack_padded_sequence(spelt, counts.cpu(), batch_first=True, enforce_sorted=False)
             with torch.autocast(spelt.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
-                _, (states, _) = self.reader(packed)  # [2, W, width / 2]
-            words = states.transpose(0, 1).flatten(1)
+                read, _ = self.reader(packed)
+            read, _ = pad_packed_sequence(read, batch_first=True)  # [W, L, width]
+            forward, backward = read.chunk(
+                2, dim=2
+            )  # whose last states are at the last letter, and the first
+            last = (counts - 1)[:, None, None].expand(-1, 1, forward.shape[2])
+            words = torch.cat((forward.gather(1, last)[:, 0], backward[:, 0]), dim=1)
         placed: Tensor = words[batch["letters_of"]]  # [B, T, width]
         return placed
 

@@ -229,7 +229,8 @@ class Diffusion(Method[DenoisedScores]):
         Which of these are sure enough is asked later, as in the paper.
         """
         of_type, class_ = scores.types[:, 0].softmax(dim=2).max(dim=2)  # [B, K]
-        (of_left, of_right), (left, right) = scores.boundaries[:, :, 0].sigmoid().max(dim=3)
+        logits, (left, right) = scores.boundaries[:, :, 0].max(dim=3)  # [2, B, K]
+        of_left, of_right = logits.sigmoid()
         sentence, span = ((class_ > 0) & (left <= right)).nonzero(as_tuple=True)
         columns = (of_type, class_, left, right, (of_type + of_left + of_right) / 3)
         of_type, class_, left, right, confidence = (column[sentence, span] for column in columns)

@@ -9,7 +9,10 @@ from fencepost.decoding import Candidates
 from fencepost.entity import Entity, Sentence
 from fencepost.evaluation import Temperature
 
-LOOK_AHEAD = 2048
+GRAPH_FOLDER, FACTS_FILE = "onnx", "export.json"
+"""Where in a model's folder its graphs are, and what is said about them."""
+
+LOOK_AHEAD = 1024
 """Sentences that are sorted by length at a time."""
 
 WORD_PAIRS = 1_000_000

@@ -18,12 +18,12 @@ from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature
 from fencepost.inputs import EncoderSettings, InputReader
-from fencepost.runtime.engine import batches, entities_of
-from fencepost.settings import merged, validated
+from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, batches, entities_of
+from fencepost.settings import validated
 from fencepost.text.subwords import Subwords
 
 Precision = Literal["float32", "int8"]
-FOLDER, FACTS_FILE, ENCODER = "onnx", "export.json", "encoder"
+ENCODER = "encoder"
 CONFIG_FILE, VOCABULARY_FILE = "config.json", "vocabulary.json"
 
 
@@ -34,16 +34,18 @@ def graph_file(name: str, precision: Precision = "float32") -> str:
 def exported_precisions(folder: Path) -> list[Precision]:
     """What the model in this folder was exported to, the fastest first."""
     at_hand: tuple[Precision, ...] = ("int8", "float32")
-    there = (folder / FOLDER / FACTS_FILE).is_file()
-    return [one for one in at_hand if there and (folder / FOLDER / graph_file(ENCODER, one)).is_file()]
+    there = (folder / GRAPH_FOLDER / FACTS_FILE).is_file()
+    return [one for one in at_hand if there and (folder / GRAPH_FOLDER / graph_file(ENCODER, one)).is_file()]
 
 
 def trusted_precision(folder: Path) -> Precision | None:
     """The fastest that is known to be good: `int8` is, once `fencepost export --check` has shown it."""
     there = exported_precisions(folder)
     if "int8" in there:
-        of_int8 = _read_json(folder / FOLDER / FACTS_FILE).get("checked", {}).get("int8", {})
-        if "float32" not in there or of_int8.get("good") is True:
+        checked = _read_json(folder / GRAPH_FOLDER / FACTS_FILE).get("checked")
+        of_int8 = checked.get("int8") if isinstance(checked, dict) else None
+        good = isinstance(of_int8, dict) and of_int8.get("good") is True
+        if good or "float32" not in there:
             return "int8"
     return "float32" if "float32" in there else None
 
@@ -64,20 +66,19 @@ class ExportedModel:
         if precision not in exported_precisions(folder):
             raise UsageError(f"{folder}: this model was not exported to {precision}: run fencepost export")
         saved = _read_json(folder / CONFIG_FILE)
-        facts = _read_json(folder / FOLDER / FACTS_FILE)
+        facts = _read_json(folder / GRAPH_FOLDER / FACTS_FILE)
         vocabulary = _read_json(folder / VOCABULARY_FILE)
         try:
             self.name: str = "onnx" if precision == "float32" else precision
             self.types = tuple(str(type_) for type_ in saved["types"])
             config = saved["config"]
-            self.language: str = config["text"]["language"]
+            self.language: str = config.get("text", {}).get("language") or "en"  # older models do not say
             self.calibration = Temperature(**saved.get("calibration", {}))
             encoder = validated(EncoderSettings, config["encoder"], where=str(folder / CONFIG_FILE))
             self.context = encoder.context
             decoder = DECODERS[config["method"]["name"]]
-            self.predict_settings: PredictSettings = validated(
-                decoder.Predict, merged(config["predict"], settings or {}), key="predict"
-            )
+            trained: PredictSettings = validated(decoder.Predict, config["predict"], key="predict")
+            self.predict_settings = trained.changed(settings) if settings else trained
             self._decoder: Decoder = decoder(config["method"], self.types)
             subwords = Subwords.load(folder) if facts["room"] is not None else None
             self.read = InputReader(encoder, vocabulary["known"], subwords, facts["room"])
@@ -87,10 +88,10 @@ class ExportedModel:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"this is not an exported fencepost model: {error!r}; export it again"
             raise DataError(message, source=str(folder)) from None
-        options = _options(threads)
-        self._encoder = open_graph(folder / FOLDER / graph_file(ENCODER, precision), options)
+        options, graphs = _options(threads), folder / GRAPH_FOLDER
+        self._encoder = open_graph(graphs / graph_file(ENCODER, precision), options)
         self._graphs: Graphs = {
-            name: open_graph(folder / FOLDER / graph_file(name), options) for name in names if name != ENCODER
+            name: open_graph(graphs / graph_file(name), options) for name in names if name != ENCODER
         }
 
     @property
@@ -102,8 +103,7 @@ class ExportedModel:
 
     def using(self, settings: dict[str, Any]) -> Self:
         other = copy.copy(self)
-        tree = merged(self.predict_settings.model_dump(mode="json"), settings)
-        other.predict_settings = validated(self._decoder.Predict, tree, key="predict")
+        other.predict_settings = self.predict_settings.changed(settings)
         return other
 
     def found(self, sentences: Sequence[Sentence]) -> list[list[Entity]]:

@@ -171,6 +171,8 @@ class Recogniser:
 
     def _ahead(self, texts: Iterable[str]) -> Iterator[list[tuple[str, list[list[Offsets]]]]]:
         """Texts, split, as many as are worth sorting together."""
+        if isinstance(texts, str):  # else each of its characters would be one
+            raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
         chunk: list[tuple[str, list[list[Offsets]]]] = []
         sentences = characters = 0
         for text in texts:

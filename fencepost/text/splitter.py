@@ -26,6 +26,7 @@ _REMEMBERED = 200_000
 """spaCy remembers every word that it ever saw, and splits the known ones faster; then it starts anew."""
 
 _WORD = re.compile(r"\S+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
 _LONG_RUN = re.compile(rf"\S{{{LONG_WORD}}}(?=\S)")
 
@@ -59,8 +60,11 @@ class SpacySplitter:
     def split(self, text: str) -> list[list[Offsets]]:
         sentences: list[list[Offsets]] = []
         # By paragraph: no sentence runs over a blank line, and a whole book need not be one Doc.
-        for start, end in _pieces(text, _PARAGRAPH_BREAK):
-            sentences.extend(self._split_paragraph(text[start:end], start))
+        readable = _SURROGATE.sub(
+            "\N{REPLACEMENT CHARACTER}", text
+        )  # what is no character, spaCy cannot read
+        for start, end in _pieces(readable, _PARAGRAPH_BREAK):
+            sentences.extend(self._split_paragraph(readable[start:end], start))
         return sentences
 
     def _split_paragraph(self, paragraph: str, offset: int) -> list[list[Offsets]]:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from fencepost.encoder import Encoder, EncoderSettings
 from fencepost.encoder import pretrained as module
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.text.windows import windows
 from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
+from fencepost.text.windows import windows
 from tests.encoder.tiny import cycled, same, sentences, words_of
 
 MIXED = [

@@ -60,7 +60,7 @@ def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
 
 
 @pytest.mark.parametrize("select", ["flat", "nested"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(length=st.integers(20, 150), room=st.integers(4, 40), seed=st.integers(0, 10**6))
 def test_what_windows_see_differently_does_not_clash(select: str, length: int, room: int, seed: int) -> None:
     words = [f"w{number}" for number in range(length)]

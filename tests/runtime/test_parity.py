@@ -119,20 +119,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variants_of_methods(variant: str, tmp_path) -> None:
     method, changes = VARIANTS[variant]
-    assert_parity(models.random_model(method, **changes), tmp_path)
+    assert_parity(models.random_model(method, seed=7, **changes), tmp_path)
 
 
 # Encoders
 
 
-CHARACTER_LSTM = pytest.mark.xfail(
-    raises=ExportFailed, reason="of a packed BiLSTM's states alone, PyTorch cannot make a graph"
-)
-
-
-@pytest.mark.parametrize(
-    ("characters", "layers"), [pytest.param("lstm", 1, marks=CHARACTER_LSTM), ("cnn", 0), ("none", 2)]
-)
+@pytest.mark.parametrize(("characters", "layers"), [("lstm", 1), ("cnn", 0), ("none", 2)])
 def test_characters_and_layers_from_scratch(characters: str, layers: int, tmp_path) -> None:
     encoder = SCRATCH | {
         "scratch": SCRATCH["scratch"] | {"characters": characters},
@@ -158,7 +151,6 @@ def test_features_and_prompts(features, tmp_path) -> None:
     assert_parity(models.random_model("boundary-offset", SCRATCH | {"features": features}), tmp_path)
 
 
-@CHARACTER_LSTM
 def test_features_with_characters(features, tmp_path) -> None:
     encoder = SCRATCH | {"features": features | {"characters": 6}}
     assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
@@ -204,6 +196,5 @@ def test_architectures(kind: str, encoders, tmp_path) -> None:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("select", ["flat", "nested"])
-def test_settings_of_prediction(select: str, tmp_path) -> None:
-    assert_parity(models.random_model("boundary-smoothing"), tmp_path, select=select)
+def test_settings_of_prediction(tmp_path) -> None:
+    assert_parity(models.random_model("boundary-smoothing"), tmp_path, select="flat")

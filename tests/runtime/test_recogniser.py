@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ TEXT = "Ada met Charles. The rain fell in London all day long!"
 
 
 def flat(spans: list[Span]) -> bool:
-    return all(one.end <= other.start for one, other in zip(spans, spans[1:], strict=False))
+    return all(one.end <= other.start for one, other in pairwise(spans))
 
 
 # What it finds
@@ -124,7 +125,7 @@ def test_wrong_types_and_confidences_are_refused_by_name() -> None:
         with pytest.raises(UsageError, match="types are a list of names, not the string 'PER'"):
             make(types="PER")
         for least in (-0.1, 1.1, float("nan")):
-            with pytest.raises(UsageError, match="min_confidence is .* between 0 and 1"):
+            with pytest.raises(UsageError, match=r"min_confidence is .* between 0 and 1"):
                 make(min_confidence=least)
 
 
@@ -138,6 +139,13 @@ def test_a_text_is_a_string(text) -> None:
         list(stream)
     with pytest.raises(UsageError, match="a text is a string"):
         list(ner.pipe([(text, 1)], as_tuples=True))
+
+
+def test_one_text_is_no_list_of_texts() -> None:
+    ner = Recogniser(Double(everything))
+    for read in (ner.pipe, ner.annotate):
+        with pytest.raises(UsageError, match="texts are a list of strings"):
+            list(read("Ada met Charles."))
 
 
 # The stream

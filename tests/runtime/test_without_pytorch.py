@@ -62,7 +62,7 @@ print(json.dumps(found))
         for spans in onnx.pipe(texts)
     ]
     assert json.loads(found) == expected
-    assert len(expected[0]) == 3
+    assert len(expected[0]) >= 3
 
 
 def test_the_command_line_needs_none(folder: Path) -> None:

@@ -1,0 +1,114 @@
+"""`fencepost export`: graphs beside the weights, called good only if they were held against the model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fencepost import export as exporting
+from fencepost.corpus import read
+from fencepost.loading import load
+
+pytest.importorskip("onnx")
+
+
+@pytest.fixture
+def model(small_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(small_model, tmp_path / "model"))
+
+
+def facts(model: Path) -> dict:
+    return json.loads((model / "onnx" / "export.json").read_text())
+
+
+def test_without_data_nothing_is_called_good(run, model: Path) -> None:
+    result = run("export", model, "--int8")
+    assert "encoder.onnx" in result.stderr
+    assert "encoder.int8.onnx" in result.stderr
+    assert "not checked" in result.stderr
+    assert "good" not in result.stderr.splitlines()[0]
+    assert "checked" not in facts(model)
+    assert load(model).engine == "onnx"  # int8 is there, but nobody knows how good it is
+    assert load(model, engine="int8").engine == "int8"
+
+
+def test_checked_graphs_are_used(run, model: Path) -> None:
+    result = run("export", model, "--int8", "--check", "sample:dev", "--max-loss", 50)
+    assert "the export is good on sample:dev" in result.stderr
+    checked = facts(model)["checked"]
+    assert checked["sentences"] == 150
+    assert checked["float32"]["sentences_that_differ"] == 0
+    assert checked["float32"]["f1"] == checked["f1"] > 0
+    assert checked["int8"]["good"]
+    assert load(model).engine == "int8"
+    # the figures are those of the commands
+    path = model.parent / "scores.json"
+    for engine, f1 in (("onnx", checked["float32"]["f1"]), ("int8", checked["int8"]["f1"])):
+        run("evaluate", model, "sample:dev", "--engine", engine, "--json", path)
+        assert json.loads(path.read_text())["f1"] == pytest.approx(f1)
+
+
+def test_int8_that_loses_too_much_is_removed(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is put back into single precision: the quantised graph is made one that finds other things."""
+    exact = exporting._compared
+
+    def worse(folder: Path, engine: str, *rest) -> tuple[int, float]:
+        differ, f1 = exact(folder, engine, *rest)
+        return (differ, f1) if engine == "onnx" else (150, f1 - 0.2)
+
+    monkeypatch.setattr(exporting, "_compared", worse)
+    result = run("export", model, "--int8", "--check", "sample:dev", code=1)
+    assert "the most sensitive parts: " in result.stderr
+    assert " in float32: F1 " in result.stderr
+    assert "more than 0.5 below the model's" in result.stderr
+    assert not (model / "onnx" / "encoder.int8.onnx").exists()
+    assert facts(model)["checked"]["int8"]["good"] is False
+    assert load(model).engine == "onnx"
+
+
+def test_graphs_that_find_other_entities_are_removed(run, model: Path, monkeypatch) -> None:
+    monkeypatch.setattr(exporting, "_compared", lambda *_: (7, 0.5))
+    result = run("export", model, "--check", "sample:dev", code=1)
+    assert "other entities than the model in 7 of 150 sentences" in result.stderr
+    assert not list((model / "onnx").glob("*.onnx"))
+    assert load(model).engine == "pytorch"
+
+
+def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) -> None:
+    """The second of them makes it good enough."""
+    losses = iter([0.1, 0.1, 0.0])
+    exact = exporting._compared
+
+    def mended(folder: Path, engine: str, *rest) -> tuple[int, float]:
+        differ, f1 = exact(folder, "onnx", *rest)
+        return differ, f1 - (next(losses) if engine == "int8" else 0.0)
+
+    monkeypatch.setattr(exporting, "_compared", mended)
+    run("export", model, "--int8", "--check", "sample:dev")
+    in_float = facts(model)["checked"]["int8"]["in_float"]
+    source = model / "onnx" / "encoder.onnx"
+    sentences = [sentence for sentence in read("sample:dev") if sentence.words][:64]
+    reader = exporting.ExportedModel(model, "float32").read
+    worst = exporting.sensitivity(source, [reader([sentence]) for sentence in sentences])
+    assert in_float == list(worst)[:2]
+    assert list(worst.values()) == sorted(worst.values(), reverse=True)
+    assert all(off >= 0 for off in worst.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no-such-model",), "there is no model here"),
+        (("{model}", "--check", "no-such-file.jsonl"), "no-such-file.jsonl"),
+        (("{model}", "--check", "{empty}"), "there are no sentences to check the graphs with"),
+    ],
+)
+def test_what_cannot_work_is_refused(run, model: Path, tmp_path: Path, arguments, message: str) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    result = run("export", *(a.format(model=model, empty=empty) for a in arguments), code=2)
+    assert message in result.stderr
+    assert not (model / "onnx").exists()
