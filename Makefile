@@ -6,6 +6,7 @@ READY := .venv/.installed
 .PHONY: demo test lint bench fuzz clean
 
 demo: $(READY)
+	$(BIN)/fencepost predict "The University of Toronto's president met Ada Lovelace in London."
 	rm -rf demo-model
 	$(BIN)/fencepost train --train sample:train --dev sample:dev --test sample:test --out demo-model --epochs 8
 	$(BIN)/fencepost predict demo-model --input sample:test --limit 4

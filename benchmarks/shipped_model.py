@@ -21,7 +21,7 @@ from benchmarks.common import corpora, machine, report, say
 from fencepost import Sentence
 from fencepost.config import Config
 from fencepost.corpus import read
-from fencepost.evaluation import Evaluation, evaluate
+from fencepost.evaluation import Evaluation, Score, evaluate
 from fencepost.export import check, export
 from fencepost.loading import SHIPPED
 from fencepost.model import Model
@@ -69,8 +69,7 @@ def main() -> None:
     say(f"int8 on the test part: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")
     if arguments.install:
         install(folder, card(model, of_test, checked, len(learnt), len(parts["test"])))
-    names = ("precision", "recall", "f1", "ece", "by_type", "by_length")
-    result = {name: scores[name] for name in names}
+    result = {name: scores[name] for name in ("precision", "recall", "f1", "ece", "by_type")}
     report(
         {"benchmark": "shipped_model", **machine(), "checked": checked, "size_mb": size_mb(folder), **result}
     )
@@ -102,16 +101,16 @@ def install(folder: Path, text: str) -> None:
 
 def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int, tested: int) -> str:
     """The model card; every figure is of this run."""
-    tree, method = scores.to_dict(), model.settings.method.name
+    lengths = scores.by_length_group([1, 2, 3, 5, 10])
     return TEMPLATE.read_text(encoding="utf-8").format(
         types=", ".join(f"`{type_}`" for type_ in model.types),
-        method=method,
+        method=model.settings.method.name,
         epochs=model.settings.training.epochs,
         learnt=f"{learnt:,}",
         tested=f"{tested:,}",
-        of_types=_table({"all": tree, **tree["by_type"]}),
-        of_lengths=_table(tree["by_length"]),
-        ece=f"{tree['ece']:.3f}",
+        of_types=_table({"all": scores.overall, **scores.by_type}),
+        of_lengths=_table(lengths),
+        ece=f"{scores.to_dict()['ece']:.3f}",
         f1_float=_percent(checked["f1"]),
         f1_int8=_percent(checked["int8"]["f1"]),
         in_float=", ".join(checked["int8"]["in_float"]) or "none",
@@ -119,10 +118,9 @@ def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int,
     )
 
 
-def _table(rows: dict[str, Any]) -> str:
+def _table(rows: dict[str, Score]) -> str:
     return "\n".join(
-        f"| {name} | {_percent(of['precision'])} | {_percent(of['recall'])} | {_percent(of['f1'])} "
-        f"| {of['support']:,} |"
+        f"| {name} | {_percent(of.precision)} | {_percent(of.recall)} | {_percent(of.f1)} | {of.support:,} |"
         for name, of in rows.items()
     )
 

@@ -83,6 +83,7 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
         facts: dict[str, Any] = {"fencepost": __version__, "room": embedder.room, "graphs": list(graphs)}
         write_facts(temporary, facts)
         target.mkdir(exist_ok=True)
+        (target / FACTS_FILE).unlink(missing_ok=True)  # without it, graphs are none until all are there
         for old in target.glob("*.onnx"):
             old.unlink()
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == FACTS_FILE):
@@ -240,6 +241,11 @@ def check(
     """
     exact = list(load(folder, engine="pytorch").predict(sentences))
     of_model = evaluate(sentences, exact).overall.f1
+    if not of_model:  # then nothing can be lost, and anything would be good
+        raise UsageError(
+            "the model finds none of the entities in the data that the graphs are checked with; it must be "
+            f"annotated with the model's types: {', '.join(load(folder, engine='onnx').types)}"
+        )
     facts = json.loads((folder / GRAPH_FOLDER / FACTS_FILE).read_text(encoding="utf-8"))
     checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
     same, of_graphs = _compared(folder, "onnx", sentences, exact)

@@ -140,10 +140,10 @@ def test_help_shows_every_option_that_the_pages_use():
     named = {
         option
         for page in PAGES
-        for option in re.findall(r"(?<!tensorboard )--[a-z][a-z-]+", _of_fencepost(page))
+        for option in re.findall(r"(?<!tensorboard )--[a-z][a-z0-9-]+", _of_fencepost(page))
     }
     shown = "".join(
         subprocess.check_output([sys.executable, "-m", "fencepost", *command, "--help"], text=True)
-        for command in ([], ["inspect"], ["convert"], ["train"], ["evaluate"], ["predict"])
+        for command in ([], ["inspect"], ["convert"], ["train"], ["evaluate"], ["predict"], ["export"])
     )
     assert {one for one in named if one not in shown} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -177,5 +178,37 @@ def test_graphs_of_another_model_are_removed(tmp_path) -> None:
     export(models.random_model("boundary-smoothing"), tmp_path, int8=True)
     with pytest.raises(ExportFailed, match=r"the graphs find other entities .* they have been removed"):
         check(tmp_path, models.NESTED, tell=lambda _: None)
+    assert exported_precisions(tmp_path) == []
+    assert load(tmp_path).engine == "pytorch"
+
+
+def test_data_that_cannot_tell_good_from_bad_is_refused(tmp_path) -> None:
+    models.saved(models.trained(), tmp_path, int8=True)
+    for data in (
+        [sentence.with_entities(()) for sentence in models.NESTED],
+        [
+            sentence.with_entities(replace(entity, type="another") for entity in sentence.entities)
+            for sentence in models.NESTED
+        ],
+    ):
+        with pytest.raises(UsageError, match=r"finds none of the entities .* the model's types: "):
+            check(tmp_path, data, tell=lambda _: None)
+    assert load(tmp_path).engine == "onnx"  # so int8 is still not known to be good
+
+
+def test_an_export_that_is_interrupted_leaves_no_half(tmp_path, monkeypatch) -> None:
+    models.saved(models.trained(), tmp_path)
+    moved: list[Path] = []
+    replace_ = Path.replace
+
+    def interrupted(self: Path, target: Path) -> Path:
+        moved.append(self)
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        return replace_(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export(models.trained(), tmp_path, int8=True)
     assert exported_precisions(tmp_path) == []
     assert load(tmp_path).engine == "pytorch"

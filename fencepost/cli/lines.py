@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fencepost.cli.texts import Text
 
 _BYTES = 1 << 20  # that are looked at a time
+_OTHER = "is not about text {:,} of the input, so it was made of another one; --force begins anew"
 
 
 def write_lines(found: Iterable[Found], path: Path | None, *, resume: bool = False) -> None:
@@ -54,8 +56,15 @@ def _growing(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]
 
 def whole_lines(path: Path) -> tuple[int, bytes]:
     """How many lines a file has, and the last one; a part of a line at its end is cut off."""
+    count, last, end = _surveyed(path)
+    os.truncate(path, end)
+    return count, last
+
+
+def _surveyed(path: Path) -> tuple[int, bytes, int]:
+    """How many whole lines a file has, the last of them, and where it ends."""
     count = last_start = last_end = position = 0
-    with path.open("r+b") as stream:
+    with path.open("rb") as stream:
         while chunk := stream.read(_BYTES):
             count += chunk.count(b"\n")
             if (end := chunk.rfind(b"\n")) >= 0:
@@ -63,9 +72,8 @@ def whole_lines(path: Path) -> tuple[int, bytes]:
                 last_start = position + before + 1 if before >= 0 else last_end
                 last_end = position + end + 1
             position += len(chunk)
-        stream.truncate(last_end)
         stream.seek(last_start)
-        return count, stream.read(last_end - last_start)
+        return count, stream.read(last_end - last_start), last_end
 
 
 def check_new(path: Path, *, resume: bool, force: bool) -> None:
@@ -81,18 +89,35 @@ def check_new(path: Path, *, resume: bool, force: bool) -> None:
 def without_done(texts: Iterable[Text], path: Path) -> tuple[int, Iterator[Text]]:
     """How many texts the lines of an earlier run are of, and the other ones."""
     stream = iter(texts)
-    count, last = whole_lines(path) if path.is_file() else (0, b"")
-    if not count:
+    if not path.is_file():
         return 0, stream
+    count, last, end = _surveyed(path)
+    if count:
+        _check_last(path, count, last, stream)
+    if path.stat().st_size > end:  # a part of a line; another's file is not cut
+        following = next(stream, None)
+        if following is None or not _begins(path, end, following):
+            raise UsageError(f"{path}:{count + 1}: {_OTHER.format(count + 1)}")
+        os.truncate(path, end)
+        stream = chain([following], stream)
+    return count, stream
+
+
+def _check_last(path: Path, count: int, last: bytes, stream: Iterator[Text]) -> None:
+    """Passes the texts that are done; refuses to go on if the last line is not of the last of them."""
     passed = deque(enumerate(islice(stream, count), start=1), maxlen=1)
     if not passed or passed[0][0] < count:
-        raise UsageError(f"{path}: has {count:,} lines, which is more than the input has texts")
+        raise UsageError(f"{path}: has {count:,} lines, which is more than there are texts to predict")
     if _head(path, count, last) != json.loads(_encoded(head_of(passed[0][1]))):
-        raise UsageError(
-            f"{path}:{count}: is not about text {count:,} of the input, so it was made of another one; "
-            "--force begins anew"
-        )
-    return count, stream
+        raise UsageError(f"{path}:{count}: {_OTHER.format(count)}")
+
+
+def _begins(path: Path, start: int, text: Text) -> bool:
+    """Whether what stands in the file from there on is how the line of this text begins."""
+    wanted = _encoded(head_of(text))[:-1]
+    with path.open("rb") as stream:
+        stream.seek(start)
+        return wanted.startswith(stream.read(len(wanted)))
 
 
 def _head(path: Path, number: int, line: bytes) -> dict[str, Any]:

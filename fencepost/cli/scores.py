@@ -159,6 +159,8 @@ def _table(title: str, first: str, *names: str) -> Table:
 def _add(table: Table, name: str, score: Score) -> None:
     from rich.markup import escape
 
+    from fencepost.cli.draw import printable
+
     ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
     counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
-    table.add_row(escape(name), *ratios, *counts)
+    table.add_row(escape(printable(name)), *ratios, *counts)

@@ -73,6 +73,8 @@ class ExportedModel:
             self.types = tuple(str(type_) for type_ in saved["types"])
             config = saved["config"]
             self.language: str = config.get("text", {}).get("language") or "en"  # older models do not say
+            if not isinstance(self.language, str):
+                raise TypeError(f"text.language is {self.language!r}")  # noqa: TRY301
             self.calibration = Temperature(**saved.get("calibration", {}))
             encoder = validated(EncoderSettings, config["encoder"], where=str(folder / CONFIG_FILE))
             self.context = encoder.context
@@ -80,8 +82,11 @@ class ExportedModel:
             trained: PredictSettings = validated(decoder.Predict, config["predict"], key="predict")
             self.predict_settings = trained.changed(settings) if settings else trained
             self._decoder: Decoder = decoder(config["method"], self.types)
-            subwords = Subwords.load(folder) if facts["room"] is not None else None
-            self.read = InputReader(encoder, vocabulary["known"], subwords, facts["room"])
+            room = facts["room"]
+            if room is not None and (not isinstance(room, int) or room < 1):
+                raise ValueError(f"room is {room!r}")  # noqa: TRY301
+            subwords = Subwords.load(folder) if room is not None else None
+            self.read = InputReader(encoder, vocabulary["known"], subwords, room)
             names = [str(name) for name in facts["graphs"]]
             if not all(name.isidentifier() for name in names):  # so that none leads out of the folder
                 raise ValueError(f"graphs are {names}")

@@ -68,9 +68,10 @@ class SpacySplitter:
         return sentences
 
     def _split_paragraph(self, paragraph: str, offset: int) -> list[list[Offsets]]:
-        if len(self._nlp.vocab) > _REMEMBERED:
-            self._nlp = _fresh(self.language)
-        doc = self._nlp(self._tokens(paragraph))
+        nlp = self._nlp  # one for the whole paragraph: another thread may put a new one there
+        if len(nlp.vocab) > _REMEMBERED:
+            nlp = self._nlp = _fresh(self.language)
+        doc = nlp(_tokens(nlp, paragraph))
         start, length, is_space, begins = doc.to_array(["IDX", "LENGTH", "IS_SPACE", "SENT_START"]).T.tolist()
         sentences: list[list[Offsets]] = []
         for first, size, space, new in zip(start, length, is_space, begins, strict=True):
@@ -80,17 +81,18 @@ class SpacySplitter:
                 sentences[-1].append((offset + first, offset + first + size))
         return [words for words in sentences if words]
 
-    def _tokens(self, paragraph: str) -> Doc:
-        """The paragraph as spaCy's tokens; what is too long to be a word is cut before."""
-        from spacy.tokens import Doc
 
-        cuts = [0, *(match.end() for match in _LONG_RUN.finditer(paragraph)), len(paragraph)]
-        pieces = [self._nlp.make_doc(paragraph[start:end]) for start, end in pairwise(cuts)]
-        if len(pieces) == 1:
-            return pieces[0]
-        joined = Doc.from_docs(pieces, ensure_whitespace=False, attrs=["SPACY"])
-        assert joined is not None  # noqa: S101 - it is None for no pieces only
-        return joined
+def _tokens(nlp: Language, paragraph: str) -> Doc:
+    """The paragraph as spaCy's tokens; what is too long to be a word is cut before."""
+    from spacy.tokens import Doc
+
+    cuts = [0, *(match.end() for match in _LONG_RUN.finditer(paragraph)), len(paragraph)]
+    pieces = [nlp.make_doc(paragraph[start:end]) for start, end in pairwise(cuts)]
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = Doc.from_docs(pieces, ensure_whitespace=False, attrs=["SPACY"])
+    assert joined is not None  # noqa: S101 - it is None for no pieces only
+    return joined
 
 
 def make_splitter(language: str, *, pretokenized: bool = False) -> Splitter:
@@ -103,7 +105,7 @@ def _fresh(language: str) -> Language:
 
     try:
         nlp = spacy.blank(language)
-    except (ImportError, ValueError) as error:
+    except (AttributeError, ImportError, ValueError) as error:  # a module of spaCy's that is no language
         raise UsageError(
             f"spaCy has no rules for the language {language!r}, or needs another package for them; "
             f"give a language code such as en, de, zh or xx (any language): {error}"

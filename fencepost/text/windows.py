@@ -69,7 +69,8 @@ def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, in
     before = behind - sizes  # [T]
     starts, ends = [0], [int(np.searchsorted(behind, room, side="right"))]
     while ends[-1] < len(sizes):
-        half = before[starts[-1]] + (behind[ends[-1] - 1] - before[starts[-1]]) / 2
+        # a whole number, rounded up: for a fraction, each search would convert all of `before`
+        half = (before[starts[-1]] + behind[ends[-1] - 1] + 1) // 2
         start = max(int(np.searchsorted(before, half)), starts[-1] + 1)
         start = min(start, ends[-1])
         starts.append(start)

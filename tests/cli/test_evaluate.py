@@ -70,3 +70,11 @@ def test_what_needs_pytorch_is_refused_on_other_engines(run, small_model):
     assert "was not exported" in run("evaluate", small_model, "sample:dev", "--engine", "onnx", code=2).stderr
     files = ["--gold", "sample:dev", "--predicted", "sample:dev"]
     assert "without --set" in run("evaluate", *files, "--engine", "onnx", code=2).stderr
+
+
+def test_names_of_types_cannot_play_with_the_terminal(run, tmp_path):
+    path = tmp_path / "gold.jsonl"
+    path.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "\\u001b[31mred"}]}\n')
+    shown = run("evaluate", "--gold", path, "--predicted", path).stdout
+    assert "[31mred" in shown
+    assert "\x1b" not in shown

@@ -108,8 +108,18 @@ def test_the_output_of_another_input(run, small_model, source, whole):
     assert f"{out}:30: is not about text 30 of the input" in told
     other.write_text("\n".join(TEXTS[:-1]))
     told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
-    assert "has 30 lines, which is more than the input has texts" in told
+    assert "has 30 lines, which is more than there are texts to predict" in told
     assert out.read_bytes() == whole
+
+
+@pytest.mark.parametrize("precious", [b'{"mine": 1}', b'{"mine": 1}\n{"mine": 2}', b'{"text": "another'])
+@pytest.mark.parametrize("done", [0, 3, 30])
+def test_resume_cuts_nothing_off_that_is_not_its_own(run, small_model, source, whole, precious, done):
+    out = source.with_name("out.jsonl")
+    before = b"".join(whole.splitlines(keepends=True)[:done]) + precious
+    out.write_bytes(before)
+    run("predict", small_model, "--input", source, "--output", out, "--resume", code=2)
+    assert out.read_bytes() == before
 
 
 def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):

@@ -1,6 +1,8 @@
 """Raw text to words: nothing is lost, and nothing takes for ever."""
 
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -88,7 +90,22 @@ def test_splitting_does_not_remember_every_word(monkeypatch):
         assert len(splitter._nlp.vocab) < 4000
 
 
-@pytest.mark.parametrize("language", ["klingon", "", "../x"])
+def test_threads_can_share_a_splitter(monkeypatch):
+    """Even while one of them throws away what spaCy remembers, here before each paragraph."""
+    monkeypatch.setattr("fencepost.text.splitter._REMEMBERED", 0)
+    splitter = make_splitter("en")
+    text = "x" * 50 * LONG_WORD  # which is cut into many pieces
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(splitter.split, [text] * 12))
+    finally:
+        sys.setswitchinterval(before)
+    assert [len(sentences[0]) for sentences in found] == [50] * 12
+
+
+@pytest.mark.parametrize("language", ["klingon", "", "../x", "en.stop_words"])
 def test_an_unknown_language_is_refused(language):
     with pytest.raises(UsageError, match=r"no rules for the language .* such as en, de, zh or xx"):
         make_splitter(language)

@@ -1,5 +1,6 @@
 """What the encoder sees at once: every word, as much around it as can be, and never more than fits."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -58,6 +59,12 @@ def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
             quarter = room // 4 - 2
             assert word - start >= min(quarter, word)
             assert end - word - 1 >= min(quarter, length - word - 1)
+
+
+def test_time_is_linear_in_the_words():
+    start = time.perf_counter()
+    assert len(list(windows([1] * 1_000_000, 100))) > 10_000
+    assert time.perf_counter() - start < 10  # 20 seconds and more where each window looks at all words
 
 
 @given(sizes_and_room())
