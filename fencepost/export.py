@@ -50,7 +50,6 @@ _OPSET = 18
 _EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
 """What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
 
-
 _QUANTISED = ["MatMul", "Gemm", "Gather"]
 _TABLE = 0.02
 """A table that has a smaller share of all numbers is not worth quantising: that of positions, say."""
@@ -71,8 +70,8 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     folder = Path(folder)
     target = folder / GRAPH_FOLDER
     model = model.eval()
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as name:
-        temporary = Path(name)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
+        temporary = Path(made)
         with torch.no_grad():
             graphs = _graphs(model)
         for name, graph in graphs.items():

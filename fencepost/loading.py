@@ -29,6 +29,7 @@ def load(
     types: Collection[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    language: str | None = None,
 ) -> Recogniser:
     """The model in a folder, or the English one that ships with the package, ready for texts.
 
@@ -36,10 +37,11 @@ def load(
     `pytorch`; `auto` is the first of these that there is, `int8` only if the export was checked.
     `min_confidence` and `types` filter what is found, and `settings` changes how it is found: those under
     `predict` of the model's method, as `{"select": "flat"}`. `threads` is for graphs; PyTorch has its own.
+    Texts are split into sentences and words by spaCy's rules for `language`, unless set the model's own.
     """
     folder = SHIPPED if path is None else Path(path)
     chosen = load_engine(folder, engine, settings=dict(settings or {}), threads=threads)
-    return Recogniser(chosen, min_confidence=min_confidence, types=types)
+    return Recogniser(chosen, min_confidence=min_confidence, types=types, language=language)
 
 
 def load_engine(

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from fencepost.config import Config, TrainingSettings, merged
 from fencepost.encoder import EncoderSettings
+from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.methods import METHODS
 from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
@@ -465,3 +466,21 @@ def test_auto_has_no_meaning_after_training() -> None:
     config = Config.parse({"predict": {"select": "nested"}})
     message = "predict.select: auto is for training; this model was trained for nested"
     assert refused(["predict.select=auto"], by=config.changed) == message
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        (["Ada", "met", "Charles"], "en"),
+        (list("北京市长"), "zh"),
+        ([*"北京市长", "Ada"], "zh"),
+        ([*"北京", "Ada", "met"], "en"),  # half of them is not most
+        (["北京", "市长"], "en"),  # words, which are nothing that characters would be split into
+        ([], "en"),
+    ],
+)
+def test_the_language_of_texts_is_told_by_the_training_words(words: list[str], language: str) -> None:
+    sentences = [Sentence(words)]
+    assert Config.parse({}).text.fitted(sentences).language == language
+    given = Config.parse({"text": {"language": "de"}})
+    assert given.text.fitted(sentences).language == "de"

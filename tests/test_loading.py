@@ -194,14 +194,19 @@ def test_a_graph_is_in_the_folder(folder: Path, name: str) -> None:
         ("onnx/export.json", lambda tree: tree.pop("room")),
         ("onnx/export.json", lambda tree: tree.update(graphs=3)),
         ("onnx/export.json", lambda tree: tree.update(room=40)),
-        ("onnx/export.json", lambda tree: tree.update(room="40")),
-        ("onnx/export.json", lambda tree: tree.update(room=0)),
         ("vocabulary.json", lambda tree: tree.clear()),
     ],
 )
 def test_a_file_without_what_is_needed(folder: Path, name: str, broken) -> None:
     change(folder / name, broken)
     with pytest.raises(FencepostError, match=str(folder)):
+        load(folder, engine="onnx")
+
+
+@pytest.mark.parametrize("room", ["40", 0, -1, 4.5])
+def test_the_room_is_a_number_of_pieces(folder: Path, room) -> None:
+    change(folder / "onnx" / "export.json", lambda tree: tree.update(room=room))
+    with pytest.raises(FencepostError, match=f"room is {room!r}"):
         load(folder, engine="onnx")
 
 

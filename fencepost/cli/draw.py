@@ -19,6 +19,7 @@ from fencepost.entity import Entity, Sentence
 if TYPE_CHECKING:
     from fencepost.runtime import Annotated
 
+_JOINERS = "\u200c\u200d"  # which belong to letters, and to pictures of several
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 
 
@@ -85,7 +86,8 @@ def _draw(
 def printable(word: str) -> str:
     """The word as a terminal can show it: control characters would move the cursor."""
     return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in word
+        character if character.isprintable() or character in _JOINERS else "\N{REPLACEMENT CHARACTER}"
+        for character in word
     )
 
 

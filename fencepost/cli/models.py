@@ -55,13 +55,17 @@ def load_model(folder: str, changes: Sequence[str] | None, threads: int | None =
 
 
 def load_recogniser(
-    folder: Path, engine: EngineName, changes: Sequence[str] | None, threads: int | None = None
+    folder: Path,
+    engine: EngineName,
+    changes: Sequence[str] | None,
+    threads: int | None = None,
+    language: str | None = None,
 ) -> Recogniser:
     """A model on any engine; without PyTorch where it was exported."""
     from fencepost.loading import load
 
     settings = _changed(changes or (), _settings(folder))
-    recogniser = load(folder, engine=engine, threads=threads, settings=settings)
+    recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language)
     if threads is not None and recogniser.engine == "pytorch":
         _use_threads(threads)
     return recogniser

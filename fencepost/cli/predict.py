@@ -77,7 +77,8 @@ def predict(
         texts,
         file,
     ):
-        recogniser = load_recogniser(folder, engine, with_select(changes, flat), threads)
+        language = options.language if options.language != "en" else None  # which may be no choice
+        recogniser = load_recogniser(folder, engine, with_select(changes, flat), threads, language)
         recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
             _check_flat(recogniser, target)

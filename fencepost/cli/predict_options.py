@@ -61,7 +61,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         help="What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first "
-        "of these that the model has.",
+        "of these that the model has, int8 only if the export was checked.",
     ),
 ]
 Confidence = Annotated[

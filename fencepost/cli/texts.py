@@ -21,7 +21,7 @@ from fencepost.corpus.docbin import is_docbin
 from fencepost.corpus.formats import FORMATS, detect_format
 from fencepost.corpus.json_fields import SURROGATES, is_json
 from fencepost.corpus.json_records import Record, records
-from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Rejected, Source
+from fencepost.corpus.source import BYTE_ORDER_MARK, HEAD_BYTES, Found, Rejected, Source
 from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.text import make_splitter
@@ -35,6 +35,9 @@ PLAIN_TEXT = "text"
 
 _TEXT_NAMES = (".txt", ".text")
 _JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
+_BEGINS_WITH_TEXT = re.compile(
+    rb'\s*\[?\s*(\{\s*("(?!tokens|words)\w+"\s*:\s*("[^"]{0,99}"|-?[\d.]+)\s*,\s*)*"text"\s*:\s*)?"'
+)
 _HEAD = 100  # objects that detection looks at
 _TAGGED = 0.9  # of a corpus's lines have a tag; of a text's next to none
 
@@ -147,6 +150,8 @@ def _has_tags(lines: Sequence[str]) -> bool:
 
 def _is_json_text(source: Source) -> bool:
     """Whether a file has strings, or objects with a text and neither words nor entities."""
+    if len(source.head) == HEAD_BYTES and b"\n" not in source.head.rstrip():  # one that is cut off
+        return _BEGINS_WITH_TEXT.match(source.head.removeprefix(BYTE_ORDER_MARK)) is not None
     head = Source.from_bytes(source.head, source.name)
     try:
         first = list(islice(records(head), _HEAD))

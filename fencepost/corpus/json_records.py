@@ -196,7 +196,7 @@ def _array_records(source: Source) -> Iterator[Record]:
             yield _record(line, raw)
         if array.size > LINE_BYTES:
             raise DataError(
-                f"an element of over {LINE_BYTES >> 20} MB: not a corpus of sentences",
+                f"an element of over {LINE_BYTES >> 20} MB is too long for one; break it up",
                 source=source.name,
                 line=array.line,
             )

@@ -169,7 +169,7 @@ class Source:
             pending.append(rest)
             if sum(map(len, pending)) > LINE_BYTES:
                 raise DataError(
-                    f"a line of over {LINE_BYTES >> 20} MB: not a corpus of sentences",
+                    f"a line of over {LINE_BYTES >> 20} MB is too long for one; break it up",
                     source=self.name,
                     line=number + 1,
                 )

@@ -44,8 +44,7 @@ def trusted_precision(folder: Path) -> Precision | None:
     if "int8" in there:
         checked = _read_json(folder / GRAPH_FOLDER / FACTS_FILE).get("checked")
         of_int8 = checked.get("int8") if isinstance(checked, dict) else None
-        good = isinstance(of_int8, dict) and of_int8.get("good") is True
-        if good or "float32" not in there:
+        if isinstance(of_int8, dict) and of_int8.get("good") is True:
             return "int8"
     return "float32" if "float32" in there else None
 
@@ -74,7 +73,7 @@ class ExportedModel:
             config = saved["config"]
             self.language: str = config.get("text", {}).get("language") or "en"  # older models do not say
             if not isinstance(self.language, str):
-                raise TypeError(f"text.language is {self.language!r}")  # noqa: TRY301
+                raise TypeError(f"text.language is {self.language!r}")
             self.calibration = Temperature(**saved.get("calibration", {}))
             encoder = validated(EncoderSettings, config["encoder"], where=str(folder / CONFIG_FILE))
             self.context = encoder.context
@@ -84,7 +83,7 @@ class ExportedModel:
             self._decoder: Decoder = decoder(config["method"], self.types)
             room = facts["room"]
             if room is not None and (not isinstance(room, int) or room < 1):
-                raise ValueError(f"room is {room!r}")  # noqa: TRY301
+                raise ValueError(f"room is {room!r}")
             subwords = Subwords.load(folder) if room is not None else None
             self.read = InputReader(encoder, vocabulary["known"], subwords, room)
             names = [str(name) for name in facts["graphs"]]

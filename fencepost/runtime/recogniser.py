@@ -70,10 +70,21 @@ class Annotated:
 class Recogniser:
     """Finds entities in texts. Make one with `fencepost.load`."""
 
-    def __init__(self, engine: Engine, *, min_confidence: float = 0.0, types: Collection[str] | None = None):
-        """`min_confidence` is the least score of what is found; `types` are those to find, unless all."""
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        min_confidence: float = 0.0,
+        types: Collection[str] | None = None,
+        language: str | None = None,
+    ) -> None:
+        """`min_confidence` is the least score of what is found; `types` are those to find, unless all.
+
+        Texts are split by the rules of `language`, the model's own unless set.
+        """
         self._engine = engine
-        self._splitter = make_splitter(engine.language)
+        self.language = language or engine.language
+        self._splitter = make_splitter(self.language)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
         self._wanted = None if types is None else frozenset(types)
@@ -87,11 +98,6 @@ class Recogniser:
     def engine(self) -> str:
         """What runs: `pytorch`, `onnx` or `int8`."""
         return self._engine.name
-
-    @property
-    def language(self) -> str:
-        """By whose rules texts are split into sentences and words."""
-        return self._engine.language
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -383,3 +383,26 @@ def test_texts_without_words_among_others(ner):
     found = list(find(ner, [blank, with_words, blank, blank, with_words, blank]))
     assert [len(one.annotated.sentences) for one in found] == [0, 1, 0, 0, 1, 0]
     assert list(find(ner, [])) == []
+
+
+@pytest.mark.parametrize(
+    "beginning", ['{"text": "', '{"id": 7, "source": "a b", "text": "', '"', '[{"text": "']
+)
+def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning):
+    """Detection sees no whole object."""
+    path = tmp_path / "long.jsonl"
+    behind = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
+    path.write_text(beginning + "Ada met Charles. " * 100_000 + behind + "\n")
+    with closing(Source.open(path)) as source:
+        assert texts_module._is_json_text(source)
+    path.write_text('{"tokens": ["' + 'Ada", "' * 200_000 + '"]}\n')
+    with closing(Source.open(path)) as source:
+        assert not texts_module._is_json_text(source)
+
+
+def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
+    told = run("predict", small_model, "Ada", "--language", "klingon", code=2)
+    assert "no rules for the language 'klingon'" in told.stderr
+    assert loading.load(small_model, language="zh").language == "zh"
+    (document,) = loading.load(small_model, language="zh").annotate(["北京"])
+    assert len(document.sentences[0]) == 2

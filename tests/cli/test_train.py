@@ -292,3 +292,10 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
         "--out", out, "--resume")  # fmt: skip
     ended = [json.loads((path / "metrics.json").read_text())["test"] for path in (folder, out)]
     assert ended[0] == ended[1]
+
+
+def test_the_language_of_the_corpus_is_that_of_the_texts(run) -> None:
+    assert "language: null" in run("train", "--show-config").stdout  # the training words will tell
+    assert "language: de" in run("train", "--show-config", "--language", "de").stdout
+    given = run("train", "--show-config", "--language", "de", "--set", "text.language=fr").stdout
+    assert "language: de" in given  # a flag counts more than --set

@@ -148,7 +148,7 @@ def test_a_line_without_end_is_refused(tmp_path, start):
     with path.open("wb") as file:
         file.write(start)
         file.truncate(LINE_BYTES + (3 << 20))  # a hole: nothing but zeros
-    with pytest.raises(DataError, match=r"corpus:\d+: .* of over 64 MB: not a corpus of sentences"):
+    with pytest.raises(DataError, match=r"corpus:\d+: .* of over 64 MB is too long for one; break it up"):
         list(read(path, "conll" if start[:1] == b"a" else "jsonl"))
 
 
