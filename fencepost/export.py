@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from fencepost import __version__
 from fencepost.encoder import Encoder
-from fencepost.encoder.embedder import as_batch
+from fencepost.encoder.embedder import Embedder, as_batch
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.entity import Sentence
 from fencepost.errors import FencepostError, UsageError
@@ -72,10 +72,10 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     model = model.eval()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
         temporary = Path(made)
-        with torch.no_grad():
+        with torch.no_grad(), _plain_attention(model.encoder.embedder):
             graphs = _graphs(model)
-        for name, graph in graphs.items():
-            _write(graph, temporary / graph_file(name))
+            for name, graph in graphs.items():
+                _write(graph, temporary / graph_file(name))
         if int8:
             quantise(temporary / graph_file(ENCODER), temporary / graph_file(ENCODER, "int8"))
         embedder = model.encoder.embedder
@@ -130,7 +130,7 @@ def _write(graph: Graph, path: Path) -> None:
         name: {at: axis for at, axis in enumerate(axes) if axis is not None}
         for name, axes in graph.axes.items()
     }
-    with _quietly(), torch.no_grad():
+    with _quietly():
         try:
             torch.onnx.export(
                 graph.module.eval(),
@@ -145,6 +145,21 @@ def _write(graph: Graph, path: Path) -> None:
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ExportFailed(f"this model cannot be made a graph ({path.stem}): {reason}") from error
+
+
+@contextmanager
+def _plain_attention(embedder: Embedder) -> Iterator[None]:
+    """Attention as products and a softmax: as a graph, what PyTorch has in one piece is slower."""
+    if not isinstance(embedder, Pretrained):
+        yield
+        return
+    transformer = embedder.transformer
+    usual = transformer.config._attn_implementation
+    transformer.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        transformer.set_attn_implementation(usual)
 
 
 @contextmanager

@@ -74,7 +74,9 @@ class SpanScores:
 
     def rows(self, first: int, behind: int) -> Tensor:
         """r_ij for the starts i from `first` up to `behind`: `[B, C + 1, I, T]`."""
-        scores = self.start[:, :, first:behind] @ self.end + self.start_bias[:, :, first:behind]
+        start = self.start[:, :, first:behind]  # [B, C + 1, I, h]
+        scores = start.flatten(1, 2) @ self.end[:, 0]  # one product for all classes
+        scores = scores.view(*start.shape[:3], -1) + self.start_bias[:, :, first:behind]
         i, j = self._grid(first, behind)
         return scores + self.width[:, (j - i).clamp(0, self.width.shape[1] - 1)]
 
@@ -131,8 +133,9 @@ class BoundarySmoothing(Method[SpanScores]):
         hs, he = self.start_view(words.vectors), self.end_view(words.vectors)  # [B, T, h]
         size = self.settings.size
         w_start, w_end, w_width = torch.split(self.W, [size, size, self.settings.width_size], dim=1)
+        of_start = hs @ self.U.transpose(0, 1).flatten(1)  # [B, T, (C + 1) h]
         return SpanScores(
-            start=hs[:, None] @ self.U + w_end[:, None],
+            start=(of_start.view(*hs.shape[:2], -1, size) + w_end).transpose(1, 2),
             start_bias=(hs @ w_start.T + self.b).transpose(1, 2)[..., None],
             end=he.transpose(1, 2)[:, None],
             width=w_width @ self.width_embedding.weight.T,

@@ -155,6 +155,8 @@ def _options(threads: int | None) -> onnxruntime.SessionOptions:
     if str(wanted).isdecimal():
         options.intra_op_num_threads = int(wanted)
     options.log_severity_level = 3  # errors
+    # a model has several graphs, each with threads of its own; they must not wait busily while others work
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return options
 
 
