@@ -563,3 +563,11 @@ def test_a_vocabulary_that_is_missing(saved: Path) -> None:
     (saved / "vocabulary.json").unlink()
     with pytest.raises(DataError, match=r"vocabulary\.json: "):
         Model.load(saved)
+
+
+def test_a_batch_may_be_bounded_by_its_area() -> None:
+    sizes = [9, 1, 5, 5, 0, 30, 2]
+    found = list(batches(sizes, sizes, batch_size=32, area=20))
+    assert found == [[5], [0, 2], [3, 6, 1]]
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20

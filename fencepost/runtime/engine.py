@@ -56,18 +56,23 @@ class Engine(Protocol):
 
 
 def batches(
-    sizes: Sequence[int], lengths: Sequence[int], batch_size: int, pairs: int = WORD_PAIRS
+    sizes: Sequence[int],
+    lengths: Sequence[int],
+    batch_size: int,
+    pairs: int = WORD_PAIRS,
+    area: int | None = None,
 ) -> Iterator[list[int]]:
     """Sentences of like size together, the largest first: too large a batch fails at once.
 
-    Those of size 0 are in none.
+    Those of size 0 are in none. `area` is how large a batch may be with its padding, unless one sentence is.
     """
     order = sorted((index for index, size in enumerate(sizes) if size), key=lambda index: -sizes[index])
     batch: list[int] = []
     longest = 0  # in words
     for index in order:
         longest = max(longest, lengths[index])
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * longest**2 > pairs):
+        full = len(batch) == batch_size or (len(batch) + 1) * longest**2 > pairs
+        if batch and (full or (area is not None and (len(batch) + 1) * sizes[batch[0]] > area)):
             yield batch
             batch, longest = [], lengths[index]
         batch.append(index)

@@ -27,6 +27,10 @@ ENCODER = "encoder"
 CONFIG_FILE, VOCABULARY_FILE = "config.json", "vocabulary.json"
 
 
+_AREA = 512
+"""Pieces of a batch, unless one sentence alone has more: what stays in the caches is faster."""
+
+
 def graph_file(name: str, precision: Precision = "float32") -> str:
     return f"{name}.onnx" if precision == "float32" else f"{name}.{precision}.onnx"
 
@@ -114,7 +118,7 @@ class ExportedModel:
         entities: list[list[Entity]] = [[] for _ in sentences]
         sizes = [sum(self.sizes(sentence.words)) for sentence in sentences]
         lengths = [len(sentence) for sentence in sentences]
-        for batch in batches(sizes, lengths, self.predict_settings.batch_size):
+        for batch in batches(sizes, lengths, self.predict_settings.batch_size, area=_AREA):
             for index, of_sentence in zip(batch, self._batch([sentences[at] for at in batch]), strict=True):
                 entities[index] = of_sentence
         return entities
