@@ -94,16 +94,28 @@ class Config(Settings):
 
     @classmethod
     def compose(
-        cls, file: Path | None = None, changes: Sequence[str] = (), flags: Tree | None = None
+        cls,
+        file: Path | None = None,
+        changes: Sequence[str] = (),
+        flags: Tree | None = None,
+        *,
+        base: Tree | None = None,
     ) -> Config:
-        """From a YAML file, then `key=value` changes, then what was given as flags: the later one counts."""
-        of_file = tree = _read_yaml(file) if file else {}
+        """From a YAML file, then `key=value` changes, then what was given as flags: the later one counts.
+
+        `base` are the settings of a recipe, which stand before all of them; its method cannot change.
+        """
+        of_file = tree = merged(base or {}, _read_yaml(file) if file else {})
         for change in changes:
             tree = merged(tree, change_of(change))
+        tree = merged(tree, flags or {})
+        if base is not None:
+            _check_same_method(base, tree)
         try:
-            return cls.parse(merged(tree, flags or {}))
+            return cls.parse(tree)
         except UsageError:
-            cls.parse(of_file, where=str(file))  # so that the file is blamed for what is wrong in it
+            if file is not None:
+                cls.parse(of_file, where=str(file))  # so that the file is blamed for what is wrong in it
             raise
 
     def changed(self, changes: Sequence[str]) -> Self:
@@ -139,6 +151,17 @@ def _config_of(method: str) -> type[Config]:
     )
 
 
+def _check_same_method(recipe: Tree, tree: Tree) -> None:
+    """Refuses another method than the recipe's, whose keys it would not know."""
+    of_method = tree.get("method")
+    name, own = of_method.get("name") if isinstance(of_method, dict) else None, recipe["method"]["name"]
+    if name not in (own, None):
+        raise UsageError(
+            f"method.name: {name} contradicts the recipe, which is for {own}; leave one of them out "
+            "(fencepost recipes lists those of each method)"
+        )
+
+
 def _read_yaml(path: Path) -> Tree:
     try:
         tree = parsed(path.read_text(encoding="utf-8"))
@@ -152,4 +175,4 @@ def _read_yaml(path: Path) -> Tree:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise UsageError(f"{path}: a configuration has keys: {', '.join(Config.model_fields)}")
-    return tree
+    return {key: value for key, value in tree.items() if value is not None}  # of a part that is left empty

@@ -19,6 +19,7 @@ from fencepost.corpus import FORMATS, read
 from fencepost.methods import METHODS, PredictSettings
 
 ROOT = Path(__file__).parent.parent
+ANALYSES = ("calibration", "curves", "errors", "landscape", "lengths", "offsets", "sampling", "stages", "sweep")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -144,6 +145,19 @@ def test_help_shows_every_option_that_the_pages_use():
     }
     shown = "".join(
         subprocess.check_output([sys.executable, "-m", "fencepost", *command, "--help"], text=True)
-        for command in ([], ["inspect"], ["convert"], ["train"], ["evaluate"], ["predict"], ["export"])
+        for command in (
+            [],
+            ["inspect"],
+            ["convert"],
+            ["recipes"],
+            ["train"],
+            ["sweep"],
+            ["compare"],
+            *(["analyze", name] for name in ANALYSES),
+            ["evaluate"],
+            ["predict"],
+            ["report"],
+            ["export"],
+        )
     )
     assert {one for one in named if one not in shown} == set()

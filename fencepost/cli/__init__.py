@@ -6,10 +6,35 @@ Nothing heavy is imported before a subcommand runs, so that `fencepost --help` a
 import io
 import sys
 
-from fencepost.cli import convert, evaluate, export, inspect, predict, train
+from fencepost.cli import (
+    analyze,
+    compare,
+    convert,
+    evaluate,
+    export,
+    inspect,
+    predict,
+    recipes,
+    report,
+    sweep,
+    train,
+)
 from fencepost.cli.frame import app
 
-__all__ = ["convert", "evaluate", "export", "inspect", "main", "predict", "train"]
+__all__ = [
+    "analyze",
+    "compare",
+    "convert",
+    "evaluate",
+    "export",
+    "inspect",
+    "main",
+    "predict",
+    "recipes",
+    "report",
+    "sweep",
+    "train",
+]
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
 from fencepost.cli.models import Changes, EngineName, Threads, load_model, load_recogniser, wants_pytorch
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.prediction_sweep import combinations, swept
 from fencepost.cli.scores import Lengths, print_reports, print_scores, print_sweep
 from fencepost.cli.scoring import Scored, of_engine, of_files, of_model
-from fencepost.cli.sweep import combinations, swept
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _tell_scores(scored: Scored, *, by_length: bool, json: Path | None) -> None:
 
     def show(console: Console) -> None:
         print_scores(console, scored.result, lengths)
-        print_reports(console, scored.tables)
+        print_reports(console, {n.replace("-", " ").capitalize(): t for n, t in scored.tables.items()})
         if "engine" in told:
             console.print(f"{told['sentences_per_second']:,.1f} sentences a second ({told['engine']})")
             if told["peak_memory_mb"] is not None:

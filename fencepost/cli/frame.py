@@ -64,11 +64,20 @@ def _root(
     """Named entity recognition that gets entity boundaries right, nested entities included."""
 
 
+def command_group(name: str, text: str) -> typer.Typer:
+    """A subcommand that has commands of its own."""
+    group = typer.Typer(name=name, help=text, no_args_is_help=True)
+    app.add_typer(group)
+    return group
+
+
 class Command(TyperCommand):
-    """A command whose `--json` may stand without a value, and `--sweep` with several."""
+    """A command whose `--json` may stand without a value, and `--sweep` and `--grid` with several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_json_target(with_repeated("--sweep", args)))
+        for option in ("--sweep", "--grid"):
+            args = with_repeated(option, args)
+        return super().parse_args(ctx, with_json_target(args))
 
 
 def with_repeated(option: str, args: list[str]) -> list[str]:
@@ -98,7 +107,7 @@ def with_json_target(args: list[str]) -> list[str]:
     return filled
 
 
-def command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def command(name: str, group: typer.Typer = app) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Registers a function as a subcommand; its errors end the process with a message and a code."""
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
@@ -118,7 +127,7 @@ def command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
             except OSError as error:  # a full disk, a lost network drive
                 fail(str(error), FAILED)
 
-        return app.command(name, cls=Command)(run)
+        return group.command(name, cls=Command)(run)
 
     return register
 

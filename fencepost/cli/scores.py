@@ -88,10 +88,14 @@ def _print_lengths(console: Console, result: Evaluation, lengths: Lengths | None
 
 
 def print_reports(console: Console, reports: Tables) -> None:
-    """What a method tells about itself: the tables of each report."""
+    """What a method tells about itself: the tables of each report, or of each model."""
+    from rich.markup import escape
+
+    from fencepost.cli.draw import printable
+
     for name, tables in reports.items():
         for title, rows in tables.items():
-            console.print(_report_table(f"{name.replace('-', ' ').capitalize()}: {title}", rows))
+            console.print(_report_table(escape(printable(f"{name}: {title}")), rows))
 
 
 def _report_table(title: str, rows: dict[str, Row]) -> Table:
@@ -139,6 +143,34 @@ def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) ->
         mark = "kept" if record["epoch"] == kept else ""
         table.add_row(f"{record['epoch']:.0f}", f"{record['dev_loss']:.3f}", *ratios, mark)
     console.print(table)
+
+
+def print_table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Any table: texts on the left, numbers on the right."""
+    from rich.markup import escape
+
+    from fencepost.cli.draw import printable
+
+    first, *others = (escape(printable(column)) for column in columns)
+    table = _table(title, first, *others)
+    for number, column in enumerate(table.columns):
+        if number and any(isinstance(row[number], str) and not _is_number(row[number]) for row in rows):
+            column.justify = "left"
+    for row in rows:
+        table.add_row(*(escape(printable(_cell(value))) for value in row))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}" if not value.is_integer() or abs(value) < 1 else f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return not text or text.lstrip("+-").replace(".", "", 1).isdecimal()
 
 
 def _score_table(title: str) -> Table:

@@ -10,9 +10,21 @@ import typer
 
 from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
-from fencepost.cli.models import training_installed
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
+from fencepost.cli.training_options import (
+    SETTINGS,
+    BatchSize,
+    ConfigFile,
+    EncoderName,
+    Epochs,
+    MethodName,
+    RecipeName,
+    Set,
+    option,
+    settings_of,
+)
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,60 +33,36 @@ if TYPE_CHECKING:
     from fencepost.entity import Sentence
     from fencepost.training import Outcome
 
-_DATA, _SETTINGS = "Data", "Settings"
+_DATA = "Data"
 
 
-def _option(name: str, text: str, panel: str, **more: Any) -> Any:
-    return typer.Option(name, help=text, rich_help_panel=panel, **more)
-
-
-Train = Annotated[str | None, _option("--train", "The corpus to learn from.", _DATA, metavar="FILE")]
+Train = Annotated[str | None, option("--train", "The corpus to learn from.", _DATA, metavar="FILE")]
 Dev = Annotated[
     str | None,
-    _option(
+    option(
         "--dev", "Development data: its F1 after each epoch decides which one is kept.", _DATA, metavar="FILE"
     ),
 ]
 DevShare = Annotated[
     float | None,
-    _option("--dev-share", "Instead: hold out this share of the training data, by document.", _DATA),
+    option("--dev-share", "Instead: hold out this share of the training data, by document.", _DATA),
 ]
 Test = Annotated[
-    str | None, _option("--test", "Data to score the model on at the end.", _DATA, metavar="FILE")
+    str | None, option("--test", "Data to score the model on at the end.", _DATA, metavar="FILE")
 ]
 Out = Annotated[
-    Path | None, _option("--out", "The folder for the model; new or empty.", _DATA, metavar="FOLDER")
+    Path | None, option("--out", "The folder for the model; new or empty.", _DATA, metavar="FOLDER")
 ]
 Resume = Annotated[
-    bool, _option("--resume", "Go on with a run in --out that was broken off, with the same data.", _DATA)
-]
-MethodName = Annotated[
-    str | None,
-    _option(
-        "--method",
-        "boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion.",
-        _SETTINGS,
-    ),
-]
-ConfigFile = Annotated[
-    Path | None, _option("--config", "All settings in a YAML file.", _SETTINGS, metavar="FILE.yaml")
-]
-Set = Annotated[
-    list[str] | None,
-    _option(
-        "--set", "Change one setting, as method.epsilon=0.2; repeatable.", _SETTINGS, metavar="KEY=VALUE"
-    ),
+    bool, option("--resume", "Go on with a run in --out that was broken off, with the same data.", _DATA)
 ]
 ShowConfig = Annotated[
-    bool, _option("--show-config", "Print all settings as YAML, as they would be used, and stop.", _SETTINGS)
+    bool, option("--show-config", "Print all settings as YAML, as they would be used, and stop.", SETTINGS)
 ]
-EncoderName = Annotated[
-    str | None,
-    _option("--encoder", "encoder.name: minilm, scratch, a folder, or a name on the hub.", _SETTINGS),
+Seed = Annotated[int | None, option("--seed", "training.seed", SETTINGS)]
+Report = Annotated[
+    bool, option("--report/--no-report", "Whether to write a report, report.html, at the end.", _DATA)
 ]
-Epochs = Annotated[int | None, _option("--epochs", "training.epochs", _SETTINGS)]
-BatchSize = Annotated[int | None, _option("--batch-size", "training.batch_size", _SETTINGS)]
-Seed = Annotated[int | None, _option("--seed", "training.seed", _SETTINGS)]
 
 
 @command("train")
@@ -87,7 +75,9 @@ def train(
     test: Test = None,
     out: Out = None,
     resume: Resume = False,
+    report: Report = True,
     method: MethodName = None,
+    recipe: RecipeName = None,
     config: ConfigFile = None,
     changes: Set = None,
     show_config: ShowConfig = False,
@@ -108,7 +98,7 @@ def train(
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
         "text": {"language": options.language if options.language != "en" else None},
     }
-    settings = _settings(config, changes or [], flags, out if resume else None)
+    settings = settings_of(recipe, config, changes, flags, out if resume else None)
     if show_config:
         typer.echo(settings.to_yaml(), nl=False)
         return
@@ -139,22 +129,8 @@ def train(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("; go on with the same command and --resume") from None
     _report(outcome, out, json)
-
-
-def _settings(
-    config: Path | None, changes: list[str], flags: dict[str, dict[str, Any]], resumed: Path | None
-) -> Config:
-    """All settings; those of the run that is resumed are its own."""
-    with training_installed():
-        from fencepost.config import Config
-        from fencepost.training.run import RUN_FILE
-    given = {
-        part: {key: value for key, value in values.items() if value is not None}
-        for part, values in flags.items()
-    }
-    if resumed is not None and config is None and (resumed / RUN_FILE).is_file():
-        config = resumed / RUN_FILE
-    return Config.compose(config, changes, {part: values for part, values in given.items() if values})
+    if report and outcome.first:
+        write_report(outcome, out, held, tested, quiet=quiet)
 
 
 def _unknown_types(

@@ -1,6 +1,8 @@
-"""How good predictions are: strict scores, by type and length, and calibration."""
+"""How good predictions are: strict scores, calibration, kinds of mistakes, and what chance may have done."""
 
+from fencepost.evaluation.bootstrap import Difference, Interval, Scores, difference, holm, intervals
 from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
+from fencepost.evaluation.mistakes import GROUPS, KINDS, Kind, Mistake, Mistakes, mistakes
 from fencepost.evaluation.strict import (
     Evaluation,
     Matches,
@@ -17,17 +19,29 @@ from fencepost.evaluation.strict import (
 from fencepost.evaluation.temperature import Temperature
 
 __all__ = [
+    "GROUPS",
+    "KINDS",
     "Calibration",
+    "Difference",
     "Evaluation",
+    "Interval",
+    "Kind",
     "Matches",
     "Mentions",
+    "Mistake",
+    "Mistakes",
     "ReliabilityBin",
     "Score",
+    "Scores",
     "Temperature",
     "best_cut",
+    "difference",
     "evaluate",
+    "holm",
+    "intervals",
     "macro_f1",
     "match",
+    "mistakes",
     "reliability",
     "score",
     "score_by_length",

@@ -208,7 +208,7 @@ def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
     type_codes: dict[str, int] = {}
     gold_columns, predicted_columns = _Columns(type_codes), _Columns(type_codes)
     sentences = 0
-    for gold_sentence, predicted_sentence in _pairs(gold, predicted):
+    for gold_sentence, predicted_sentence in sentence_pairs(gold, predicted):
         gold_columns.add(sentences, gold_sentence)
         predicted_columns.add(sentences, predicted_sentence)
         sentences += 1
@@ -224,7 +224,9 @@ def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
     )
 
 
-def _pairs(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Iterator[tuple[Sentence, Sentence]]:
+def sentence_pairs(
+    gold: Iterable[Sentence], predicted: Iterable[Sentence]
+) -> Iterator[tuple[Sentence, Sentence]]:
     """Pairs of sentences with equal words; anything else would be scored as nonsense."""
     pairs = zip_longest(gold, predicted)
     for number, (gold_sentence, predicted_sentence) in enumerate(pairs, start=1):

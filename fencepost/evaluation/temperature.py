@@ -24,6 +24,8 @@ BoolArray = npt.NDArray[np.bool_]
 _CLIP = 1e-6
 """Confidences nearer to 0 or 1 than this count as if they were so near: a logit must be finite."""
 
+_NUMBERS = np.finfo(np.float64)
+
 _STEPS = 100
 """Of Newton's method at most; it takes five to ten, and twenty where nearly all are right or wrong."""
 
@@ -53,6 +55,13 @@ class Temperature:
             return confidence
         return _sigmoid((_logit(confidence) + self.shift) / self.temperature)
 
+    def undo(self, confidence: FloatArray) -> FloatArray:
+        """What `apply` was given, but for what lay nearer to 0 or 1 than a millionth, or is now 0 or 1."""
+        if self == Temperature():
+            return confidence
+        logit = _logit(confidence, _NUMBERS.tiny, _NUMBERS.epsneg)
+        return np.clip(_sigmoid(logit * self.temperature - self.shift), _CLIP, 1 - _CLIP)
+
     @classmethod
     def fit(
         cls,
@@ -80,8 +89,8 @@ class Temperature:
         return cls(min(max(1 / slope, cls.LOWEST), cls.HIGHEST), offset / slope)  # 1 / (1 / x) may not be x
 
 
-def _logit(confidence: FloatArray) -> FloatArray:
-    clipped = np.clip(confidence, _CLIP, 1 - _CLIP)
+def _logit(confidence: FloatArray, from_0: float = _CLIP, from_1: float = _CLIP) -> FloatArray:
+    clipped = np.clip(confidence, from_0, 1 - from_1)
     return np.log(clipped) - np.log1p(-clipped)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 from fencepost.config import Config, TrainingSettings
 from fencepost.corpus.context import with_context
 from fencepost.corpus.output import whole_file
+from fencepost.corpus.statistics import statistics
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
@@ -38,6 +40,7 @@ class Outcome:
     """What a run ended with: the model, its scores by epoch on the development set, and on the test set.
 
     `calibration` has its temperature and shift, and the expected calibration errors before and after.
+    `predicted` is what the model finds in the test data, or else in the development data, and took `seconds`.
     """
 
     model: Model
@@ -45,6 +48,8 @@ class Outcome:
     best: dict[str, Any] | None
     test: Evaluation | None
     calibration: dict[str, float | None] | None = None
+    predicted: list[Sentence] | None = None
+    seconds: float = 0.0
     first: bool = True  # of several processes, the one that has the scores
 
 
@@ -96,14 +101,14 @@ def train(
     was broken off goes on from its last checkpoint, and ends as if nothing had happened.
     """
     out = Path(out)
-    learnt = [s for s in with_context(sentences, config.encoder.context) if s.words]
+    learnt = learnt_from(sentences, config)
     if not learnt:
         raise UsageError("the training data has no sentences")
     if dev is not None and not dev:
         raise UsageError("the development data has no sentences")
     if test is not None and not test:
         raise UsageError("the test data has no sentences")
-    data = {"train": _fingerprint(learnt), "dev": None if dev is None else _fingerprint(dev)}
+    data = {"train": fingerprint(learnt), "dev": None if dev is None else fingerprint(dev)}
     arguments = _arguments(config, out, dev)
     first = arguments.process_index == 0  # of several, where torchrun or its like has started them
     if first:
@@ -121,6 +126,11 @@ def train(
         trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # a `forward` in bfloat16
     model.eval()
     return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None, first=False)
+
+
+def learnt_from(sentences: Iterable[Sentence], config: Config) -> list[Sentence]:
+    """The sentences as a model sees them in training: with their neighbours, and none without words."""
+    return [s for s in with_context(sentences, config.encoder.context) if s.words]
 
 
 def idle_settings(
@@ -206,22 +216,32 @@ def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) 
     check_folder(out, resume=resume)
     if not resume:
         return
-    run_file = out / RUN_FILE
-    there = Config.compose(run_file)
-    if there != config:
-        changed = "; ".join(_differences(there.model_dump(mode="json"), config.model_dump(mode="json")))
+    changed = other_settings(out, config)
+    if changed:
         raise UsageError(
-            f"{out}: the run there has other settings; resume it with the same, which are in {run_file} "
-            f"({changed})"
+            f"{out}: the run there has other settings; resume it with the same, which are in "
+            f"{out / RUN_FILE} ({changed})"
         )
-    try:
-        same = json.loads((out / DATA_FILE).read_text(encoding="utf-8")) == data
-    except (OSError, ValueError):
-        same = False
-    if not same:
+    if not has_data(out, data):
         raise UsageError(
             f"{out}: the run there has other training or development data; resume it with the same"
         )
+
+
+def other_settings(out: Path, config: Config) -> str:
+    """In which settings the run in this folder differs from these; nothing if they are the same."""
+    there = Config.compose(out / RUN_FILE)
+    if there == config:
+        return ""
+    return "; ".join(_differences(there.model_dump(mode="json"), config.model_dump(mode="json")))
+
+
+def has_data(out: Path, data: Mapping[str, Any]) -> bool:
+    """Whether the run in this folder learns from data with these fingerprints, and is chosen by them."""
+    try:
+        return bool(json.loads((out / DATA_FILE).read_text(encoding="utf-8")) == data)
+    except (OSError, ValueError):
+        return False
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -242,7 +262,7 @@ def _begin(out: Path, config: Config, data: Mapping[str, Any]) -> None:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
 
 
-def _fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
+def fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
     """What tells whether sentences are the same to a training."""
     count, content = 0, hashlib.sha256()
     for count, s in enumerate(sentences, start=1):  # noqa: B007 - the last one is the number
@@ -287,10 +307,10 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
 
 def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: ModelTrainer) -> Outcome:
     """Saves the model with its scores and its card, and removes what only a resumption would need."""
-    calibration, result = _calibrate(model, trainer.dev, test)
+    calibration, result, predicted, seconds = _calibrate(model, trainer.dev, test)
     epochs = [record for record in read_metrics(out) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"], default=None)
-    outcome = Outcome(model, epochs, best, result, calibration)
+    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds)
     model.save(out)
     scores = {
         "epochs": epochs,
@@ -298,6 +318,7 @@ def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: M
         "dev": best,
         "calibration": calibration,
         "test": result.to_dict() if result else None,
+        "data": {"train": statistics(trainer.sentences).to_dict()},
     }
     _write(out / CARD_FILE, model_card(model, best, result, calibration))
     _write(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
@@ -307,22 +328,33 @@ def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: M
 
 def _calibrate(
     model: Model, dev: Sequence[Sentence] | None, test: Sequence[Sentence] | None
-) -> tuple[dict[str, float | None] | None, Evaluation | None]:
-    """Calibrates the model on the development data, if there is some, and scores it on the test data."""
+) -> tuple[dict[str, float | None] | None, Evaluation | None, list[Sentence] | None, float]:
+    """Calibrates the model on the development data, if there is some, and scores it on the test data.
+
+    Also what it finds in the last of these that there is, and how many seconds that took.
+    """
     temperature, calibration = Temperature(), None
+    predicted, seconds = None, 0.0  # not calibrated yet, and so good for both errors
     if dev is not None:
-        found = match(dev, model.predict(dev)).predicted
+        predicted, seconds = _timed(model, dev)
+        found = match(dev, predicted).predicted
         temperature = Temperature.fit(found.score, found.matched)
         calibration = asdict(temperature) | _calibration_errors("dev", found, temperature)
-    result = None
     if test is not None:
-        predicted = list(model.predict(test))  # not calibrated yet, and so good for both errors
+        predicted, seconds = _timed(model, test)
         if calibration is not None:
             found = match(test, predicted).predicted
             calibration |= _calibration_errors("test", found, temperature)
-        result = evaluate(test, _calibrated(predicted, temperature))
     model.calibration = temperature
-    return calibration, result
+    if predicted is not None:
+        predicted = list(_calibrated(predicted, temperature))
+    result = None if test is None or predicted is None else evaluate(test, predicted)
+    return calibration, result, predicted, seconds
+
+
+def _timed(model: Model, sentences: Sequence[Sentence]) -> tuple[list[Sentence], float]:
+    start = time.perf_counter()
+    return list(model.predict(sentences)), time.perf_counter() - start
 
 
 def _calibration_errors(part: str, found: Mentions, temperature: Temperature) -> dict[str, float | None]:

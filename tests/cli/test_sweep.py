@@ -1,183 +1,310 @@
-"""`evaluate --sweep`, as a user runs it."""
+"""`fencepost sweep`, as a user runs it."""
 
 from __future__ import annotations
 
+import csv
 import json
-from itertools import islice, product
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+import torch
+from typer.testing import CliRunner, Result
 
-from fencepost.cli.frame import app, with_repeated
-from fencepost.config import Config
+from fencepost.cli.frame import app
+from fencepost.cli.sweep import _duration
 from fencepost.corpus import read, write
-from fencepost.encoder import Encoder
-from fencepost.evaluation import evaluate
+from fencepost.entity import Sentence
 from fencepost.model import Model
-from fencepost.training import train
+from fencepost.training import held_out
+from fencepost.training import sweep as sweep_module
+from tests.cli.conftest import Run, heed_ctrl_c
+
+SMALL = [
+    "--encoder=scratch",
+    "--epochs=1",
+    "--batch-size=4",
+    "--set=encoder.lstm.size=16",
+    "--set=encoder.scratch.word_size=8",
+    "--set=method.size=8",
+    "--quiet",
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core():
+    """The number of threads decides the last digits of a result."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model and sentences to test it on."""
-    folder = tmp_path_factory.mktemp("sweep")
-    sentences = list(islice(read("sample:train"), 40))
-    write(sentences, folder / "test.jsonl")
-    settings = {
-        "method": {"name": "diffusion", "size": 32, "feed_forward": 32, "pointer_size": 32, "spans": 20},
-        "encoder": {"name": "scratch", "lstm": {"size": 32, "layers": 1, "dropout": 0.0}},
-        "training": {"epochs": 8, "batch_size": 4, "learning_rate": 0.005},
-        "predict": {"threshold": 0.5},
-    }
-    train(Config.parse(settings), sentences, folder / "model")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for part, count in (("train", 24), ("dev", 10), ("test", 10)):
+        write(islice(read(f"sample:{part}"), count), folder / f"{part}.jsonl")
     return folder
 
 
-def sweep(folder: Path, *arguments: Any, code: int = 0) -> Result:
-    names = [str(folder / "model"), str(folder / "test.jsonl")]
-    result = CliRunner().invoke(app, ["evaluate", *names, *map(str, arguments)])
-    assert result.exit_code == code, result.output
-    return result
+def arguments(data: Path, out: Path, *more: str) -> list[str]:
+    parts = [f"--{part}={data / part}.jsonl" for part in ("train", "dev", "test")]
+    return ["sweep", *parts, f"--out={out}", *SMALL, *more]
 
 
-def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path) -> None:
-    result = sweep(folder, "--sweep", "steps=1,3", "spans=2,5,30", "--json", "--quiet")
-    rows = json.loads(result.stdout)["sweep"]
-    assert [row["set"] for row in rows] == [
-        {"steps": steps, "spans": spans} for steps, spans in product((1, 3), (2, 5, 30))
+GRID = ["--grid", "method.epsilon=0,0.3", "--seeds", "2"]
+
+
+@pytest.fixture(scope="module")
+def swept(data: Path) -> tuple[Path, Result]:
+    """A sweep, and what the command printed while it went on."""
+    wanted = arguments(data, data / "sweep", *GRID, "--json", str(data / "told.json"))
+    wanted.remove("--quiet")
+    result = CliRunner().invoke(app, wanted, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return data / "sweep", result
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], data: Path) -> None:
+    out, result = swept
+    plan, *lines = result.stderr.splitlines()
+    assert plan == "2 cells x 2 seeds = 4 runs"
+    line = r"1/4 method\.epsilon=0, seed 1: dev F1 \d+\.\d\d, test F1 \d+\.\d\d, \d+ s; about \d+ s left"
+    assert re.fullmatch(line, lines[0])
+    assert re.fullmatch(r"4/4 method\.epsilon=0\.3, seed 2: dev F1 .*, \d+ s", lines[-1])
+    assert len(lines) == 4
+    header, *cells = [line for line in result.stdout.splitlines() if "F1" in line or "epsilon" in line]
+    assert re.split(r"\s{2,}", header.strip()) == [
+        "seeds", "dev F1", "test precision", "recall", "F1", "ECE, raw", "ECE"
+    ]  # fmt: skip
+    for row, told in zip(rows(out / "sweep.csv"), cells, strict=True):
+        name, seeds, dev, *_ = re.split(r"\s{2,}", told.strip())
+        assert (name, seeds) == (row["cell"], "2")
+        assert dev == f"{100 * float(row['dev_f1_mean']):.2f} ± {100 * float(row['dev_f1_std']):.2f}"
+    assert f"the same as CSV is in {out / 'sweep.csv'}" in result.stdout
+    told_json = json.loads((data / "told.json").read_text())
+    assert told_json["sweep"] == str(out)
+    assert [cell["settings"] for cell in told_json["cells"]] == [
+        {"method.epsilon": value} for value in ("0", "0.3")
     ]
-    assert json.loads(result.stdout)["settings"]["predict"]["threshold"] == 0.5
-    data = list(read(folder / "test.jsonl"))
-    for row in rows:
-        changes = [f"predict.{key}={value}" for key, value in row["set"].items()]
-        expected = evaluate(data, Model.load(folder / "model", changes).predict(data)).overall
-        assert (row["f1"], row["predicted"]) == (expected.f1, expected.predicted)
-        assert row["sentences_per_second"] > 0
-    assert len({row["predicted"] for row in rows}) > 2
+    assert Model.load(out / "method.epsilon=0.3" / "seed-2").settings.method.epsilon == 0.3  # type: ignore[attr-defined]
 
 
-def test_the_table(folder: Path) -> None:
-    result = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
-    header, *rows = [line for line in result.stdout.splitlines() if "F1" in line or "steps=" in line]
-    assert header.split() == ["precision", "recall", "F1", "sentences", "a", "second"]
-    assert [row.split()[:2] for row in rows] == [["steps=1", "spans=5"], ["steps=2", "spans=5"]]
-    assert result.stderr.splitlines()[0].startswith("1/2 steps=1 spans=5: F1 ")
-    told = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3", "--json", "-q").stdout
-    f1 = [row["f1"] for row in json.loads(told)["sweep"]]
-    assert [row.split()[4] for row in rows] == [f"{100 * one:.1f}" for one in f1]
-
-
-def test_all_ways_to_write_it(folder: Path) -> None:
-    one = ["--sweep", "steps=1,2", "spans=5,3"]
-    two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
-    three = ["--sweep=steps=1,2", "spans=5,3"]
-    assert [_rows(sweep(folder, *way, "--json", "-q")) for way in (one, two, three)] == [_rows_wanted()] * 3
-    before = ["evaluate", *one, str(folder / "model"), str(folder / "test.jsonl"), "--json", "-q"]
-    assert _rows(CliRunner().invoke(app, before)) == _rows_wanted()
-
-
-def _rows(result: Result) -> list[dict[str, int]]:
-    return [row["set"] for row in json.loads(result.stdout)["sweep"]]
-
-
-def _rows_wanted() -> list[dict[str, int]]:
-    return [{"steps": steps, "spans": spans} for steps, spans in product((1, 2), (5, 3))]
-
-
-@pytest.mark.parametrize(
-    ("args", "wanted"),
-    [
-        (["--sweep", "a=1", "b=2", "M"], ["--sweep", "a=1", "--sweep", "b=2", "M"]),
-        (["M", "a=1", "--sweep", "b=2"], ["M", "a=1", "--sweep", "b=2"]),
-        (["--sweep", "a=1", "--", "b=2"], ["--sweep", "a=1", "--", "b=2"]),
-        (["--sweep", "a=1", "./b=2"], ["--sweep", "a=1", "./b=2"]),
-        (["--sweep"], ["--sweep"]),
-        (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
-    ],
-)
-def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
-    assert with_repeated("--sweep", args) == wanted
-
-
-def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
-    settings = {
-        "method": {"size": 8, "width_size": 4},
-        "encoder": {"name": "scratch", "lstm": {"size": 8}},
-        "training": {"epochs": 1},
-    }
-    train(Config.parse(settings), list(read(folder / "test.jsonl")), tmp_path / "model")
-    arguments = [str(tmp_path / "model"), str(folder / "test.jsonl"), "--sweep", "select=flat,nested"]
-    result = CliRunner().invoke(app, ["evaluate", *arguments])
-    assert result.exit_code == 0
-    assert "select=nested" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["steps"], "--sweep steps: write it as KEY=VALUE,VALUE, for example steps=1,2,5"),
-        (["steps=1,,2"], "--sweep steps=1,,2: write it as"),
-        (["=1"], "write it as"),
-        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is swept already"),
-        (["stepz=1"], "predict.stepz: there is no such key; did you mean predict.steps?"),
-        (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
-        (["steps=1", "--by-length"], "--sweep needs a model and a corpus"),
-    ],
-)
-def test_what_is_wrong_is_told_before_any_work(
-    folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+def test_again_and_with_one_more_seed(
+    run: Run, swept: tuple[Path, Result], data: Path, tmp_path: Path
 ) -> None:
-    def never(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(Encoder, "forward", never)
-    result = sweep(folder, "--sweep", *arguments, code=2)
-    assert message in result.stderr
-    assert not result.stdout
-
-
-def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use = Model.use
-
-    def interrupted(self: Model, predict: Any) -> None:
-        if predict.steps == 3:
-            raise KeyboardInterrupt
-        use(self, predict)
-
-    monkeypatch.setattr(Model, "use", interrupted)
-    result = sweep(folder, "--sweep", "steps=1,2,3,4", "--json", tmp_path / "part.json", code=130)
-    assert _told(json.loads((tmp_path / "part.json").read_text())) == [{"steps": 1}, {"steps": 2}]
-    assert "steps=2" in result.stdout
-    assert "interrupted" in result.stderr
+    out = shutil.copytree(swept[0], tmp_path / "sweep")
+    wanted = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
+    assert "4 finished already" in run(*wanted).stderr
+    more = run(*wanted[:-1], "3", "--no-keep-models").stderr.splitlines()
+    assert more[0] == "2 cells x 3 seeds = 6 runs; 4 finished already"
+    assert [line.split(":")[0] for line in more[1:]] == [
+        "5/6 method.epsilon=0, seed 3",
+        "6/6 method.epsilon=0.3, seed 3",
+    ]
+    assert [row["seeds"] for row in rows(out / "sweep.csv")] == ["3", "3"]
+    assert not list(out.rglob("*.safetensors"))
 
 
-def _told(result: dict[str, Any]) -> list[dict[str, int]]:
-    return [row["set"] for row in result["sweep"]]
+def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> None:
+    """As a terminal sends it: to all processes. They end at once, and the same command goes on."""
+    out = tmp_path / "sweep"
+    wanted = [*arguments(data, out, *GRID[:2], "--workers=2"), "--epochs=8"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fencepost", *wanted],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+        preexec_fn=heed_ctrl_c,
+    )
+    _until(lambda: any(out.glob("*/*/checkpoints/*/trainer_state.json")))
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said == "fencepost: interrupted; what is finished stays, and the same command goes on\n"
+    _until(lambda: not _is_alive(process.pid))
+    wanted = [one for one in wanted if one != "--quiet"]
+    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to go on with\n", run(*wanted, "--workers=1").stderr)
+    run(*wanted, "--workers=1", f"--out={tmp_path / 'undisturbed'}")
+    assert (out / "runs.csv").read_text() == (tmp_path / "undisturbed" / "runs.csv").read_text()
 
 
-@pytest.mark.parametrize("content", ["", '{"words": [], "entities": []}\n'])
-def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
-    (tmp_path / "empty.jsonl").write_text(content)
-    arguments = [str(folder / "model"), str(tmp_path / "empty.jsonl"), "--format", "jsonl"]
-    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
-    assert result.exit_code == 2
-    assert "sentences" in result.stderr
-    assert not result.stdout
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
-@pytest.mark.parametrize("arguments", [["MODEL"], []])
-def test_a_sweep_needs_a_corpus(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
-    assert result.exit_code == 2
-    assert "--sweep needs a model and a corpus" in result.stderr
+def _is_alive(group: int) -> bool:
+    """Whether any process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
-def test_two_files_cannot_be_swept(folder: Path) -> None:
-    data = str(folder / "test.jsonl")
-    arguments = ["evaluate", "--gold", data, "--predicted", data, "--sweep", "steps=1"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "--sweep needs a model and a corpus" in result.stderr
+def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
+    """Word vectors that are not there: the other cell is done all the same."""
+    grid = ["--grid", "encoder.features.vectors=null,nowhere/vectors.txt"]
+    result = run(*arguments(data, tmp_path, *grid), code=1)
+    assert "1 of 2 runs failed; when that is mended, the same command tries them again" in result.stderr
+    assert "encoder.features.vectors=nowhere/vectors.txt, seed 1: nowhere/vectors.txt" in result.stderr
+    done, failed = rows(tmp_path / "sweep.csv")
+    assert (done["seeds"], failed["seeds"]) == ("1", "0")
+    assert "encoder.features.vectors=null" in result.stdout
+    assert [path.name[:38] for path in tmp_path.glob("*/seed-1")] == ["seed-1"]
+
+
+def test_all_is_checked_before_anything_is_trained(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_module, "train", lambda *_, **__: pytest.fail("it trains"))
+    for more, message in [
+        (
+            ["--grid", "method.epsilom=0,0.1"],
+            "method.epsilom: there is no such key; did you mean method.epsilon?",
+        ),
+        (["--grid", "method.epsilon=0,0.1,7"], "in the cell method.epsilon=7: method.epsilon: "),
+        (["--also", "method.epsilon=0 training.epoch=3"], "did you mean training.epochs?"),
+        (["--also", "method.epsilon"], "--also method.epsilon: write it as KEY=VALUE,VALUE"),
+        (["--grid", "training.epochs=1,2"], "training.epochs is in the grid, and given as an option too"),
+        (["--grid", "training.seed=1,2"], "give the number of seeds with --seeds"),
+        (["--share", "0.5,x"], "--share 0.5,x: write numbers, separated by commas"),
+        (["--share", "0,1"], "a share is above 0 and at most 1, not 0"),
+        (["--boundary-noise", "2"], "--boundary-noise: a probability is between 0 and 1, not 2"),
+        (["--dev-share", "0.1"], "--dev and --dev-share contradict each other"),
+        (["--recipe", "nothing"], "there is no recipe 'nothing'"),
+    ]:
+        assert message in run(*arguments(data, tmp_path / "out", *more), code=2).stderr
+    assert (
+        "give the training data with --train" in run("sweep", "--grid", "method.epsilon=0,1", code=2).stderr
+    )
+    assert "named twice" in run("sweep", "--train=-", "--dev=-", "--out=x", code=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def _planned(run: Run, *wanted: str) -> list[str]:
+    """The cells that would be trained."""
+    return [cell["cell"] for cell in json.loads(run(*wanted, "--json", code=1).stdout)["cells"]]
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise RuntimeError
+
+
+@pytest.mark.usefixtures("refusing")
+def test_all_ways_to_write_a_grid(run: Run, data: Path, tmp_path: Path) -> None:
+    cells = [f"method.epsilon={e} method.smoothing_size={d}" for e in ("0", "0.1") for d in ("1", "2")]
+    one = ["--grid", "method.epsilon=0,0.1", "method.smoothing_size=1,2"]
+    two = ["--grid", "method.epsilon=0,0.1", "--grid", "method.smoothing_size=1,2"]
+    three = ["--grid=method.epsilon=0,0.1", "method.smoothing_size=1,2"]
+    for way in (one, two, three):
+        assert _planned(run, *arguments(data, tmp_path, *way)) == cells
+
+
+@pytest.mark.usefixtures("refusing")
+def test_more_cells_beside_the_grid(run: Run, data: Path, tmp_path: Path) -> None:
+    also = ["--also", "method.epsilon=0 method.label_smoothing=0.1,0.2", "--also=method.epsilon=0.3"]
+    assert _planned(run, *arguments(data, tmp_path, *also, "--share=1")) == [
+        "share=1",
+        "method.epsilon=0 method.label_smoothing=0.1 share=1",
+        "method.epsilon=0 method.label_smoothing=0.2 share=1",
+        "method.epsilon=0.3 share=1",
+    ]
+    again = [*also, "--grid", "method.epsilon=0.2,0.3"]
+    assert _planned(run, *arguments(data, tmp_path, *again))[1:3] == [
+        "method.epsilon=0.3",
+        "method.epsilon=0 method.label_smoothing=0.1",
+    ]
+
+
+@pytest.mark.usefixtures("refusing")
+def test_methods_can_be_compared(run: Run, data: Path, tmp_path: Path) -> None:
+    grid = ["--grid", "method.name=boundary-smoothing,boundary-offset"]
+    assert len(_planned(run, *arguments(data, tmp_path, *grid))) == 2
+
+
+@pytest.mark.usefixtures("refusing")
+def test_settings_without_effect_are_told_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
+    wanted = [
+        one for one in arguments(data, tmp_path, "--grid", "encoder.window=null,100") if one != "--quiet"
+    ]
+    said = run(*wanted, "--set=training.frozen_epochs=1", code=1).stderr
+    assert "for pretrained encoders, not for scratch (in encoder.window=100)\n" in said
+    assert "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights\n" in said
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run gets anywhere."""
+    monkeypatch.setattr(sweep_module, "train", _refuse)
+
+
+def test_the_development_data_is_the_same_for_all_seeds(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, tuple[list[Sentence], list[Sentence]]] = {}
+
+    def spy(config: Any, learnt: list[Sentence], out: Path, dev: list[Sentence], *_: Any, **__: Any) -> None:
+        seen[str(out.relative_to(tmp_path))] = (learnt, dev)
+        raise RuntimeError
+
+    monkeypatch.setattr(sweep_module, "train", spy)
+    wanted = [one for one in arguments(data, tmp_path) if not one.startswith("--dev")]
+    run(*wanted, "--dev-share=0.2", "--seeds=2", "--share=0.5,1", "--boundary-noise=0.5", code=1)
+    kept, held = held_out(list(read(data / "train.jsonl")), 0.2, 1)
+    assert [(name, len(learnt)) for name, (learnt, _) in seen.items()] == [
+        (f"share={share:g} boundary-noise=0.5/seed-{seed}", round(share * len(kept)))
+        for share in (0.5, 1)
+        for seed in (1, 2)
+    ]
+    assert all(dev == held for _, dev in seen.values())
+
+
+@pytest.mark.usefixtures("refusing")
+def test_the_commands_of_the_documentation(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their cells are settings that there are."""
+    text = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("sweep")))
+    planned = {}
+    for block in blocks:
+        _, *wanted = shlex.split(block.replace("\\\n", " ").replace(".conll", ".jsonl"))
+        planned[wanted[wanted.index("--out") + 1]] = _planned(run, *wanted, "--quiet")
+    assert {name: len(cells) for name, cells in planned.items()} == {
+        "epsilons": 2,
+        "smoothing": 10,
+        "offsets": 9,
+        "curve": 8,
+        "noise": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
+)
+def test_durations(seconds: float, told: str) -> None:
+    assert _duration(seconds) == told

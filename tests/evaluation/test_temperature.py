@@ -94,6 +94,47 @@ def test_a_shift_has_bounds_too(shift: float) -> None:
         Temperature(1.0, shift)
 
 
+# Undo
+
+
+def test_undone_by_hand() -> None:
+    assert Temperature(2.0, math.log(4)).undo(np.array([2 / 3, 6 / 7, 1 / 2])) == pytest.approx(
+        [0.5, 0.9, 0.2]
+    )
+
+
+@given(
+    st.lists(st.floats(1e-6, 1 - 1e-6), max_size=30),
+    st.builds(Temperature, st.floats(0.6, 20), st.floats(-5, 5)),
+)
+@example([1e-6, 1e-5, 0.3, 0.9999, 1 - 1e-6], Temperature(0.6))
+@example([0.2, 0.5, 0.95], Temperature(0.1, 0.5))
+@example([1e-6, 1 - 1e-6], Temperature(20, -1000))
+def test_undo_gives_back_what_was_applied(scores: list[float], temperature: Temperature) -> None:
+    """Even if what it became lies nearer to 0 or 1 than a millionth."""
+    found = temperature.undo(temperature.apply(np.array(scores)))
+    assert found == pytest.approx(scores, rel=1e-3, abs=1e-7)
+    assert 1 - found == pytest.approx(1 - np.array(scores), rel=1e-3, abs=1e-7)
+
+
+@given(st.lists(confidence, min_size=1, max_size=30), temperatures)
+@example([0.0, 0.5, 1.0], Temperature(0.05, 1000))
+@example([0.0, 0.5, 1.0], Temperature(20, -1000))
+def test_undone_the_order_stays_and_all_are_probabilities(
+    scores: list[float], temperature: Temperature
+) -> None:
+    found = temperature.undo(np.sort(np.array(scores)))
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (np.diff(found) >= -1e-15).all()
+    again = temperature.undo(temperature.apply(np.sort(np.array(scores))))
+    assert (np.diff(again) >= -1e-9).all()
+
+
+@given(st.lists(confidence, max_size=30))
+def test_of_the_identity_there_is_nothing_to_undo(scores: list[float]) -> None:
+    assert Temperature().undo(np.array(scores)).tolist() == scores
+
+
 # Fit
 
 

@@ -1,0 +1,11 @@
+"""The papers' claims, tested again on GENIA with MiniLM.
+
+    python -m benchmarks.claims                        what there is, and what has been found
+    python -m benchmarks.claims NAME... [--train]      judge claims; --train makes the runs they need
+    python -m benchmarks.claims --all [--train]
+    python -m benchmarks.claims --page                 docs/claims.md from the results
+
+A claim is judged by models that differ in one setting and share seeds and data. Runs are in a folder
+(`--runs`, by default `claim-runs`), shared by claims, and go on where they were broken off. Each result is
+a JSON file in `benchmarks/claims/results`, and the last line of standard output has them all.
+"""

@@ -1,0 +1,77 @@
+"""The command line of the claims."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import benchmarks.claims
+from benchmarks.claims.claims import CLAIMS, Claim
+from benchmarks.claims.page import RESULTS, page
+from benchmarks.claims.runs import SEEDS, Runs
+from benchmarks.common import ROOT, corpora, machine, report, say
+
+PAGE = ROOT / "docs" / "claims.md"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=benchmarks.claims.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*(c.name for c in CLAIMS), []])
+    parser.add_argument("--all", action="store_true", help="all claims whose runs are there, or are made")
+    parser.add_argument("--train", action="store_true", help="make the runs that are not there")
+    parser.add_argument("--runs", type=Path, default=Path("claim-runs"), help="the folder of the runs")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--page", action="store_true", help="write docs/claims.md")
+    arguments = parser.parse_args()
+    wanted = [claim for claim in CLAIMS if arguments.all or claim.name in arguments.names]
+    verdicts: dict[str, str] = {}
+    if wanted and corpora() is None:
+        report({"benchmark": "claims", "skipped": "no corpora"})
+        return
+    runs = Runs(arguments.runs, arguments.seeds)
+    for claim in wanted:
+        verdicts[claim.name] = judged(claim, runs, train=arguments.train)
+        say(f"{claim.name}: {verdicts[claim.name]}")
+    if arguments.page:
+        PAGE.write_text(page(), encoding="utf-8")
+    if not wanted and not arguments.page:
+        verdicts = {claim.name: _known(claim) for claim in CLAIMS}
+    report({"benchmark": "claims", **machine(), "verdicts": verdicts})
+
+
+def judged(claim: Claim, runs: Runs, *, train: bool) -> str:
+    """Judges a claim by the runs that are there, and writes its result."""
+    if train:
+        for variant in claim.variants:
+            runs.train(variant)
+    groups = [runs.finished(variant) for variant in claim.variants]
+    if not set.intersection(*(set(group) for group in groups)):
+        return "not run"
+    found = claim.judge(*groups)
+    told = {
+        "claim": claim.name,
+        "paper": claim.paper,
+        "says": claim.says,
+        "number_is": claim.number,
+        "holds_if": claim.rule,
+        "variants": [
+            [variant.method, *variant.changes, f"share={variant.share:g}"] for variant in claim.variants
+        ],
+        **found.told(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    (RESULTS / f"{claim.name}.json").write_text(text, encoding="utf-8")
+    return found.verdict
+
+
+def _known(claim: Claim) -> str:
+    path = RESULTS / f"{claim.name}.json"
+    return str(json.loads(path.read_text(encoding="utf-8"))["verdict"]) if path.is_file() else "not run"
+
+
+if __name__ == "__main__":
+    main()

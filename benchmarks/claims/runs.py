@@ -1,0 +1,110 @@
+"""The runs that claims are judged by: GENIA, MiniLM, three seeds, the same development and test data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.common import corpora, say
+
+if TYPE_CHECKING:
+    from fencepost.entity import Sentence
+    from fencepost.model import Model
+    from fencepost.training.sweep import Data, Sweep
+
+SEEDS = 3
+SHARE = 0.5
+"""Of the training part: with all of it the runs would take twice as long. Each seed draws its own half."""
+
+SETTINGS = {
+    "boundary-smoothing": [
+        "training.epochs=8",
+        "training.learning_rate=2e-3",
+        "training.encoder_learning_rate=1e-4",
+    ],
+    "boundary-offset": ["training.epochs=8"],
+    "locate-and-label": ["training.epochs=8"],
+    "diffusion": ["training.epochs=16"],
+}
+"""What differs from the defaults in all runs of a method."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with changes, on a share of the training data."""
+
+    method: str
+    changes: tuple[str, ...] = ()
+    share: float = SHARE
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One of a variant's runs, with what it left."""
+
+    seed: int
+    folder: Path
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "metrics.json").read_text(encoding="utf-8")))
+
+    @property
+    def test(self) -> dict[str, Any]:
+        return dict(self.metrics["test"])
+
+    @property
+    def dev_losses(self) -> list[float]:
+        return [record["dev_loss"] for record in self.metrics["epochs"]]
+
+    def model(self) -> Model:
+        from fencepost.model import Model
+
+        return Model.load(self.folder)
+
+
+class Runs:
+    """Makes and finds runs below a folder."""
+
+    def __init__(self, folder: Path, seeds: int = SEEDS) -> None:
+        self.folder, self.seeds = folder, seeds
+
+    def finished(self, variant: Variant) -> dict[int, FinishedRun]:
+        """By seed."""
+        sweep = self._sweep(variant)
+        return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.of_state("finished")}
+
+    def train(self, variant: Variant) -> None:
+        """What is not finished."""
+        sweep = self._sweep(variant)
+        for ended in sweep.go():
+            say(f"{variant.method} {ended.task.label}: {ended.failure.message if ended.failure else 'done'}")
+
+    def _sweep(self, variant: Variant) -> Sweep:
+        from fencepost.config import Config
+        from fencepost.training.sweep import Cell, Sweep
+
+        changes = [f"method.name={variant.method}", *SETTINGS[variant.method], *variant.changes]
+        cell = Cell(variant.changes, variant.share)
+        config = Config.compose(changes=changes, flags={"training": {"seed": 1}})
+        return Sweep(self.folder / variant.method, {cell: config}, self.seeds, data())
+
+
+@cache
+def data() -> Data:
+    """A tenth of the training documents, always the same, is the development set."""
+    from fencepost.corpus import read
+    from fencepost.training import held_out
+    from fencepost.training.sweep import Data
+
+    folder = corpora()
+    assert folder is not None
+    rest, dev = held_out(list(read(folder / "genia" / "train.jsonl")), 0.1, seed=1)
+    return Data(rest, dev, list(read(folder / "genia" / "test.jsonl")))
+
+
+def test_sentences() -> list[Sentence]:
+    return list(data().test or ())

@@ -1,0 +1,106 @@
+"""What the commands share that judge several models on the same data."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fencepost.cli.corpora import read_all
+from fencepost.cli.frame import say
+from fencepost.cli.models import EngineName, load_recogniser
+from fencepost.errors import UsageError
+
+if TYPE_CHECKING:
+    from fencepost.corpus import ReadOptions
+    from fencepost.entity import Sentence
+    from fencepost.evaluation import Temperature
+
+
+@dataclass(frozen=True)
+class Source:
+    """How corpora are read: what the options say."""
+
+    options: ReadOptions
+    format: str | None = None
+    skip_invalid: bool = False
+    quiet: bool = False
+
+    def read(self, path: str, limit: int | None = None) -> list[Sentence]:
+        """All sentences of a file, or the first ones."""
+        sentences = read_all(
+            path, self.format, self.options, skip_invalid=self.skip_invalid, quiet=self.quiet
+        )
+        if not sentences:
+            raise UsageError(f"{path}: there are no sentences in it")
+        return sentences[:limit]
+
+
+def is_model(path: str) -> bool:
+    return (Path(path) / "config.json").is_file()
+
+
+def labels_of(paths: Sequence[str], given: Sequence[str] | None) -> list[str]:
+    """What models are called: as the user says, or by their folders."""
+    from fencepost.analysis.result import named
+
+    if not given:
+        return named([Path(path) for path in paths])
+    if len(given) != len(paths) or len(set(given)) != len(given):
+        raise UsageError(
+            f"there are {len(paths)} models and {len(given)} labels: give each model one --label of its own, "
+            "in the same order"
+        )
+    return list(given)
+
+
+def predictions(
+    paths: Sequence[str],
+    sentences: Sequence[Sentence],
+    engine: EngineName,
+    changes: Sequence[str] | None,
+    threads: int | None,
+    *,
+    quiet: bool,
+) -> list[list[Sentence]]:
+    """What each model finds in the same sentences."""
+    found = []
+    for path in paths:
+        recogniser = load_recogniser(Path(path), engine, changes, threads)
+        start = time.perf_counter()
+        found.append(list(recogniser.predict(sentences)))
+        seconds = time.perf_counter() - start
+        say(f"{path} ({recogniser.engine}): {len(sentences):,} sentences in {seconds:,.1f} s", quiet=quiet)
+    return found
+
+
+def without_calibration(path: str, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Predictions of a model with the confidences that it has by itself."""
+    import numpy as np
+
+    calibration = saved_calibration(Path(path))
+    scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
+    own = iter(calibration.undo(scores).tolist())
+    return [s.with_entities(replace(entity, score=next(own)) for entity in s.entities) for s in sentences]
+
+
+def saved_calibration(folder: Path) -> Temperature:
+    """That of the model in this folder; an old one has none."""
+    from fencepost.evaluation import Temperature
+
+    try:
+        saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return Temperature(**saved.get("calibration", {}))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{folder}: the model's calibration cannot be read: {error}") from None
+
+
+def told_of(paths: Sequence[str], labels: Sequence[str], data: Sequence[str] | str) -> dict[str, Any]:
+    """For JSON: which models under which names, and on what."""
+    return {
+        "folders": dict(zip(labels, paths, strict=True)),
+        "data": data if isinstance(data, str) else list(data),
+    }

@@ -1,0 +1,164 @@
+"""How far scores can be trusted: confidence intervals, and whether two models differ by more than chance.
+
+Sentences are drawn again, with replacement, as many as there are (Efron, 1979; Berg-Kirkpatrick et al.,
+EMNLP 2012). Scores of a draw need no more than the counts of its sentences, so all draws are products of
+two matrices. Whether two models differ is tested by permutation: if they did not, then it would not matter
+which of them a sentence's predictions came from (approximate randomisation, Yeh, COLING 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.errors import UsageError
+from fencepost.evaluation.strict import Matches
+
+FloatArray = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+
+RESAMPLES, PERMUTATIONS, LEVEL = 1000, 10_000, 0.95
+
+_AT_ONCE = 4_000_000
+"""Weights of sentences that are drawn at once: 32 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value, and the bounds that hold it with the confidence asked for."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Precision, recall and F1, each with its interval."""
+
+    precision: Interval
+    recall: Interval
+    f1: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the F1 of one model is above that of another, and how often chance alone would do as much."""
+
+    f1: Interval
+    p: float
+
+
+def intervals(matches: Matches, resamples: int = RESAMPLES, seed: int = 0) -> dict[str | None, Scores]:
+    """Of the scores over all types (None) and of each type."""
+    counts = _counts(matches)  # [S, 1 + types, 3]
+    values = _ratios(counts.sum(axis=0))  # [1 + types, 3]
+    drawn = _ratios(_resampled(counts, resamples, seed))  # [R, 1 + types, 3]
+    low, high = _bounds(drawn)
+    names: list[str | None] = [None, *matches.types]
+    return {
+        name: Scores(*(Interval(*map(float, bounds)) for bounds in zip(*of_type, strict=True)))
+        for name, *of_type in zip(names, values, low, high, strict=True)
+    }
+
+
+def difference(
+    first: Matches,
+    second: Matches,
+    resamples: int = RESAMPLES,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> Difference:
+    """Of two models on the same sentences: paired, since a sentence that is hard is so for both."""
+    if first.sentences != second.sentences or len(first.gold) != len(second.gold):
+        raise UsageError("two models can be compared on the same sentences only")
+    ours, theirs = first.counts_by_sentence(), second.counts_by_sentence()  # [S, 3]
+    value = float(_f1(ours.sum(axis=0)) - _f1(theirs.sum(axis=0)))
+    both = _resampled(np.stack((ours, theirs), axis=1), resamples, seed)  # [R, 2, 3]
+    low, high = _bounds(_f1(both[:, 0]) - _f1(both[:, 1]))
+    p = _permutation_p(ours, theirs, abs(value), permutations, seed)
+    return Difference(Interval(value, float(low), float(high)), p)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values of several tests, made larger so that one false alarm among all is as rare (Holm, 1979)."""
+    adjusted = [0.0] * len(values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def _permutation_p(ours: Int64Array, theirs: Int64Array, observed: float, count: int, seed: int) -> float:
+    """How often a random exchange of sentences between the two makes a difference as large."""
+    gap = (ours - theirs).astype(np.float64)  # [S, 3]
+    all_of_both = (ours + theirs).sum(axis=0)  # [3]
+    as_large = 0
+    generator = np.random.default_rng(seed)
+    for size in _portions(count, len(gap)):
+        signs = generator.integers(0, 2, (size, len(gap))) * 2.0 - 1  # [R, S]
+        apart = signs @ gap  # [R, 3]
+        found = _f1((all_of_both + apart) / 2) - _f1((all_of_both - apart) / 2)
+        as_large += int(np.count_nonzero(np.abs(found) >= observed - 1e-12))
+    return (as_large + 1) / (count + 1)  # what was observed is one of the exchanges
+
+
+def _counts(matches: Matches) -> Int64Array:
+    """True positives, predicted, gold of each sentence, over all types and of each: `[S, 1 + types, 3]`."""
+    groups = len(matches.types)
+    counts = np.zeros((matches.sentences, 1 + groups, 3), dtype=np.int64)
+    gold, predicted = matches.gold, matches.predicted
+    right = predicted.matched
+    for column, (sentence, type_) in enumerate(
+        (
+            (predicted.sentence[right], predicted.type[right]),
+            (predicted.sentence, predicted.type),
+            (gold.sentence, gold.type),
+        )
+    ):
+        np.add.at(counts[:, 1:, column], (sentence, type_), 1)
+    counts[:, 0] = counts[:, 1:].sum(axis=1)
+    return counts
+
+
+def _resampled(counts: Int64Array, resamples: int, seed: int) -> FloatArray:
+    """The sums of `[S, ...]` over sentences drawn with replacement, so many times: `[R, ...]`."""
+    sentences = len(counts)
+    if not sentences:
+        raise UsageError("there are no sentences to draw from")
+    flat = counts.reshape(sentences, -1).astype(np.float64)
+    generator = np.random.default_rng(seed)
+    even = np.full(sentences, 1 / sentences)
+    sums = [generator.multinomial(sentences, even, size) @ flat for size in _portions(resamples, sentences)]
+    return np.concatenate(sums).reshape(resamples, *counts.shape[1:])
+
+
+def _portions(count: int, sentences: int) -> Iterator[int]:
+    """So many draws, in portions that memory holds."""
+    most = max(1, _AT_ONCE // max(1, sentences))
+    for done in range(0, count, most):
+        yield min(most, count - done)
+
+
+def _bounds(drawn: FloatArray) -> FloatArray:
+    """Where the middle of the draws `[R, ...]` begins and ends: `[2, ...]`."""
+    tail = (1 - LEVEL) / 2
+    return np.asarray(np.quantile(drawn, [tail, 1 - tail], axis=0))
+
+
+def _ratios(counts: npt.NDArray[np.number]) -> FloatArray:
+    """Precision, recall and F1 of `[..., 3]` counts; 0 of 0 is 0."""
+    right, predicted, gold = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    return np.stack([_share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold)], -1)
+
+
+def _f1(counts: npt.NDArray[np.number]) -> FloatArray:
+    return np.asarray(_ratios(counts)[..., 2])
+
+
+def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

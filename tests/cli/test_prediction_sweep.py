@@ -1,0 +1,183 @@
+"""`evaluate --sweep`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from fencepost.cli.frame import app, with_repeated
+from fencepost.config import Config
+from fencepost.corpus import read, write
+from fencepost.encoder import Encoder
+from fencepost.evaluation import evaluate
+from fencepost.model import Model
+from fencepost.training import train
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model and sentences to test it on."""
+    folder = tmp_path_factory.mktemp("sweep")
+    sentences = list(islice(read("sample:train"), 40))
+    write(sentences, folder / "test.jsonl")
+    settings = {
+        "method": {"name": "diffusion", "size": 32, "feed_forward": 32, "pointer_size": 32, "spans": 20},
+        "encoder": {"name": "scratch", "lstm": {"size": 32, "layers": 1, "dropout": 0.0}},
+        "training": {"epochs": 8, "batch_size": 4, "learning_rate": 0.005},
+        "predict": {"threshold": 0.5},
+    }
+    train(Config.parse(settings), sentences, folder / "model")
+    return folder
+
+
+def sweep(folder: Path, *arguments: Any, code: int = 0) -> Result:
+    names = [str(folder / "model"), str(folder / "test.jsonl")]
+    result = CliRunner().invoke(app, ["evaluate", *names, *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path) -> None:
+    result = sweep(folder, "--sweep", "steps=1,3", "spans=2,5,30", "--json", "--quiet")
+    rows = json.loads(result.stdout)["sweep"]
+    assert [row["set"] for row in rows] == [
+        {"steps": steps, "spans": spans} for steps, spans in product((1, 3), (2, 5, 30))
+    ]
+    assert json.loads(result.stdout)["settings"]["predict"]["threshold"] == 0.5
+    data = list(read(folder / "test.jsonl"))
+    for row in rows:
+        changes = [f"predict.{key}={value}" for key, value in row["set"].items()]
+        expected = evaluate(data, Model.load(folder / "model", changes).predict(data)).overall
+        assert (row["f1"], row["predicted"]) == (expected.f1, expected.predicted)
+        assert row["sentences_per_second"] > 0
+    assert len({row["predicted"] for row in rows}) > 2
+
+
+def test_the_table(folder: Path) -> None:
+    result = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
+    header, *rows = [line for line in result.stdout.splitlines() if "F1" in line or "steps=" in line]
+    assert header.split() == ["precision", "recall", "F1", "sentences", "a", "second"]
+    assert [row.split()[:2] for row in rows] == [["steps=1", "spans=5"], ["steps=2", "spans=5"]]
+    assert result.stderr.splitlines()[0].startswith("1/2 steps=1 spans=5: F1 ")
+    told = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3", "--json", "-q").stdout
+    f1 = [row["f1"] for row in json.loads(told)["sweep"]]
+    assert [row.split()[4] for row in rows] == [f"{100 * one:.1f}" for one in f1]
+
+
+def test_all_ways_to_write_it(folder: Path) -> None:
+    one = ["--sweep", "steps=1,2", "spans=5,3"]
+    two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
+    three = ["--sweep=steps=1,2", "spans=5,3"]
+    assert [_rows(sweep(folder, *way, "--json", "-q")) for way in (one, two, three)] == [_rows_wanted()] * 3
+    before = ["evaluate", *one, str(folder / "model"), str(folder / "test.jsonl"), "--json", "-q"]
+    assert _rows(CliRunner().invoke(app, before)) == _rows_wanted()
+
+
+def _rows(result: Result) -> list[dict[str, int]]:
+    return [row["set"] for row in json.loads(result.stdout)["sweep"]]
+
+
+def _rows_wanted() -> list[dict[str, int]]:
+    return [{"steps": steps, "spans": spans} for steps, spans in product((1, 2), (5, 3))]
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (["--sweep", "a=1", "b=2", "M"], ["--sweep", "a=1", "--sweep", "b=2", "M"]),
+        (["M", "a=1", "--sweep", "b=2"], ["M", "a=1", "--sweep", "b=2"]),
+        (["--sweep", "a=1", "--", "b=2"], ["--sweep", "a=1", "--", "b=2"]),
+        (["--sweep", "a=1", "./b=2"], ["--sweep", "a=1", "./b=2"]),
+        (["--sweep"], ["--sweep"]),
+        (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
+    ],
+)
+def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
+    assert with_repeated("--sweep", args) == wanted
+
+
+def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
+    settings = {
+        "method": {"size": 8, "width_size": 4},
+        "encoder": {"name": "scratch", "lstm": {"size": 8}},
+        "training": {"epochs": 1},
+    }
+    train(Config.parse(settings), list(read(folder / "test.jsonl")), tmp_path / "model")
+    arguments = [str(tmp_path / "model"), str(folder / "test.jsonl"), "--sweep", "select=flat,nested"]
+    result = CliRunner().invoke(app, ["evaluate", *arguments])
+    assert result.exit_code == 0
+    assert "select=nested" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["steps"], "--sweep steps: write it as KEY=VALUE,VALUE, for example steps=1,2,5"),
+        (["steps=1,,2"], "--sweep steps=1,,2: write it as"),
+        (["=1"], "write it as"),
+        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is swept already"),
+        (["stepz=1"], "predict.stepz: there is no such key; did you mean predict.steps?"),
+        (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
+        (["steps=1", "--by-length"], "--sweep needs a model and a corpus"),
+    ],
+)
+def test_what_is_wrong_is_told_before_any_work(
+    folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Encoder, "forward", never)
+    result = sweep(folder, "--sweep", *arguments, code=2)
+    assert message in result.stderr
+    assert not result.stdout
+
+
+def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use = Model.use
+
+    def interrupted(self: Model, predict: Any) -> None:
+        if predict.steps == 3:
+            raise KeyboardInterrupt
+        use(self, predict)
+
+    monkeypatch.setattr(Model, "use", interrupted)
+    result = sweep(folder, "--sweep", "steps=1,2,3,4", "--json", tmp_path / "part.json", code=130)
+    assert _told(json.loads((tmp_path / "part.json").read_text())) == [{"steps": 1}, {"steps": 2}]
+    assert "steps=2" in result.stdout
+    assert "interrupted" in result.stderr
+
+
+def _told(result: dict[str, Any]) -> list[dict[str, int]]:
+    return [row["set"] for row in result["sweep"]]
+
+
+@pytest.mark.parametrize("content", ["", '{"words": [], "entities": []}\n'])
+def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "empty.jsonl").write_text(content)
+    arguments = [str(folder / "model"), str(tmp_path / "empty.jsonl"), "--format", "jsonl"]
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
+    assert result.exit_code == 2
+    assert "sentences" in result.stderr
+    assert not result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["MODEL"], []])
+def test_a_sweep_needs_a_corpus(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
+    assert result.exit_code == 2
+    assert "--sweep needs a model and a corpus" in result.stderr
+
+
+def test_two_files_cannot_be_swept(folder: Path) -> None:
+    data = str(folder / "test.jsonl")
+    arguments = ["evaluate", "--gold", data, "--predicted", data, "--sweep", "steps=1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--sweep needs a model and a corpus" in result.stderr

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+
+from fencepost.analysis.report import MARK, page
+from fencepost.corpus import read, write
+from tests.analysis.pages import Page, rows
+
+SMALL = ["--encoder", "scratch", "--epochs", "2", "--batch-size", "8"]
+SMALL += ["--set", "encoder.lstm.size=16", "--set", "method.size=8", "--set", "method.width_size=4"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for part, count in (("train", 60), ("dev", 20), ("test", 10)):
+        write(islice(read(f"sample:{part}"), count), folder / f"{part}.jsonl")
+    return folder
+
+
+# Of a folder
+
+
+def test_a_run_without_data_tells_what_its_folder_does(run, small_model):
+    told = run("report", small_model)
+    target = small_model / "report.html"
+    assert told.stdout == f"the report is in {target}\n"
+    html = target.read_text(encoding="utf-8")
+    text = Page(html).text
+    assert "boundary-smoothing" in text
+    assert "Loss by epoch" in text
+    assert "There was no development data to choose an epoch by, so epoch 15, the last one, was kept." in text
+    assert "There are no test scores" in text
+    assert ["sentences", "40"] in rows(html)  # of the training data
+    target.unlink()
+
+
+def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path):
+    out = tmp_path / "scores.html"
+    arguments = [small_model, "--data", "sample:dev", "--out", out, "--set", "predict.select=flat"]
+    assert run("report", *arguments).stdout == f"the report is in {out}\n"
+    assert not (small_model / "report.html").exists()
+    html = out.read_text(encoding="utf-8")
+    scores = json.loads(
+        run("evaluate", small_model, "sample:dev", "--set", "predict.select=flat", "--json").stdout
+    )
+    table = {row[0]: row for row in rows(html) if len(row) == 8}
+    for name, score in [("all", scores), *scores["by_type"].items()]:
+        for column, key in enumerate(("precision", "recall", "f1"), start=1):
+            assert table[name][column].startswith(f"{100 * score[key]:.1f} (")
+        assert table[name][5] == f"{score['support']:,}"
+    text = Page(html).text
+    assert f"{scores['ece']:.3f}" in text
+    assert f"{100 * scores['macro_f1']:.1f}" in text
+    assert "with the engine pytorch" in text
+    assert ["predict.select", "flat"] in rows(html)
+    assert ["sentences", "40", "150"] in rows(html)
+    assert "scored on sample:dev" in text
+
+
+def test_other_engines_give_the_same_scores(run, small_model, tmp_path, monkeypatch):
+    pages = []
+    for way in (True, False):  # the way of exported graphs, with PyTorch in their place
+        monkeypatch.setattr("fencepost.cli.report.wants_pytorch", lambda *_, way=way: way)
+        run("report", small_model, "--data", "sample:dev", "--out", tmp_path / "one.html", "--threads", 1)
+        pages.append([row for row in rows((tmp_path / "one.html").read_text()) if len(row) == 8])
+    assert pages[0] == pages[1]
+
+
+def test_only_a_report_is_overwritten(run, small_model, tmp_path):
+    mine = tmp_path / "mine.html"
+    mine.write_text("<!doctype html>\n<p>my page</p>")
+    refused = run("report", small_model, "--out", mine, code=2).stderr
+    assert "is there already and no report of fencepost" in refused
+    assert mine.read_text().endswith("my page</p>")
+    mine.write_text(f"{MARK} 0.0.1 -->")
+    run("report", small_model, "--out", mine)
+    assert "</html>" in mine.read_text()
+    assert "is a folder" in run("report", small_model, "--out", tmp_path, code=2).stderr
+    assert (
+        "there is no folder" in run("report", small_model, "--out", tmp_path / "no" / "x.html", code=2).stderr
+    )
+
+
+def test_what_cannot_be_is_refused(run, small_model, tmp_path):
+    out = ["--out", tmp_path / "x.html"]
+    assert "no model and no training run" in run("report", tmp_path, *out, code=2).stderr
+    assert "no model and no training run" in run("report", tmp_path / "absent", code=2).stderr
+    assert (
+        "without --data nothing is read"
+        in run("report", small_model, *out, "--engine", "onnx", code=2).stderr
+    )
+    exported = ["--data", "sample:dev", "--engine", "int8"]
+    assert "was not exported" in run("report", small_model, *out, *exported, code=2).stderr
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_markup_in_a_corpus_stays_text(run, small_model, tmp_path):
+    evil = "<script>document.title='hacked'</script>"
+    corpus = tmp_path / "<script>.jsonl"
+    entity = {"start": 0, "end": 2, "type": evil}
+    corpus.write_text(json.dumps({"id": evil, "words": [evil, '"&'], "entities": [entity]}) + "\n")
+    run("report", small_model, "--data", corpus, "--out", tmp_path / "x.html")
+    html = (tmp_path / "x.html").read_text()
+    found = Page(html)
+    assert "<script" not in html
+    assert not found.tags("script")
+    assert evil in found.text
+
+
+def test_examples_can_be_left_out(run, small_model, tmp_path):
+    out = tmp_path / "x.html"
+    run("report", small_model, "--data", "sample:test", "--out", out)
+    assert 'class="sentence"' in out.read_text()
+    run("report", small_model, "--data", "sample:test", "--out", out, "--examples", 0)
+    assert 'class="sentence"' not in out.read_text()
+
+
+def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    options = ["--data", tmp_path / "empty.jsonl", "--format", "jsonl", "--out", tmp_path / "x.html"]
+    run("report", small_model, *options)
+    assert "there are no sentences to draw from" in Page((tmp_path / "x.html").read_text()).text
+
+
+def test_without_jinja_it_is_told_in_words(run, small_model, tmp_path, monkeypatch):
+    page._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    told = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
+    assert "a report needs jinja2, which is not installed: pip install jinja2" in told
+
+
+def test_it_needs_no_pytorch():
+    code = "import sys, fencepost.analysis.report, fencepost.cli.report; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# At the end of training
+
+
+def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeypatch):
+    from fencepost.model import Model
+
+    asked = []
+    predict = Model.predict
+    monkeypatch.setattr(
+        Model, "predict", lambda self, of, *more: asked.append(len(of)) or predict(self, of, *more)
+    )
+    folder = tmp_path / "model"
+    parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl"]
+    result = run("train", *parts, "--out", folder, *SMALL, "--json")
+    assert asked == [20, 20, 20, 10]  # two epochs, the calibration, the test
+    assert f"the report is in {folder / 'report.html'}" in result.stderr
+    told = json.loads(result.stdout)
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    text = Page(html).text
+    assert "scored on the test data" in text
+    table = {row[0]: row for row in rows(html) if len(row) == 8}
+    assert table["all"][3].startswith(f"{100 * told['test']['f1']:.1f} (")
+    assert ["", "training data", "the test data"] in rows(html)
+    assert ["sentences", "60", "10"] in rows(html)
+    assert "F1 by epoch" in text
+    assert "training included" in text
+    # later, from the folder alone: the same scores, without the sentences
+    run("report", folder)
+    later = (folder / "report.html").read_text(encoding="utf-8")
+    assert [row[0] for row in rows(later) if len(row) == 8] == [row[0] for row in rows(html) if len(row) == 8]
+    assert ["", "training data"] in rows(later)
+    assert "scored on the test data of the training" in Page(later).text
+
+
+def test_train_uses_the_development_data_where_there_is_no_test(run, data, tmp_path):
+    parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
+    run("train", *parts, "--out", tmp_path / "model", *SMALL)
+    text = Page((tmp_path / "model" / "report.html").read_text()).text
+    assert "scored on the development data" in text
+    assert "sentences with" in text
+
+
+def test_train_without_either_and_without_a_report(run, data, tmp_path):
+    run("train", "--train", data / "train.jsonl", "--out", tmp_path / "one", *SMALL, "--quiet")
+    assert "There are no test scores" in Page((tmp_path / "one" / "report.html").read_text()).text
+    told = run("train", "--train", data / "train.jsonl", "--out", tmp_path / "two", *SMALL, "--no-report")
+    assert not (tmp_path / "two" / "report.html").exists()
+    assert "report" not in told.stderr
+
+
+def test_a_report_that_fails_costs_nothing(run, data, tmp_path, monkeypatch):
+    def broken(_):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("fencepost.analysis.report.render", broken)
+    folder = tmp_path / "model"
+    result = run("train", "--train", data / "train.jsonl", "--out", folder, *SMALL, "--quiet")
+    assert "the report could not be written (ZeroDivisionError: oh); the model is saved" in result.stderr
+    assert (folder / "model.safetensors").is_file()
+    assert not (folder / "report.html").exists()
