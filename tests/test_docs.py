@@ -19,7 +19,17 @@ from fencepost.corpus import FORMATS, read
 from fencepost.methods import METHODS, PredictSettings
 
 ROOT = Path(__file__).parent.parent
-ANALYSES = ("calibration", "curves", "errors", "landscape", "lengths", "offsets", "sampling", "stages", "sweep")
+ANALYSES = (
+    "calibration",
+    "curves",
+    "errors",
+    "landscape",
+    "lengths",
+    "offsets",
+    "sampling",
+    "stages",
+    "sweep",
+)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

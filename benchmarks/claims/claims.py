@@ -144,7 +144,7 @@ def smoothing_flattens(plain: Group, smooth: Group) -> Found:
     from fencepost.analysis.landscape import losses_along, points
 
     seeds, places = _common(plain, smooth), points()
-    sentences = {"train": list(corpus().train)[:100], "test": test_sentences()[:100]}
+    sentences = {"train": list(corpus().train)[:50], "test": test_sentences()[:50]}
     rises: dict[str, list[float]] = {"without": [], "with": []}
     curves: dict[str, Any] = {}
     for name, group in (("without", plain), ("with", smooth)):
@@ -300,7 +300,7 @@ CLAIMS = (
         "smoothing-flattens-the-landscape",
         SMOOTHING,
         "Boundary smoothing makes the loss landscape flatter.",
-        "mean rise of the test loss within half a step of a random direction (100 sentences, each model's "
+        "mean rise of the test loss within half a step of a random direction (50 sentences, each model's "
         "own loss), with ε = 0.1 minus that with ε = 0",
         "below 0",
         (PLAIN, SMOOTH),

@@ -39,7 +39,7 @@ def within(found: Estimate, low: float, high: float) -> Verdict:
     """Whether the number that is claimed to lie within these bounds does: all of the interval, or none."""
     if found.low is None or found.high is None or len(found.values) < FEWEST:
         return "undecided within noise"
-    if low <= found.low and found.high <= high:
+    if low < found.low and found.high < high:
         return "holds"
     return "does not hold" if found.high < low or found.low > high else "undecided within noise"
 

@@ -70,7 +70,7 @@ def _draw(axis: Axes, name: str, one: Calibration) -> None:
     for place, bin_ in zip(places, filled, strict=True):
         share = f"{100 * bin_.count / total:.0f}" if bin_.count >= 0.005 * total else "<1"
         axis.text(place, -0.05, share, ha="center", va="center", fontsize=6.5, color=GREY)
-    ece = "no predictions" if one.ece is None else f"ECE {one.ece:.3f}"
-    axis.set_title(f"{plain(name)}\n{ece}, {total:,} predictions", fontsize=9)
+    told = "no predictions" if one.ece is None else f"ECE {one.ece:.3f}, {total:,} predictions"
+    axis.set_title(f"{plain(name)}\n{told}", fontsize=9)
     axis.set(xlim=(0, 1), ylim=(-0.1, 1.02))
     axis.set_xlabel("confidence, in 10 bins (grey: % of predictions)")

@@ -1,6 +1,7 @@
 """How our figures look: colours that colour-blind readers can tell apart, marks besides colours, and labels.
 
-Colours are those of Okabe and Ito (2008). Figures are made without pyplot, which keeps global state.
+Colours are those of Okabe and Ito (2008), with a brown of Tol's for their yellow, which is faint on white.
+Figures are made without pyplot, which keeps global state.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#661100")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 GREY = "#6b6b6b"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fencepost.analysis.figures import COLOURS, LINES, MARKERS, legend, panels, plain
 from fencepost.analysis.result import Analysis, Table
@@ -52,7 +52,7 @@ def losses_along(
     prepared = {name: _batches(model, sentences) for name, sentences in data.items()}
     found: Losses = {name: [] for name in data}
     with _restored(model) as weights, torch.random.fork_rng():
-        direction = _direction(weights, seed)
+        direction = _direction(model, seed)
         for place in places:
             for weight, start, step in zip(model.parameters(), weights, direction, strict=True):
                 weight.copy_(torch.add(start, step, alpha=place))
@@ -126,11 +126,19 @@ def _restored(model: Model) -> Iterator[list[Tensor]]:
             module.training = training
 
 
-def _direction(weights: Sequence[Tensor], seed: int) -> list[Tensor]:
+def _direction(model: Model, seed: int) -> list[Tensor]:
+    """A step for each weight; what stands for padding is never trained, so it has none."""
+    padding = {
+        module.weight: module.padding_idx
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None
+    }
     generator = torch.Generator().manual_seed(seed)
     steps = []
-    for weight in weights:
+    for weight in model.parameters():
         step = torch.randn(weight.shape, generator=generator).to(weight)
+        if weight in padding:
+            step[padding[weight]] = 0
         steps.append(step * (weight.norm() / step.norm().clamp(min=1e-12)))
     return steps
 

@@ -33,11 +33,7 @@ class Table:
 
     def csv(self) -> str:
         """As a file; a cell that a spreadsheet would take for a formula is made text by an apostrophe."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_harmless(value) for value in row] for row in self.rows)
-        return stream.getvalue()
+        return "".join(_line(row) for row in (self.columns, *self.rows))
 
 
 @dataclass(frozen=True)
@@ -95,11 +91,12 @@ def _drawn(figure: Figure, kind: str) -> bytes:
     import matplotlib as mpl
 
     stream = io.BytesIO()
-    rules = {"svg.hashsalt": "fencepost", "svg.fonttype": "none"}  # so that text can be searched for
-    with mpl.rc_context(rules), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing from"
-        )  # of other scripts: an SVG has them
+    with (
+        mpl.rc_context({"svg.hashsalt": "fencepost", "svg.fonttype": "none"}),  # text that can be searched
+        warnings.catch_warnings(),
+    ):
+        # letters of other scripts are boxes in a PNG; an SVG has them
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(
             stream,
             format=kind,
@@ -117,6 +114,12 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _line(row: Sequence[Any]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream).writerow([_harmless(value) for value in row])  # quotes what its line ends are made of
+    return stream.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _harmless(value: Any) -> Any:
@@ -140,7 +143,7 @@ def percent(value: float | None) -> str:
 
 def named(paths: Sequence[Path]) -> list[str]:
     """Short names that tell these folders or files apart: the last part of each, more where it must be."""
-    for parts in range(1, 1 + max((len(path.parts) for path in paths), default=1)):
+    for parts in range(1, 1 + max((len(path.parts) or 1 for path in paths), default=1)):
         names = ["/".join(path.parts[-parts:]) or str(path) for path in paths]
         if len(set(names)) == len(names):
             return names

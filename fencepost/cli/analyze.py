@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.draw import printable
 from fencepost.cli.frame import Quiet, command, command_group, say
 from fencepost.cli.judged import Source, is_model, labels_of, predictions, told_of, without_calibration
 from fencepost.cli.models import Changes, EngineName, Threads, load_model, training_installed
@@ -427,6 +426,8 @@ def _progress(name: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
+
+    from fencepost.cli.draw import printable
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(escape(printable(name)), total=total)

@@ -157,7 +157,13 @@ def write(contents: Contents, target: Path) -> None:
 
 
 def write_report(
-    outcome: Outcome, out: Path, dev: list[Sentence] | None, test: list[Sentence] | None, *, quiet: bool
+    outcome: Outcome,
+    out: Path,
+    learnt: list[Sentence],
+    dev: list[Sentence] | None,
+    test: list[Sentence] | None,
+    *,
+    quiet: bool,
 ) -> None:
     """The report of a training run that has just ended, in its folder, from what the run has found already.
 
@@ -166,8 +172,9 @@ def write_report(
     target = out / FILE
     try:
         from fencepost.analysis.report import Speed, run_contents
+        from fencepost.corpus import statistics
 
-        contents = run_contents(out)
+        contents = replace(run_contents(out), statistics={"training data": statistics(learnt).to_dict()})
         gold = test if test is not None else dev
         if gold is not None and outcome.predicted is not None:
             speed = Speed("pytorch", len(gold) / outcome.seconds, peak_memory_mb(), trained=True)

@@ -130,7 +130,7 @@ def train(
         raise KeyboardInterrupt("; go on with the same command and --resume") from None
     _report(outcome, out, json)
     if report and outcome.first:
-        write_report(outcome, out, held, tested, quiet=quiet)
+        write_report(outcome, out, learnt, held, tested, quiet=quiet)
 
 
 def _unknown_types(

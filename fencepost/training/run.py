@@ -20,7 +20,6 @@ from transformers.utils import logging as transformers_logging
 from fencepost.config import Config, TrainingSettings
 from fencepost.corpus.context import with_context
 from fencepost.corpus.output import whole_file
-from fencepost.corpus.statistics import statistics
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
@@ -318,7 +317,6 @@ def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: M
         "dev": best,
         "calibration": calibration,
         "test": result.to_dict() if result else None,
-        "data": {"train": statistics(trainer.sentences).to_dict()},
     }
     _write(out / CARD_FILE, model_card(model, best, result, calibration))
     _write(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")

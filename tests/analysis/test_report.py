@@ -470,7 +470,6 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
         ("metrics.json", "{", "is damaged: it is not valid JSON"),
         ("metrics.json", "[]", "is damaged: it is no JSON object"),
         ("metrics.json", '{"test": {"f1": 1}}', "its test scores cannot be understood"),
-        ("metrics.json", '{"data": {"train": {"by_type": 3}}}', "the statistics of its data"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, text, told):

@@ -10,7 +10,7 @@ import shutil
 import signal
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -389,3 +389,38 @@ def test_processes_end_with_the_sweep() -> None:
 
 def _wait(seconds: float) -> None:
     time.sleep(seconds)
+
+
+def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("forkserver")
+    parent = context.Process(target=_lead, args=(tmp_path,))
+    parent.start()
+    _until(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+    parent.kill()
+    parent.join()
+    _until(lambda: not any(_is_alive(int(path.stem)) for path in tmp_path.iterdir()))
+
+
+def _lead(folder: Path) -> None:
+    with patch.object(workers, "CONTEXT", multiprocessing.get_context("fork")):  # the quickest
+        list(in_processes(partial(_tell_and_wait, folder), [600.0, 600.0], 2))
+
+
+def _tell_and_wait(folder: Path, seconds: float) -> None:
+    (folder / f"{os.getpid()}.pid").touch()
+    time.sleep(seconds)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -40,7 +40,6 @@ def run_contents(folder: Path) -> Contents:
         calibration=_mapping(result.get("calibration")) or None,
         data="the test data of the training" if result.get("test") else None,
         evaluation=_evaluation(result["test"], folder / _RESULT) if result.get("test") else None,
-        statistics=_statistics(_mapping(result.get("data")).get("train"), folder / _RESULT),
     )
 
 
@@ -124,21 +123,6 @@ def _evaluation(saved: Any, path: Path) -> Evaluation:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UsageError(f"{path}: is damaged: its test scores cannot be understood") from None
-
-
-def _statistics(saved: Any, path: Path) -> dict[str, dict[str, Any]]:
-    """Of the training data; an old run has none."""
-    if not saved:
-        return {}
-    try:
-        counts = {
-            name: {str(key): int(count) for key, count in saved[name].items()}
-            for name in ("by_type", "by_length")
-        }
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UsageError(f"{path}: is damaged: the statistics of its data cannot be understood") from None
-    plain = {name: number for name in saved if (number := _number(saved[name])) is not None}
-    return {"training data": {**plain, **counts}}
 
 
 def _score(saved: Mapping[str, Any]) -> Score:

@@ -22,7 +22,7 @@ MARK = "<!doctype html>\n<!-- fencepost report"
 """How every report begins: what begins so may be overwritten by another one."""
 
 _VALUE = 300
-"""Characters of a setting's value, a type's name and the like that are shown at most."""
+"""Characters of a setting's value and the like that are shown at most, unless fewer."""
 
 _JOINERS = "\u200c\u200d"
 """They cannot be seen, but words of some languages are not right without them."""
@@ -155,7 +155,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, count=count, short=lambda text: shortened(str(text), _VALUE))
+    environment.filters.update(
+        percent=percent, count=count, short=lambda text, most=_VALUE: shortened(str(text), most)
+    )
     return environment
 
 

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.text import Text
+
+from fencepost.analysis.figures import COLOURS, LINES, MARKERS, bars, legend, look, panels, plain
+from tests.analysis.files import bars_of, legend_of, ticks_of
+
+# Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB
+SEEN_BY = {
+    "all": np.eye(3),
+    "protanopes": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopes": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "tritanopes": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.3039],
+    ],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(colour: str) -> np.ndarray:
+    values = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    x, y, z = TO_XYZ @ rgb / TO_XYZ.sum(axis=1)
+    x, y, z = (np.cbrt(v) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("who", SEEN_BY)
+def test_colours_can_be_told_apart_by_all(who: str) -> None:
+    seen = [lab(np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1)) for colour in COLOURS]
+    for one, other in combinations(range(len(COLOURS)), 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 15, (COLOURS[one], COLOURS[other])
+
+
+def test_colours_can_be_seen_on_white() -> None:
+    for colour in COLOURS:
+        luminance = TO_XYZ[1] @ linear(colour)
+        assert 1.05 / (luminance + 0.05) > 2
+
+
+def test_looks_differ_in_more_than_colour() -> None:
+    some = [look(number) for number in range(len(COLOURS) * len(LINES))]
+    assert len({(one["color"], one["linestyle"]) for one in some}) == len(some)
+    assert len({one["marker"] for one in some[: len(COLOURS)]}) == len(COLOURS) == len(MARKERS)
+    look(1000)
+
+
+@pytest.mark.parametrize(
+    ("count", "columns", "shape"), [(1, 3, (1, 1)), (3, 3, (1, 3)), (4, 3, (2, 3)), (2, 1, (2, 1))]
+)
+def test_panels_stand_in_rows(count: int, columns: int, shape: tuple[int, int]) -> None:
+    figure, axes = panels(count, columns=columns)
+    assert len(axes) == len(figure.axes) == count
+    grid = axes[0].get_gridspec()
+    assert grid is not None
+    assert (grid.nrows, grid.ncols) == shape
+
+
+def test_bars_stand_beside_each_other_with_their_values() -> None:
+    _, [axis] = panels(1)
+    bars(axis, {"a_$b$": [1.0, 2.0], "_c": [3.0, 4.0]}, ["x$1$", "y"], "{:.2f}")
+    legend(axis)
+    assert bars_of(axis) == {r"a_\$b\$": [1.0, 2.0], " _c": [3.0, 4.0]}
+    assert legend_of(axis) == [r"a_\$b\$", " _c"]
+    assert ticks_of(axis) == [r"x\$1\$", "y"]
+    assert [text.get_text() for text in axis.texts] == ["1.00", "2.00", "3.00", "4.00"]
+    places = sorted((patch.get_x(), patch.get_x() + patch.get_width()) for patch in axis.patches)
+    assert all(end <= start for (_, end), (start, _) in pairwise(places))
+    _, [crowded] = panels(1)
+    bars(crowded, {"a": [1.0] * 30}, [str(number) for number in range(30)])
+    assert not crowded.texts
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=200) | st.text("$\\_{}^", max_size=80))
+def test_no_text_is_taken_for_a_formula(text: str) -> None:
+    shown = plain(text)
+    back, is_formula = Text()._preprocess_math(shown)  # type: ignore[attr-defined]
+    assert is_formula is False
+    assert len(back) <= 61
+    assert back.isprintable()
+    assert not shown.startswith("_")
+    if text.isprintable() and len(text) <= 60:
+        assert back == " " * text.startswith("_") + text
+
+
+def test_long_names_keep_both_ends() -> None:
+    one, other = plain("run-" + "x" * 200 + "-seed-1"), plain("run-" + "x" * 200 + "-seed-2")
+    assert one.startswith("run-xx")
+    assert one.endswith("-seed-1")
+    assert one != other
+    assert len(one) == 60
+    assert plain("a\nb\x1b[31m\ud800") == "a?b?[31m?"

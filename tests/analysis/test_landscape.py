@@ -1,0 +1,274 @@
+"""The loss along a direction: against plain loops, and a model that is afterwards what it was before."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fencepost.analysis.landscape import Losses, landscape, losses_along, points
+from fencepost.entity import Sentence
+from fencepost.errors import UsageError
+from fencepost.model import Model
+from tests.analysis.files import assert_labelled, legend_of, lines_of
+from tests.runtime import models
+
+DATA = {"train": models.NESTED, "dev": [*models.NESTED[1:], Sentence([])]}
+PLACES = [-1.0, -0.25, 0.0, 0.25, 1.0]
+State = dict[str, torch.Tensor]
+
+
+@pytest.fixture(params=models.METHODS, scope="module")
+def model(request: pytest.FixtureRequest) -> Model:
+    """With dropout, so that it would be seen if it were on."""
+    return models.random_model(request.param, method={"dropout": 0.4})
+
+
+@pytest.fixture(scope="module")
+def plain() -> Model:
+    return models.random_model("boundary-smoothing", method={"dropout": 0.4})
+
+
+def state(model: Model) -> State:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def assert_untouched(model: Model, before: State) -> None:
+    after = model.state_dict()
+    assert after.keys() == before.keys()
+    for name, tensor in before.items():
+        assert tensor.numpy().tobytes() == after[name].numpy().tobytes(), name  # also -0.0, also NaN
+
+
+def own_loss(model: Model, sentences: list[Sentence]) -> float:
+    """As the trainer computes it on development data."""
+    found: list[tuple[float, int]] = []
+    list(
+        model.predict(
+            sentences, lambda batch, *of_batch: found.append((model.loss_of(*of_batch), len(batch)))
+        )
+    )
+    return sum(loss * count for loss, count in found) / sum(count for _, count in found)
+
+
+# Of each method
+
+
+def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -> None:
+    before = state(model)
+    found = losses_along(model, DATA, PLACES)
+    assert_untouched(model, before)
+    assert not model.training
+    assert list(found) == ["train", "dev"]
+    for name, sentences in DATA.items():
+        assert len(found[name]) == len(PLACES)
+        assert found[name][2] == pytest.approx(own_loss(model, sentences), rel=1e-5)
+        assert len(set(found[name])) == len(PLACES)  # or nothing has moved
+        assert np.isfinite(found[name]).all()
+
+
+def test_the_same_seed_gives_the_same_curve(model: Model) -> None:
+    """Whatever state the caller's chance is in, and in training mode too."""
+    torch.manual_seed(1)
+    once = losses_along(model, DATA, PLACES, seed=3)
+    torch.manual_seed(2)
+    model.train()
+    try:
+        assert losses_along(model, DATA, PLACES, seed=3) == once
+        assert model.training
+    finally:
+        model.eval()
+    other = losses_along(model, DATA, PLACES, seed=4)
+    assert other["train"][0] != once["train"][0]
+    assert other["train"][2] == once["train"][2]  # where the model stands there is no chance
+
+
+def test_a_place_does_not_depend_on_those_before_it(model: Model) -> None:
+    whole = losses_along(model, DATA, PLACES)
+    alone = losses_along(model, {"dev": DATA["dev"]}, [0.25])
+    assert alone["dev"] == [whole["dev"][3]]
+    twice = losses_along(model, DATA, [0.25, 0.25, 0.0, 0.0])
+    assert twice["dev"][0] == twice["dev"][1]
+    assert twice["dev"][2] == twice["dev"][3]
+
+
+# Of one
+
+
+def seen_at(model: Model, places: list[float], monkeypatch: pytest.MonkeyPatch) -> list[list[torch.Tensor]]:
+    """The weights that the loss is computed with, at each place."""
+    seen = []
+    forward = Model.forward
+
+    def watched(self: Model, batch: Any) -> Any:
+        assert not any(module.training for module in self.modules())  # dropout is off
+        assert not torch.is_grad_enabled()
+        seen.append([weight.detach().clone() for weight in self.parameters()])
+        return forward(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "forward", watched)
+        losses_along(model, {"train": models.NESTED}, places)
+    return seen
+
+
+def test_the_direction_has_the_norm_of_each_weight(plain: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [weight.detach().clone() for weight in plain.parameters()]
+    back, half, here, forth = seen_at(plain, [-1.0, 0.5, 0.0, 1.0], monkeypatch)
+    angles = []
+    for weight, *moved in zip(own, back, half, here, forth, strict=True):
+        backwards, halfway, nowhere, forwards = (one - weight for one in moved)
+        assert forwards.norm().item() == pytest.approx(weight.norm().item(), rel=1e-4)
+        assert torch.allclose(backwards, -forwards, atol=1e-5)
+        assert torch.allclose(halfway, forwards / 2, atol=1e-5)
+        assert not nowhere.any()
+        if weight.numel() > 50 and weight.norm() > 0:
+            angles.append((forwards.flatten() @ weight.flatten() / weight.norm() ** 2).item())
+            numbers = forwards.flatten() / forwards.std()
+            assert abs(numbers.mean().item()) < 4 / len(numbers) ** 0.5
+    assert max(map(abs, angles)) < 0.5  # chance has no direction
+
+
+def test_a_weight_that_is_0_stays_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.random_model("boundary-smoothing")
+    with torch.no_grad():
+        [*_, last] = model.parameters()
+        last.zero_()
+    [moved] = seen_at(model, [1.0], monkeypatch)
+    assert not moved[-1].any()
+
+
+def test_numbers_against_a_plain_loop(plain: Model) -> None:
+    """Sentence by sentence, since this method's loss is a mean over sentences."""
+    before = state(plain)
+    generator = torch.Generator().manual_seed(7)
+    direction = []
+    for name, weight in plain.named_parameters():
+        step = torch.randn(weight.shape, generator=generator)
+        if name in ("encoder.embedder.words.weight", "encoder.embedder.characters.embedding.weight"):
+            step[0] = 0  # padding, or a loss would depend on what a sentence is batched with
+        direction.append(step / step.norm() * weight.norm())
+    expected = []
+    for place in PLACES:
+        plain.load_state_dict(before)
+        with torch.no_grad():
+            for weight, step in zip(plain.parameters(), direction, strict=True):
+                weight += place * step
+            alone = [plain(plain.collate([sentence]))["loss"].item() for sentence in models.NESTED]
+        expected.append(sum(alone) / len(alone))
+    plain.load_state_dict(before)
+    found = losses_along(plain, DATA, PLACES, seed=7)
+    assert found["train"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("training", [False, True])
+def test_whatever_happens_the_model_is_left_as_it_was(
+    plain: Model, error: type[BaseException], training: bool
+) -> None:
+    before = state(plain)
+    plain.train(training)
+    chance = torch.random.get_rng_state()
+    count = 0
+
+    def advance() -> None:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise error
+
+    try:
+        with pytest.raises(error):
+            losses_along(plain, DATA, PLACES, advance=advance)
+        assert plain.training is training
+    finally:
+        plain.eval()
+    assert count == 2
+    assert_untouched(plain, before)
+    assert torch.equal(torch.random.get_rng_state(), chance)
+
+
+def test_parts_that_were_in_another_mode_are_so_again(plain: Model) -> None:
+    plain.train()
+    plain.encoder.eval()
+    try:
+        modes = [module.training for module in plain.modules()]
+        losses_along(plain, DATA, [0.0])
+        assert [module.training for module in plain.modules()] == modes
+    finally:
+        plain.eval()
+
+
+def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
+    chance = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    losses_along(model, DATA, [0.5])
+    assert torch.equal(torch.random.get_rng_state(), chance[0])
+    assert random.getstate() == chance[1]
+    assert np.random.get_state()[1].tolist() == chance[2]  # noqa: NPY002
+    assert torch.is_grad_enabled()
+    assert all(weight.requires_grad and weight.grad is None for weight in model.parameters())
+
+
+def test_progress_is_told_once_a_place(plain: Model) -> None:
+    told: list[int] = []
+    losses_along(plain, DATA, PLACES, advance=lambda: told.append(1))
+    assert len(told) == len(PLACES)
+
+
+@pytest.mark.parametrize("sentences", [[], [Sentence([])]])
+def test_without_sentences_there_is_no_loss(plain: Model, sentences: list[Sentence]) -> None:
+    with pytest.raises(UsageError, match="no sentences to compute a loss on"):
+        losses_along(plain, {"train": models.NESTED, "dev": sentences}, PLACES)
+
+
+def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: Model) -> None:
+    some = [Sentence(["Ada", "met", "nobody"])]
+    assert np.isfinite(losses_along(model, {"a": some}, PLACES)["a"]).all()
+
+
+# Points and figure
+
+
+@pytest.mark.parametrize("count", [3, 5, 51, 101, 7, 23])
+def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
+    found = points(count)
+    assert found == pytest.approx(np.linspace(-1, 1, count).tolist())
+    assert (found[0], found[count // 2], found[-1]) == (-1.0, 0.0, 1.0)
+    assert found == [-place for place in reversed(found)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4, 50, -3])
+def test_points_are_odd(count: int) -> None:
+    with pytest.raises(UsageError, match="must be odd and at least 3"):
+        points(count)
+
+
+LOSSES: dict[str, Losses] = {
+    "a_$b$": {"train": [9.0, 2.0, 1.0, 2.0, 7.0], "_dev": [8.0, 3.0, 2.0, 3.0, 6.0]},
+    "b": {"train": [1.0] * 5, "_dev": [1.0] * 5},
+}
+
+
+def test_table_and_summary() -> None:
+    found = landscape(LOSSES, PLACES, {"seed": 1})
+    assert found.told == {"seed": 1, "points": PLACES, "models": LOSSES}
+    assert len(found.table.rows) == 20
+    assert found.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
+    assert found.summary is not None
+    # nothing but the middle within 0.2; three points within 0.5, (2 + 1 + 2) / 3 - 1; all, 21 / 5 - 1
+    assert found.summary.rows[0] == ("a_$b$", "train", 1.0, 0.0, pytest.approx(2 / 3), pytest.approx(3.2))
+    assert found.summary.rows[2] == ("b", "train", 1.0, 0.0, 0.0, 0.0)
+
+
+def test_the_figure_has_the_same_numbers() -> None:
+    figure = landscape(LOSSES, PLACES, {}).figure
+    assert_labelled(figure)
+    first, second = figure.axes
+    assert lines_of(first)["train"] == (PLACES, LOSSES["a_$b$"]["train"])
+    assert legend_of(first) == ["train", " _dev"]
+    assert first.get_title() == r"a_\$b\$"
+    assert first.get_yscale() == second.get_yscale() == "log"
+    assert first.get_ylim() == second.get_ylim()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fencepost.analysis.lengths import lengths
+from fencepost.entity import Entity, Sentence
+from fencepost.evaluation import Evaluation, evaluate
+from tests.analysis.files import assert_labelled, legend_of, lines_of, ticks_of
+
+WORDS = [str(number) for number in range(20)]
+GOLD = [Sentence(WORDS, [Entity(0, 1, "A"), Entity(2, 3, "A"), Entity(4, 7, "A"), Entity(0, 12, "A")])]
+
+
+def evaluated(*spans: tuple[int, int]) -> Evaluation:
+    return evaluate(GOLD, [Sentence(WORDS, [Entity(*span, "A") for span in spans])])
+
+
+ONE, OTHER = evaluated((0, 1), (4, 7), (0, 12), (0, 11)), evaluated((0, 1), (2, 3), (4, 6))
+
+
+def test_numbers_are_those_of_evaluate() -> None:
+    found = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
+    for name, result in (("one", ONE), ("other", OTHER)):
+        expected = result.to_dict()["by_length"]
+        assert found.told["models"][name]["by_length"] == expected
+    assert found.told["models"]["one"]["enumerated"] == [1, 2]
+    assert found.told["models"]["other"]["enumerated"] is None
+    assert [row[:2] for row in found.table.rows] == [
+        *(("one", words) for words in (1, 3, 11, 12)),
+        *(("other", words) for words in (1, 2, 3, 12)),
+    ]
+    assert found.table.rows[0] == ("one", 1, 1.0, 0.5, pytest.approx(2 / 3), 1, 1, 2, "yes")
+    assert [row[-1] for row in found.table.rows] == ["yes", "no", "no", "no", None, None, None, None]
+    assert found.summary is not None
+    assert found.summary.rows[:4] == [
+        ("one", "1", "100.0", "50.0", "66.7", 2),
+        ("one", "2", "0.0", "0.0", "0.0", 0),
+        ("one", "3", "100.0", "100.0", "100.0", 1),
+        ("one", "10+", "50.0", "100.0", "66.7", 1),
+    ]
+
+
+def test_the_figure_has_groups_and_marks_what_was_not_gone_through() -> None:
+    figure = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure
+    assert_labelled(figure)
+    [axis] = figure.axes
+    assert ticks_of(axis) == ["1\n(2)", "2\n(0)", "3\n(1)", "10+\n(1)"]
+    assert lines_of(axis)["one"] == ([0, 1, 2, 3], pytest.approx([200 / 3, 0, 100, 200 / 3]))
+    assert lines_of(axis)["other"] == ([0, 1, 2, 3], pytest.approx([100, 0, 0, 0]))
+    assert legend_of(axis) == ["one", "other", "lengths that training does not go through"]
+    assert [patch.get_x() + patch.get_width() / 2 for patch in axis.patches] == pytest.approx([2, 3])
+    unmarked = lengths({"other": OTHER}, {"other": None}, {}).figure.axes[0]
+    assert not unmarked.patches
+
+
+def test_only_long_entities_and_none_at_all() -> None:
+    long = evaluate([GOLD[0].with_entities([Entity(0, 15, "A")])], [GOLD[0].with_entities([])])
+    found = lengths({"a": long}, {"a": None}, {})
+    assert ticks_of(found.figure.axes[0]) == ["10+\n(1)"]
+    nothing = evaluate([GOLD[0].with_entities([])], [GOLD[0].with_entities([])])
+    empty = lengths({"a": nothing}, {"a": [1]}, {})
+    assert empty.table.rows == []
+    assert empty.summary is not None
+    assert not empty.summary.rows
+    assert np.isfinite(empty.figure.axes[0].get_xlim()).all()
