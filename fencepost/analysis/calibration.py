@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fencepost.analysis.figures import COLOURS, GREY, legend, panels, plain
+from fencepost.analysis.figures import COLOURS, GREY, heading, legend, panels
 from fencepost.analysis.result import Analysis, Table
 from fencepost.errors import UsageError
 
@@ -71,6 +71,6 @@ def _draw(axis: Axes, name: str, one: Calibration) -> None:
         share = f"{100 * bin_.count / total:.0f}" if bin_.count >= 0.005 * total else "<1"
         axis.text(place, -0.05, share, ha="center", va="center", fontsize=6.5, color=GREY)
     told = "no predictions" if one.ece is None else f"ECE {one.ece:.3f}, {total:,} predictions"
-    axis.set_title(f"{plain(name)}\n{told}", fontsize=9)
+    heading(axis, name, f"\n{told}")
     axis.set(xlim=(0, 1), ylim=(-0.1, 1.02))
     axis.set_xlabel("confidence, in 10 bins (grey: % of predictions)")

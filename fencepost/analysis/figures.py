@@ -7,6 +7,7 @@ Figures are made without pyplot, which keeps global state.
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,7 +72,14 @@ def bars(axis: Axes, values: dict[str, list[float]], names: list[str], form: str
 
 
 def legend(axis: Axes, **more: Any) -> None:
-    axis.legend(frameon=False, fontsize=8, **more)
+    """What is what; it may lie over what is drawn, which then shines through a little."""
+    axis.legend(framealpha=0.8, edgecolor="none", fontsize=8, **more)
+
+
+def heading(axis: Axes, name: str, more: str = "", width: int = 40) -> None:
+    """A panel's title: a model's name, in as many lines as it needs, and a line or words more."""
+    lines = textwrap.wrap(_short(name), width) or [""]
+    axis.set_title("\n".join(line.replace("$", r"\$") for line in lines) + more, fontsize=9)
 
 
 def plain(text: str) -> str:
@@ -80,7 +88,10 @@ def plain(text: str) -> str:
     matplotlib takes what is between two dollars for a formula, and leaves names that begin with `_` out of
     legends.
     """
+    short = _short(text)
+    return " " * short.startswith("_") + short.replace("$", r"\$")
+
+
+def _short(text: str) -> str:
     cleaned = "".join(letter if letter.isprintable() else "?" for letter in text)
-    if len(cleaned) > 60:
-        cleaned = f"{cleaned[:28]}...{cleaned[-29:]}"
-    return " " * cleaned.startswith("_") + cleaned.replace("$", r"\$")
+    return cleaned if len(cleaned) <= 60 else f"{cleaned[:28]}...{cleaned[-29:]}"

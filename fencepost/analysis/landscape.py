@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fencepost.analysis.figures import COLOURS, LINES, MARKERS, legend, panels, plain
+from fencepost.analysis.figures import COLOURS, LINES, MARKERS, heading, legend, panels, plain
 from fencepost.analysis.result import Analysis, Table
 from fencepost.corpus.context import with_context
 from fencepost.errors import UsageError
@@ -78,7 +78,8 @@ def landscape(models: dict[str, Losses], places: Sequence[float], told: dict[str
                 markevery=5,
                 markersize=3.5,
             )
-        axis.set(title=plain(name), xlabel="α: steps along the direction", yscale="log")
+        heading(axis, name)
+        axis.set(xlabel="α: steps along the direction", yscale="log")
     axes[0].set_ylabel("loss (mean of sentences, logarithmic)")
     legend(axes[0])
     rows = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.analysis.figures import GREY, legend, look, panels, plain
 from fencepost.analysis.result import Analysis, Table, percent
+from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.evaluation import Evaluation, Score
@@ -21,8 +22,10 @@ def lengths(
 ) -> Analysis:
     """A line a model. `enumerated` has the lengths that each one's training goes through, if not all."""
     every = sorted({length for result in models.values() for length in result.by_length})
+    if not every:
+        raise UsageError("there are no entities in the data, and no model finds any")
     firsts = [length for length in every if length < LONGEST]
-    firsts += [LONGEST] if every and every[-1] >= LONGEST else []
+    firsts += [LONGEST] if every[-1] >= LONGEST else []
     grouped = {name: list(result.by_length_group(firsts).values()) for name, result in models.items()}
     figure, [axis] = panels(1, width=6.5, height=3.8)
     for number, (name, scores) in enumerate(grouped.items()):

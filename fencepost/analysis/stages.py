@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fencepost.analysis.figures import bars, legend, panels, plain
+from fencepost.analysis.figures import bars, heading, legend, panels
 from fencepost.analysis.result import Analysis, Table
 from fencepost.evaluation import Score
 
@@ -93,7 +93,7 @@ def _draw(
 ) -> None:
     whole = all(isinstance(height, int) for heights in values.values() for height in heights)
     bars(axis, values, names, "{:,.0f}" if whole else "{:.1f}")
-    axis.set_title(f"{plain(model)}: {title}", fontsize=9)
+    heading(axis, model, f": {title}", width=50)
     axis.set_ylabel("%" if of_hundred else ", ".join(values) if len(values) == 1 else "count")
     largest = max((max(heights) for heights in values.values()), default=0)
     smallest = min((height for heights in values.values() for height in heights if height > 0), default=1)

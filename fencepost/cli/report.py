@@ -58,7 +58,7 @@ Out = Annotated[
 ]
 Examples = Annotated[
     int,
-    typer.Option("--examples", min=0, max=100, help="Sentences to show of each kind of mistake; 0 is none."),
+    typer.Option("--examples", min=0, max=20, help="Sentences to show of each kind of mistake; 0 is none."),
 ]
 
 
@@ -86,6 +86,11 @@ def report(
     contents = replace(run_contents(model), examples=examples)
     target = out if out is not None else model / FILE
     check_target(target)
+    if data is None and out is None and target.is_file():
+        raise UsageError(
+            f"{target}: is there already, and without --data a new one would say less than that of "
+            "fencepost train; give --data, or another name with --out"
+        )
     if data is None and (changes or engine != "auto" or threads or format or skip_invalid):
         raise UsageError(
             "without --data nothing is read or predicted: give it, or leave out the other options"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from fencepost.analysis.figures import COLOURS, LINES, MARKERS, bars, legend, look, panels, plain
+from fencepost.analysis.figures import COLOURS, LINES, MARKERS, bars, heading, legend, look, panels, plain
 from tests.analysis.files import bars_of, legend_of, ticks_of
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB
@@ -110,3 +110,13 @@ def test_long_names_keep_both_ends() -> None:
     assert one != other
     assert len(one) == 60
     assert plain("a\nb\x1b[31m\ud800") == "a?b?[31m?"
+
+
+def test_long_names_take_several_lines_above_a_panel() -> None:
+    _, [axis] = panels(1)
+    heading(axis, "$" * 59, ": more")
+    back, is_formula = axis.title._preprocess_math(axis.get_title())
+    assert is_formula is False
+    assert back == "$" * 40 + "\n" + "$" * 19 + ": more"
+    heading(axis, "", "\nmore")
+    assert axis.get_title() == "\nmore"

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from fencepost.analysis.lengths import lengths
 from fencepost.entity import Entity, Sentence
+from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, evaluate
 from tests.analysis.files import assert_labelled, legend_of, lines_of, ticks_of
 
@@ -59,8 +59,5 @@ def test_only_long_entities_and_none_at_all() -> None:
     found = lengths({"a": long}, {"a": None}, {})
     assert ticks_of(found.figure.axes[0]) == ["10+\n(1)"]
     nothing = evaluate([GOLD[0].with_entities([])], [GOLD[0].with_entities([])])
-    empty = lengths({"a": nothing}, {"a": [1]}, {})
-    assert empty.table.rows == []
-    assert empty.summary is not None
-    assert not empty.summary.rows
-    assert np.isfinite(empty.figure.axes[0].get_xlim()).all()
+    with pytest.raises(UsageError, match="no entities in the data, and no model finds any"):
+        lengths({"a": nothing, "b": nothing}, {"a": [1], "b": None}, {})

@@ -1,0 +1,450 @@
+"""`fencepost analyze`, as a user runs it: four files each, with the numbers that `evaluate` has."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fencepost.analysis.landscape import points
+from fencepost.cli import analyze
+from fencepost.cli.frame import app
+from fencepost.corpus import read, write
+from fencepost.entity import Entity, Sentence
+from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
+from fencepost.model import Model
+from fencepost.training.records import read_metrics
+from tests.analysis.files import Written
+from tests.runtime import models
+
+DATA = [
+    *models.NESTED,
+    Sentence(
+        ["Ada", "opened", "the", "University", "of", "London"], [Entity(2, 6, "ORG"), Entity(5, 6, "LOC")]
+    ),
+    Sentence(["=Toronto", "met", "London"], [Entity(0, 1, "=never seen"), Entity(2, 3, "PER")], id="=id"),
+]
+OWN = Temperature(0.5, 0.3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of all methods, one of them calibrated and exported, and data."""
+    folder = tmp_path_factory.mktemp("analyze")
+    calibrated = copy.copy(models.trained())
+    calibrated.calibration = OWN
+    models.saved(calibrated, folder / "smoothing", int8=True)
+    for name in ("boundary-offset", "locate-and-label", "diffusion"):
+        models.random_model(name).save(folder / name)
+    silent = models.random_model("boundary-smoothing")
+    method: Any = silent.method
+    with torch.no_grad():
+        for weight in method.parameters():
+            weight.zero_()
+        method.b[0] += 50
+    silent.save(folder / "silent")
+    write(DATA, folder / "data.jsonl")
+    write([one.with_entities([]) for one in DATA], folder / "none.jsonl")
+    (folder / "empty.jsonl").write_text("")
+    return folder
+
+
+@pytest.fixture
+def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
+    """Runs an analysis with names of models and files in the folder, and reads its files.
+
+    Drawing takes most of the time, so figures are made but not drawn unless it is asked for.
+    """
+
+    def analyzed(name: str, *arguments: object, code: int = 0, drawn: bool = False) -> Any:
+        there = [folder / str(one) if (folder / str(one)).exists() else one for one in arguments]
+        there += ["--quiet"] * (name != "curves")
+        out = tmp_path / f"out {code}"
+        with monkeypatch.context() as patch:
+            if not drawn:
+                patch.setattr("fencepost.analysis.result._drawn", lambda *_: b"")
+            result = run("analyze", name, *there, "--out", out, code=code)
+        if code:
+            assert not list(out.glob("*"))
+            return result.stderr
+        assert result.stderr == ""
+        files = [f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
+        assert f"written to {out}: {', '.join(files)}\n" in result.stdout
+        return Written.read(out, name, drawn=drawn)
+
+    return analyzed
+
+
+def told_by_evaluate(run, *arguments: object) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(run("evaluate", *arguments, "--json", "--quiet").stdout)
+    return result
+
+
+def predicted(folder: Path, name: str) -> list[Sentence]:
+    return list(Model.load(folder / name).predict(read(folder / "data.jsonl")))
+
+
+# Each analysis
+
+
+def test_calibration(run, analyzed, folder: Path) -> None:
+    found = analyzed(
+        "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
+    )
+    for name in ("smoothing", "locate-and-label"):
+        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl")
+        assert found.told["models"][name]["ece"] == expected["ece"]
+        assert found.told["models"][name]["bins"] == expected["reliability"]
+    assert found.told["raw"] is False
+    assert found.told["data"] == str(folder / "data.jsonl")
+    assert found.told["folders"]["smoothing"] == str(folder / "smoothing")
+    assert len(found.rows) == 20
+    assert any("ECE" in text for text in found.texts)
+    assert {"smoothing", "locate-and-label"} <= set(found.texts)
+
+
+def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> None:
+    bare = Model.load(folder / "smoothing")
+    assert bare.calibration == OWN
+    bare.calibration = Temperature()
+    sentences = list(read(folder / "data.jsonl"))
+    own = match(sentences, bare.predict(sentences)).predicted
+    expected = reliability(own.score, own.matched)
+    for engine in ("pytorch", "onnx"):
+        arguments = ["smoothing", "data.jsonl", "--raw", "--engine", engine]
+        found = analyzed("calibration", *arguments).told["models"]["smoothing"]
+        assert found["ece"] == pytest.approx(expected.ece, abs=1e-5)
+        assert [one["count"] for one in found["bins"]] == [one.count for one in expected.bins]
+    calibrated = analyzed("calibration", "smoothing", "data.jsonl").told["models"]["smoothing"]
+    assert abs(calibrated["ece"] - found["ece"]) > 0.001
+
+
+def test_errors(run, analyzed, folder: Path) -> None:
+    found = analyzed(
+        "errors", "smoothing", "diffusion", "data.jsonl", "--examples", 2, "--engine", "pytorch", drawn=True
+    )
+    for name in ("smoothing", "diffusion"):
+        expected = mistakes(DATA, predicted(folder, name))
+        told = found.told["models"][name]
+        assert told["f1"] == told_by_evaluate(run, folder / name, folder / "data.jsonl")["f1"]
+        assert {kind: of["count"] for kind, of in told["kinds"].items()} == expected.counts()
+        assert max(map(len, told["examples"].values())) <= 2
+        assert sum(row["model"] == name for row in found.rows) == len(expected) > 0
+    strange = [row for row in found.rows if row["gold_text"] == "'=Toronto" or row["id"] == "'=id"]
+    assert strange
+    assert not [value for row in found.rows for value in row.values() if value[:1] in "=+@" and value]
+    assert "Mistakes by kind" in found.texts
+
+
+def test_lengths(run, analyzed, folder: Path) -> None:
+    found = analyzed(
+        "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
+    )
+    for name in ("smoothing", "locate-and-label"):
+        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl")
+        for length, scores in found.told["models"][name]["by_length"].items():
+            assert scores.items() <= expected["by_length"][length].items()
+    assert found.told["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
+    assert found.told["models"]["smoothing"]["enumerated"] is None
+    assert "lengths that training does not go through" in found.texts
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "option"),
+    [("offsets", "boundary-offset", "--by-offset"), ("stages", "locate-and-label", "--stages")],
+)
+def test_what_a_method_tells_of_its_steps(
+    run, analyzed, folder: Path, name: str, model: str, option: str
+) -> None:
+    expected = told_by_evaluate(run, folder / model, folder / "data.jsonl", option)
+    found = analyzed(name, model, "data.jsonl", "--label", "[/bold]$x$", drawn=True)
+    assert found.told["models"] == {"[/bold]$x$": expected[option[2:].replace("-", "_")]}
+    assert all(row["model"] == "[/bold]$x$" for row in found.rows)
+    numbers = [
+        value
+        for tables in found.told["models"].values()
+        for rows in tables.values()
+        for row in rows.values()
+        for value in row.values()
+    ]
+    assert [float(row["value"]) for row in found.rows] == pytest.approx(numbers)
+
+
+def test_sampling(run, analyzed, folder: Path) -> None:
+    arguments = ["--sweep", "steps=1,2", "spans=4,12"]
+    expected = told_by_evaluate(run, folder / "diffusion", folder / "data.jsonl", *arguments)["sweep"]
+    found = analyzed("sampling", "diffusion", "data.jsonl", *arguments, drawn=True)
+    [rows] = found.told["models"].values()
+    assert [row["set"] for row in rows] == [row["set"] for row in expected]
+    assert [row["f1"] for row in rows] == [row["f1"] for row in expected]
+    assert [(row["steps"], row["spans"]) for row in found.rows] == [
+        ("1", "4"),
+        ("1", "12"),
+        ("2", "4"),
+        ("2", "12"),
+    ]
+    assert {"sentences a second", "F1, in %", "steps"} <= set(found.texts)
+
+
+def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
+    write(DATA[:2], tmp_path / "corpus.train", format="jsonl")
+    write(DATA[2:], tmp_path / "corpus.dev", format="jsonl")
+    before = [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))]
+    corpora = [tmp_path / "corpus.train", tmp_path / "corpus.dev"]
+    arguments = ["smoothing", "diffusion", *corpora, "--points", 5, "--seed", 3, "--format", "jsonl"]
+    found = analyzed("landscape", *arguments, drawn=True)
+    assert [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))] == before
+    assert found.told["points"] == points(5)
+    assert found.told["seed"] == 3
+    assert list(found.told["models"]["smoothing"]) == ["corpus.train", "corpus.dev"]
+    for name in ("smoothing", "diffusion"):
+        model = Model.load(folder / name)
+        with torch.no_grad():
+            loss = model(model.collate(DATA[:2]))["loss"].item()
+        assert found.told["models"][name]["corpus.train"][2] == pytest.approx(loss, rel=1e-5)
+    assert len(found.rows) == 2 * 2 * 5
+    assert {"corpus.train", "corpus.dev", "smoothing", "diffusion"} <= set(found.texts)
+
+
+def test_landscape_of_the_first_sentences(analyzed) -> None:
+    [one, other] = (
+        analyzed("landscape", "smoothing", "data.jsonl", "--points", 3, "--limit", limit).told
+        for limit in (1, 0)
+    )
+    assert (one["limit"], other["limit"]) == (1, None)
+    assert list(one["models"]["smoothing"]) == ["data"]
+    assert one["models"] != other["models"]
+
+
+@pytest.fixture(scope="module")
+def trained_run(folder: Path) -> Path:
+    arguments = ["train", "--train", folder / "data.jsonl", "--dev", folder / "data.jsonl", "--epochs", 2]
+    arguments += ["--encoder", "scratch", "--out", folder / "run", "--quiet"]
+    for change in ("encoder.lstm.size=8", "method.size=6", "training.batch_size=4"):
+        arguments += ["--set", change]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return folder / "run"
+
+
+def test_curves(analyzed, trained_run: Path) -> None:
+    found = analyzed("curves", trained_run, trained_run, "--label", "first", "--label", "again", drawn=True)
+    expected = [record for record in read_metrics(trained_run) if "dev_f1" in record]
+    assert found.told["runs"] == {"first": expected, "again": expected}
+    assert [float(row["dev_loss"]) for row in found.rows] == [one["dev_loss"] for one in expected] * 2
+    assert {"first", "again", "epoch"} <= set(found.texts)
+
+
+def test_where_the_model_stands_its_landscape_is_what_training_saw(analyzed, trained_run: Path) -> None:
+    epochs = [record for record in read_metrics(trained_run) if "dev_f1" in record]
+    kept = max(epochs, key=lambda record: record["dev_f1"])
+    found = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
+    assert found.told["models"]["run"]["data"][1] == pytest.approx(kept["dev_loss"], rel=1e-4)
+
+
+# Engines and names
+
+
+def test_any_engine(analyzed, folder: Path) -> None:
+    f1 = evaluate(DATA, predicted(folder, "smoothing")).overall.f1
+    for engine in ("onnx", "int8"):
+        found = analyzed("errors", "smoothing", "data.jsonl", "--engine", engine)
+        assert found.told["models"]["smoothing"]["f1"] == pytest.approx(f1, abs=0.35 * (engine == "int8"))
+    told = analyzed("lengths", "diffusion", "data.jsonl", "--engine", "onnx", code=2)
+    assert "was not exported" in told
+
+
+def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    names = ["_a$b_{$", "日本\n[/red]", "x" * 200 + "1", "x" * 200 + "2", "=cmd()", os.fsdecode(b"\xff-")]
+    for name in names:
+        shutil.copytree(folder / "smoothing", tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    run("analyze", "calibration", *names, folder / "data.jsonl")
+    found = Written.read(tmp_path / "analysis", "calibration")
+    assert list(found.told["models"]) == names
+    texts = "\n".join(found.texts)
+    assert " _a$b_{$" in texts
+    assert "日本?[/red]" in texts
+    assert "x1" in texts
+    assert "x2" in texts
+    assert {row["model"] for row in found.rows} >= {"'=cmd()", "日本\n[/red]"}
+    run("analyze", "landscape", *names[:2], folder / "data.jsonl", "--points", 3)
+    assert "日本?[/red]" in Written.read(tmp_path / "analysis", "landscape").texts
+
+
+def test_models_with_the_same_name_and_behind_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        shutil.copytree(folder / "smoothing", tmp_path / place / "best")
+    found = analyzed("errors", "data.jsonl", tmp_path / "one" / "best", tmp_path / "two" / "best")
+    assert list(found.told["models"]) == ["one/best", "two/best"]
+    assert found.told["models"]["one/best"] == found.told["models"]["two/best"]
+    twice = analyzed("errors", "smoothing", "data.jsonl", "smoothing")
+    assert list(twice.told["models"]) == [f"1: {folder / 'smoothing'}", f"2: {folder / 'smoothing'}"]
+
+
+def test_only_the_first_sentences(analyzed) -> None:
+    found = analyzed("errors", "silent", "data.jsonl", "--limit", 2)
+    assert found.told["models"]["silent"]["mistakes"] == 6
+
+
+# Nothing to see
+
+
+def test_a_model_that_finds_nothing(analyzed) -> None:
+    found = analyzed("errors", "silent", "data.jsonl").told["models"]["silent"]
+    assert found["mistakes"] == found["groups"]["missed"]["count"] == 11
+    assert found["groups"]["missed"]["f1_if_mended"] == 1.0
+    lengths = analyzed("lengths", "silent", "data.jsonl").told["models"]["silent"]["by_length"]
+    assert {scores["f1"] for scores in lengths.values()} == {0.0}
+
+
+def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> None:
+    found = analyzed("calibration", "silent", "smoothing", "data.jsonl", drawn=True)
+    assert found.told["models"]["silent"]["ece"] is None
+    assert "no predictions" in found.texts
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("errors", "smoothing"),
+        ("lengths", "smoothing"),
+        ("calibration", "smoothing"),
+        ("offsets", "boundary-offset"),
+        ("stages", "locate-and-label"),
+        ("landscape", "locate-and-label"),
+    ],
+)
+def test_data_without_entities(analyzed, name: str, model: str) -> None:
+    more = ["--points", 3] if name == "landscape" else []
+    assert analyzed(name, model, "none.jsonl", *more).told["models"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
+        (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: there are no sentences in it"),
+        (
+            ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
+            "empty.jsonl: there are no sentences in it",
+        ),
+        (("errors", "no-such", "data.jsonl"), "no-such: there is no model here"),
+        (("errors", "smoothing", "no-such", "data.jsonl"), "no-such: there is no model here"),
+        (("errors", "smoothing"), "which data? Write fencepost analyze errors MODEL... DATA"),
+        (("landscape", "data.jsonl"), "data.jsonl: there is no model here"),
+        (("errors", "smoothing", "no-such.jsonl"), "no-such.jsonl"),
+        (("errors", "smoothing", "data.jsonl", "--label", "a", "--label", "b"), "1 models and 2 labels"),
+        (("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"), "of its own"),
+        (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
+        (("stages", "smoothing", "data.jsonl"), "smoothing: a model of boundary-smoothing has nothing for"),
+        (("offsets", "boundary-offset", "diffusion", "data.jsonl"), "diffusion: a model of diffusion has"),
+        (("sampling", "smoothing", "data.jsonl"), "predict.steps"),
+        (("sampling", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
+        (("landscape", "smoothing", "data.jsonl", "--points", "4"), "must be odd and at least 3, not 4"),
+        (("curves", "smoothing"), "smoothing: there are no development scores here"),
+        (("curves", "no-such"), "no-such: there are no development scores here"),
+    ],
+)
+def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], message: str) -> None:
+    assert message in analyzed(*arguments, code=2)
+
+
+@pytest.mark.parametrize(
+    "name", ["calibration", "errors", "lengths", "offsets", "stages", "sampling", "landscape", "curves"]
+)
+def test_where_nothing_can_be_written_nothing_is_begun(
+    run, folder: Path, tmp_path: Path, monkeypatch, name
+) -> None:
+    monkeypatch.setattr("fencepost.cli.judged.load_recogniser", None)
+    monkeypatch.setattr("fencepost.cli.analyze.load_model", None)
+    (tmp_path / f"{name}.csv").write_text("mine")
+    for out, told in (
+        (tmp_path, "no result of fencepost"),
+        (tmp_path / f"{name}.csv" / "x", "cannot be made"),
+    ):
+        result = run("analyze", name, folder / "smoothing", folder / "data.jsonl", "--out", out, code=2)
+        assert told in result.stderr
+    assert (tmp_path / f"{name}.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "torch"])
+def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in [
+        name for name in sys.modules if name.startswith(("fencepost.analysis.", "fencepost.model"))
+    ]:
+        monkeypatch.delitem(sys.modules, module)
+    told = analyzed("landscape", "smoothing", "data.jsonl", code=2)
+    assert f"this needs {missing}, which is not installed: pip install 'fencepost[train]'" in told
+
+
+def test_ctrl_c_in_the_middle_of_a_landscape(analyzed, monkeypatch) -> None:
+    calls = 0
+    forward = Model.forward
+
+    def interrupted(self: Model, batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return forward(self, batch)
+
+    monkeypatch.setattr(Model, "forward", interrupted)
+    assert "interrupted" in analyzed("landscape", "smoothing", "data.jsonl", code=130)
+    assert calls == 3
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
+    with analyze._progress("model", 51, quiet=False) as advance:
+        advance()
+    assert capsys.readouterr().err == "model: the loss at 51 points\n"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with analyze._progress("odd [/red] \x1b[31mname", 4, quiet=False) as advance:
+        for _ in range(4):
+            advance()
+    shown = sys.stderr.getvalue()
+    assert "odd [/red] " in shown
+    assert "100%" in shown
+    assert "\x1b[31mname" not in shown
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with analyze._progress("model", 4, quiet=True) as advance:
+        advance()
+    assert not sys.stderr.getvalue()
+
+
+def test_help_lists_every_analysis(run) -> None:
+    for option in ("--help", "-h"):
+        shown = run("analyze", option).stdout
+        for name in (
+            "calibration",
+            "errors",
+            "lengths",
+            "offsets",
+            "stages",
+            "sampling",
+            "landscape",
+            "curves",
+        ):
+            assert f" {name} " in shown
+    assert "--raw" in run("analyze", "calibration", "--help").stdout
+    assert np.all([one.name for one in analyze.group.registered_commands])
