@@ -79,7 +79,7 @@ def landscape(models: dict[str, Losses], places: Sequence[float], told: dict[str
                 markersize=3.5,
             )
         heading(axis, name)
-        axis.set(xlabel="α: steps along the direction", yscale="log")
+        axis.set(xlabel="α: steps along the direction", yscale="log", xticks=(-1, -0.5, 0, 0.5, 1))
     axes[0].set_ylabel("loss (mean of sentences, logarithmic)")
     legend(axes[0])
     rows = [

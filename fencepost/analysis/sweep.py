@@ -5,7 +5,9 @@ This is Table 4 of Zhu and Li (ACL 2022) and of Tang et al. (2023), and F1 by th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from fencepost.analysis.figures import legend, look, panels, plain
@@ -39,10 +41,12 @@ def sweep(cells: Sequence[Cell], told: dict[str, Any], over: str | None = None) 
     places = _places(values)
     figure, [panel] = panels(1, width=5.6, height=3.8)
     for number, (name, of_line) in enumerate(lines.items()):
+        at = [places[values.index(str(_at(cell, axis)))] for cell in of_line]
+        in_order = sorted(zip(at, of_line, strict=True), key=lambda one: one[0])  # as lines go, not the grid
         panel.errorbar(
-            [places[values.index(str(_at(cell, axis)))] for cell in of_line],
-            [100 * cell[measure]["mean"] for cell in of_line],
-            [100 * (cell[measure]["std"] or 0.0) for cell in of_line],
+            [place for place, _ in in_order],
+            [100 * cell[measure]["mean"] for _, cell in in_order],
+            [100 * (cell[measure]["std"] or 0.0) for _, cell in in_order],
             capsize=3,
             label=plain(name) or None,
             **look(number),
@@ -75,8 +79,15 @@ def _at(cell: Cell, axis: str) -> Any:
 
 
 def _places(values: Sequence[str]) -> list[float]:
-    """Numbers where they are, anything else side by side."""
+    """Numbers where they are, if there is room for what is written below; anything else side by side."""
+    beside = [float(place) for place in range(len(values))]
     try:
-        return [float(value) for value in values]
+        numbers = [float(value) for value in values]
     except ValueError:
-        return [float(place) for place in range(len(values))]
+        return beside
+    in_order = sorted(numbers)
+    if not math.isfinite(sum(numbers)):
+        return beside
+    if any(after - before < 0.06 * (in_order[-1] - in_order[0]) for before, after in pairwise(in_order)):
+        return [float(in_order.index(number)) for number in numbers]
+    return numbers

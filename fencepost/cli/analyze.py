@@ -277,7 +277,7 @@ def landscape(
     places = analysis.points(points)
     source = Source(options, format, skip_invalid, quiet)
     names = named([Path(path) for path in corpora])
-    stems = [name.rpartition(".")[0] or name for name in names]
+    stems = [name.removesuffix(Path(name).suffix) for name in names]
     names = (
         stems if len(set(stems)) == len(stems) else names
     )  # corpus.train and corpus.dev stay what they are
@@ -328,14 +328,16 @@ def sweep(folder: SweepFolder, over: Over = None, out: Out = _OUT) -> None:
 
 def _swept_cells(folder: Path) -> list[dict[str, Any]]:
     try:
-        cells = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"]
+        cells = list(json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"])
+        for cell in cells:  # or it is somebody else's
+            _ = cell["settings"], cell["seeds"], cell["dev_f1"]["mean"], cell["test_f1"]["mean"]
     except OSError:
         raise UsageError(
             f"{folder}: there is no sweep here (no sweep.json); give the --out of a fencepost sweep"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{folder / 'sweep.json'}: this is not the result of a fencepost sweep") from None
-    return list(cells)
+    return cells
 
 
 def _method_report(

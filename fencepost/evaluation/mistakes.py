@@ -5,9 +5,10 @@ predictions and entities that were not found are first paired, each with at most
 this order:
 
 1. the same words with another type (`type`);
-2. the same type with words in common: the `start`, the `end`, or both are wrong; if the prediction has the
-   very words of another entity that holds the one that was meant, or lies in it, it is the `wrong level`;
-3. another type and other words, at least half of all that the two cover in common (`boundary and type`).
+2. the same type, and at least a quarter of all words that the two cover in common: the `start`, the `end`,
+   or both are wrong; if the prediction has the very words of another entity that holds the one that was
+   meant, or lies in it, it is the `wrong level`;
+3. another type and other words, at least half of them in common (`boundary and type`).
 
 The nearest pairs come first. What is left alone is an `extra level` if it holds, or lies in, a prediction
 that is right or has its entity; a `missing level` if it holds, or lies in, an entity that is found or has
@@ -48,8 +49,11 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
     "missed": ("missed",),
 }
 
-_SHARED = 0.5
-"""Of the words that a prediction and an entity of another type cover, so many must be in both."""
+_SHARED, _SHARED_BY_OTHERS = 0.25, 0.5
+"""Of the words that a prediction and an entity cover, so many must be in both; more if types differ.
+
+A long phrase around a single word of the same type is no boundary mistake, where entities nest.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +211,9 @@ class _Sorting:
                 ratio = shared / (len(guess) + len(entity) - shared)
                 if guess.span == entity.span:
                     yield (0, -ratio), i, j
-                elif guess.type == entity.type:
+                elif guess.type == entity.type and ratio >= _SHARED:
                     yield (1, -ratio), i, j
-                elif ratio >= _SHARED:
+                elif guess.type != entity.type and ratio >= _SHARED_BY_OTHERS:
                     yield (2, -ratio), i, j
 
     def _kind(self, guess: Entity, entity: Entity) -> Kind:

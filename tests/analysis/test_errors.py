@@ -112,8 +112,8 @@ def test_lines_between_groups_stand_where_groups_end() -> None:
 
 
 def test_boundaries_that_are_far_off_are_one_bar() -> None:
-    long = [Sentence(WORDS, [Entity(6, 7, "A")])]
-    far = mistakes(long, [Sentence(WORDS, [Entity(0, 12, "A")])])
+    long = [Sentence(WORDS * 3, [Entity(6, 12, "A")])]
+    far = mistakes(long, [Sentence(WORDS * 3, [Entity(0, 18, "A")])])
     bars = bars_of(errors({"a": far}, long, {}).figure.axes[1])
     assert bars["start"] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     assert bars["end"] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]

@@ -54,10 +54,16 @@ OUTER, MIDDLE, INNER = (0, 6, "ORG"), (2, 6, "ORG"), (4, 6, "LOC")
             [(2, 5, "A")], [(1, 6, "A")], [("start and end", (1, 6, "A"), (2, 5, "A"))], id="too wide"
         ),
         pytest.param(
-            [(0, 9, "A")],
-            [(8, 12, "A")],
-            [("start and end", (8, 12, "A"), (0, 9, "A"))],
-            id="one word shared",
+            [(0, 4, "A")],
+            [(3, 4, "A")],
+            [("start", (3, 4, "A"), (0, 4, "A"))],
+            id="a quarter of the words shared",
+        ),
+        pytest.param(
+            [(0, 5, "A")],
+            [(4, 5, "A")],
+            [("missed", None, (0, 5, "A")), ("spurious", (4, 5, "A"), None)],
+            id="less than a quarter of the words shared",
         ),
         pytest.param([(2, 5, "A")], [(2, 5, "B")], [("type", (2, 5, "B"), (2, 5, "A"))], id="type"),
         pytest.param(
@@ -121,9 +127,9 @@ OUTER, MIDDLE, INNER = (0, 6, "ORG"), (2, 6, "ORG"), (4, 6, "LOC")
             id="the same words come before the same type",
         ),
         pytest.param(
-            [(0, 4, "A"), (3, 6, "B")],
-            [(3, 6, "A"), (3, 6, "B")],
-            [("start and end", (3, 6, "A"), (0, 4, "A"))],
+            [(0, 4, "A"), (2, 6, "B")],
+            [(2, 6, "A"), (2, 6, "B")],
+            [("start and end", (2, 6, "A"), (0, 4, "A"))],
             id="crossing is no level",
         ),
         pytest.param(
@@ -334,7 +340,7 @@ def test_each_kind_is_what_its_name_says(pair: Judged) -> None:
 @few
 @given(judged())
 def test_what_is_left_alone_could_not_have_been_paired(pair: Judged) -> None:
-    """No spurious prediction and missed entity of the same type share a word, or have the same words."""
+    """No spurious prediction and missed entity have the same words, or so many that they should be a pair."""
     gold, predicted = pair
     found = mistakes(gold, predicted)
     for wrong in found.of("spurious", "extra level"):
@@ -344,8 +350,13 @@ def test_what_is_left_alone_could_not_have_been_paired(pair: Judged) -> None:
                 continue
             shared = min(one.end, other.end) - max(one.start, other.start)
             assert one.span != other.span
-            assert one.type != other.type or shared <= 0
-            assert 2 * shared < max(one.end, other.end) - min(one.start, other.start) or shared <= 0
+            assert one.type != other.type or 4 * shared < _covered(one, other) or shared <= 0
+            assert 2 * shared < _covered(one, other) or shared <= 0
+
+
+def _covered(one: Entity, other: Entity) -> int:
+    """The words that either has, if they share one."""
+    return max(one.end, other.end) - min(one.start, other.start)
 
 
 @few

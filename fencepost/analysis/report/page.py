@@ -28,7 +28,7 @@ _JOINERS = "\u200c\u200d"
 """They cannot be seen, but words of some languages are not right without them."""
 
 EXPLAINED: dict[str, str] = {
-    "boundary": "The type is right, and some of the words.",
+    "boundary": "The type is right, and at least a quarter of the words.",
     "start": "The type and the end are right; the start is not.",
     "end": "The type and the start are right; the end is not.",
     "start and end": "The type is right; some words are shared, but both ends are wrong.",

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fencepost.analysis.sweep import sweep
+from fencepost.errors import UsageError
+from tests.analysis.files import assert_labelled, legend_of, ticks_of
+
+Cell = dict[str, Any]
+
+
+def cell(f1: float | None, test: float | None = None, seeds: int = 3, **more: Any) -> Cell:
+    """As `sweep.json` has one."""
+    own = {name: more.pop(name, None) for name in ("share", "boundary_noise")}
+    return {
+        "cell": " ".join(f"{key}={value}" for key, value in {**own, **more}.items()),
+        **own,
+        "settings": more,
+        "seeds": seeds,
+        "dev_f1": {"mean": f1, "std": None if seeds < 2 else 0.01},
+        "test_f1": {"mean": test, "std": None if seeds < 2 else 0.02},
+    }
+
+
+def drawn(cells: list[Cell], over: str | None = None) -> dict[str, list[tuple[float, float]]]:
+    """By the label of a line, its points."""
+    [axis] = sweep(cells, {}, over).figure.axes
+    return {
+        str(container.get_label()): [(float(x), float(y)) for x, y in np.asarray(container[0].get_xydata())]
+        for container in axis.containers
+    }
+
+
+EPSILON = [
+    cell(0.7, **{"method.epsilon": 0.2, "method.size": 10}),
+    cell(0.6, **{"method.epsilon": 0.0, "method.size": 10}),
+    cell(0.8, **{"method.epsilon": 0.1, "method.size": 20}),
+    cell(0.5, **{"method.epsilon": 0.0, "method.size": 20}),
+    cell(None, seeds=0, **{"method.epsilon": 0.1, "method.size": 10}),
+]
+
+
+def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
+    found = drawn(EPSILON)
+    assert found["method.size=10"] == [(0.0, 60.0), (0.2, 70.0)]
+    assert found["method.size=20"] == [(0.0, 50.0), (0.1, pytest.approx(80.0))]
+    over = drawn(EPSILON, "method.size")
+    assert over["method.epsilon=0.0"] == [(10.0, 60.0), (20.0, 50.0)]
+
+
+def test_numbers_and_labels() -> None:
+    found = sweep(EPSILON, {"folder": "f"})
+    assert found.name == "sweep-f1"
+    assert (found.told["over"], found.told["measure"], found.told["folder"]) == (
+        "method.epsilon",
+        "dev_f1",
+        "f",
+    )
+    assert found.told["cells"] == EPSILON
+    assert found.table.rows[0] == (EPSILON[0]["cell"], 3, 0.7, 0.01)
+    assert len(found.table.rows) == 4  # what is not finished has no score
+    assert_labelled(found.figure)
+    [axis] = found.figure.axes
+    assert axis.get_ylabel() == "F1 on the development data, in %"
+    assert axis.get_title() == "mean over 3 seeds, ± standard deviation"
+    assert legend_of(axis) == ["method.size=10", "method.size=20"]
+
+
+def test_shares_come_first_and_test_scores_before_development_scores() -> None:
+    cells = [cell(0.1, 0.2 + share / 2, seeds=1, share=share, a=1) for share in (0.1, 0.5, 1.0)]
+    found = sweep(cells, {})
+    assert (found.told["over"], found.told["measure"]) == ("share", "test_f1")
+    [axis] = found.figure.axes
+    assert axis.get_xlabel() == "share of the training data"
+    assert not legend_of(axis)
+    assert ticks_of(axis) == ["0.1", "0.5", "1.0"]
+    [points] = drawn(cells).values()
+    assert points == [(0.1, pytest.approx(25)), (0.5, pytest.approx(45)), (1.0, pytest.approx(70))]
+
+
+def test_texts_stand_side_by_side_and_so_do_numbers_that_would_collide() -> None:
+    cells = [cell(0.5, **{"method.name": name}) for name in ("_b", "$a$")]
+    [axis] = sweep(cells, {}).figure.axes
+    assert ticks_of(axis) == [" _b", r"\$a\$"]
+    assert [x for x, _ in next(iter(drawn(cells).values()))] == [0, 1]
+    rates = [cell(0.5, rate=rate) for rate in (1.0, 1e-4, 1e-5)]
+    assert [x for x, _ in next(iter(drawn(rates).values()))] == [0, 1, 2]
+    assert ticks_of(sweep(rates, {}).figure.axes[0]) == ["1.0", "0.0001", "1e-05"]
+
+
+def test_one_cell_alone_and_one_without_settings() -> None:
+    assert sweep([cell(0.5)], {}).told["over"] == "cell"
+    assert sweep([cell(0.5, a=1)], {}).told["over"] == "a"
+
+
+def test_what_cannot_be_shown() -> None:
+    with pytest.raises(UsageError, match="no finished runs"):
+        sweep([EPSILON[-1]], {})
+    with pytest.raises(UsageError, match="no finished runs"):
+        sweep([], {})
+    with pytest.raises(UsageError, match=r"--over b: .* it has method\.epsilon, method\.size"):
+        sweep(EPSILON, {}, "b")

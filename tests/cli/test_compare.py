@@ -1,0 +1,213 @@
+"""`fencepost compare`, as a user runs it: models and other programs' files, side by side."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fencepost.cli.scores import print_table
+from fencepost.corpus import write
+from fencepost.entity import Entity, Sentence
+from fencepost.evaluation import difference, evaluate, holm, intervals, match
+from fencepost.model import Model
+from tests.runtime import models
+
+WORDS = ["Ada", "met", "Charles", "in", "London"]
+FEW = ["--resamples", 200, "--permutations", 999]
+
+
+def predictions(found: float, wrong: float, seed: int, count: int = 40, score: float = 0.8) -> list[Sentence]:
+    """Of so many of the entities, and so many others."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        right = [e for e in models.NESTED[1].entities if chance.random() < found]
+        more = [Entity(1, 2, "LOC")] * (chance.random() < wrong)
+        made.append(Sentence(WORDS, [Entity(e.start, e.end, e.type, score) for e in [*right, *more]]))
+    return made
+
+
+GOLD = [models.NESTED[1]] * 40
+FOUND = {
+    "good": predictions(0.9, 0.1, 1),
+    "alike": predictions(0.88, 0.1, 2),
+    "bad": predictions(0.3, 0.6, 3),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compare")
+    write(GOLD, folder / "gold.jsonl")
+    for name, found in FOUND.items():
+        write(found, folder / f"{name}.jsonl")
+    write(
+        [Sentence(s.words, [Entity(*e.key) for e in s.entities]) for s in FOUND["good"]],
+        folder / "good.conll",
+    )
+    for name in ("boundary-smoothing", "locate-and-label"):
+        models.random_model(name).save(folder / name)
+    models.trained().save(folder / "trained")
+    write(models.NESTED * 5, folder / "nested.jsonl")
+    return folder
+
+
+@pytest.fixture
+def compared(run, folder: Path):
+    def compared(*arguments: object, data: str = "gold.jsonl") -> dict[str, Any]:
+        there = [folder / str(one) if (folder / str(one)).exists() else one for one in arguments]
+        told = run("compare", *there, "--data", folder / data, *FEW, "--json", "--quiet").stdout
+        result: dict[str, Any] = json.loads(told)
+        return result
+
+    return compared
+
+
+def test_files_of_other_programs(compared, folder: Path) -> None:
+    told = compared("good.jsonl", "alike.jsonl", "bad.jsonl")
+    names = [f"{name}.jsonl" for name in FOUND]
+    assert list(told["models"]) == names
+    assert told["sentences"] == 40
+    assert told["data"] == str(folder / "gold.jsonl")
+    assert told["folders"] == {name: str(folder / name) for name in names}
+    matches = {name: match(GOLD, found) for name, found in FOUND.items()}
+    for name, found in FOUND.items():
+        of_model, expected = told["models"][f"{name}.jsonl"], evaluate(GOLD, found)
+        assert of_model["f1"]["value"] == pytest.approx(expected.overall.f1)
+        assert of_model["precision"]["value"] == pytest.approx(expected.overall.precision)
+        assert of_model["macro_f1"] == expected.macro_f1
+        assert of_model["ece"] == expected.to_dict()["ece"]
+        assert list(of_model["by_type"]) == ["LOC", "PER"]
+        for type_, scores in of_model["by_type"].items():
+            assert scores["f1"]["value"] == pytest.approx(expected.by_type[type_].f1)
+        bounds = intervals(matches[name], 200)[None].f1
+        assert of_model["f1"] == {"value": bounds.value, "low": bounds.low, "high": bounds.high}
+        assert bounds.low <= bounds.value <= bounds.high
+    pairs = [("good", "alike"), ("good", "bad"), ("alike", "bad")]
+    expected_pairs = [difference(matches[one], matches[other], 200, 999) for one, other in pairs]
+    assert [one["models"] for one in told["pairs"]] == [[f"{a}.jsonl", f"{b}.jsonl"] for a, b in pairs]
+    assert [one["p"] for one in told["pairs"]] == [one.p for one in expected_pairs]
+    assert [one["p_holm"] for one in told["pairs"]] == holm([one.p for one in expected_pairs])
+    assert [one["f1_difference"]["value"] for one in told["pairs"]] == [
+        one.f1.value for one in expected_pairs
+    ]
+    by_chance, clear, also = told["pairs"]
+    assert by_chance["p"] > 0.05
+    assert clear["p"] == also["p"] == 0.001
+    assert clear["p_holm"] == 0.003
+    assert clear["f1_difference"]["low"] > 0.2
+
+
+def test_the_tables_say_the_same(run, folder: Path) -> None:
+    files = [folder / f"{name}.jsonl" for name in FOUND]
+    labels = ["--label", "good", "--label", "alike", "--label", "[/bad] model"]
+    shown = run("compare", *files, "--data", folder / "gold.jsonl", *FEW, *labels).stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    value = 100 * evaluate(GOLD, FOUND["good"]).overall.f1
+    assert any(line.startswith("good ") and f"{value:.1f} [" in line for line in lines)
+    text = " ".join(lines)
+    assert "Strict scores, in percent, with 95 % intervals" in text
+    assert "p, Holm" in text
+    assert "may be chance" in text
+    assert "good is better" in text
+    assert "[/bad]" in text
+    assert "several tests at once" in text
+    two = run("compare", *files[:2], "--data", folder / "gold.jsonl", *FEW).stdout
+    assert "Holm" not in two
+
+
+def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
+    told = compared("good.jsonl", "good.conll")
+    assert told["pairs"] == [
+        {
+            "models": ["good.jsonl", "good.conll"],
+            "f1_difference": {"value": 0.0, "low": 0.0, "high": 0.0},
+            "p": 1.0,
+            "p_holm": 1.0,
+        }
+    ]
+    assert told["models"]["good.conll"]["ece"] is None  # a format without confidences
+
+
+def test_models_and_files_together(compared, folder: Path) -> None:
+    """Where the better one stands does not matter, and a file has what its model finds."""
+    sentences = models.NESTED * 5
+    write(Model.load(folder / "trained").predict(sentences), folder / "found.jsonl")
+    told = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
+    assert told["models"]["trained"] == told["models"]["found.jsonl"]
+    worse, other, same = told["pairs"]
+    assert worse["models"] == ["boundary-smoothing", "trained"]
+    assert worse["f1_difference"]["value"] < 0
+    assert worse["p"] == other["p"] < 0.05
+    assert (same["p"], same["f1_difference"]["value"]) == (1.0, 0.0)
+
+
+def test_the_same_model_twice(compared, folder: Path) -> None:
+    told = compared("trained", "trained", data="nested.jsonl")
+    assert list(told["models"]) == [f"1: {folder / 'trained'}", f"2: {folder / 'trained'}"]
+    assert told["pairs"][0]["p"] == 1.0
+
+
+def test_nothing_found_and_nothing_there(compared, folder: Path) -> None:
+    write([s.with_entities([]) for s in GOLD], folder / "nothing.jsonl")
+    told = compared("good.jsonl", "nothing.jsonl")
+    assert told["models"]["nothing.jsonl"]["f1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert told["pairs"][0]["p"] == 0.001
+    empty = compared("good.jsonl", "nothing.jsonl", data="nothing.jsonl")
+    assert empty["pairs"][0]["f1_difference"]["value"] == 0.0
+    assert empty["pairs"][0]["p"] == 1.0
+
+
+def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Path) -> None:
+    files = [folder / "good.jsonl", folder / "bad.jsonl", "--data", folder / "gold.jsonl", *FEW]
+    shown = run("compare", *files, "--json", tmp_path / "result.json").stdout
+    assert "good.jsonl is better" in " ".join(shown.split())
+    assert list(json.loads((tmp_path / "result.json").read_text())["models"]) == ["good.jsonl", "bad.jsonl"]
+    (tmp_path / "mine.json").write_text("[]")
+    refused = run("compare", *files, "--json", tmp_path / "mine.json", code=2)
+    assert "no result of fencepost" in refused.stderr
+    assert (tmp_path / "mine.json").read_text() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("good.jsonl", "--data", "gold.jsonl"), "one model cannot be compared"),
+        (("good.jsonl", "bad.jsonl"), "give the data with --data"),
+        (("good.jsonl", "no-such", "--data", "gold.jsonl"), "no-such"),
+        (("good.jsonl", "bad.jsonl", "--data", "no-such.jsonl"), "no-such.jsonl"),
+        (("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"), "nested.jsonl: sentence 1 has other words"),
+        (("good.jsonl", "bad.jsonl", "--data", "empty.jsonl"), "there are no sentences in it"),
+        (("good.jsonl", "empty.jsonl", "--data", "gold.jsonl"), "empty.jsonl: there are no sentences in it"),
+        (("good.jsonl", "bad.jsonl", "--data", "gold.jsonl", "--label", "a"), "2 models and 1 labels"),
+        (("good.jsonl", "trained", "--data", "gold.jsonl", "--engine", "onnx"), "was not exported"),
+        (("good.jsonl", "trained", "--data", "gold.jsonl", "--set", "a=1"), "only predict.* can change"),
+    ],
+)
+def test_what_cannot_work_is_refused(run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "empty.jsonl").write_text("")
+    there = [folder / one if (folder / one).exists() else one for one in arguments]
+    assert message in run("compare", *there, code=2).stderr
+
+
+def test_a_table_of_anything() -> None:
+    stream = io.StringIO()
+    rows = [
+        ("[/x] \x1b[31m", 1234, 0.25, "12.5", None, "left"),
+        ("b", 5, 3.0, "-1.0", 0.0, "a [b]"),
+    ]
+    print_table(Console(file=stream, width=200), "Title", ("[bold]model", "n", "x", "p", "ece", "note"), rows)
+    title, header, _, first, second = (line for line in stream.getvalue().splitlines() if line.strip())
+    assert title.strip() == "Title"
+    assert header.split() == ["[bold]model", "n", "x", "p", "ece", "note"]
+    assert first.split() == ["[/x]", "\N{REPLACEMENT CHARACTER}[31m", "1,234", "0.250", "12.5", "left"]
+    assert second.split() == ["b", "5", "3", "-1.0", "0.000", "a", "[b]"]
+    assert first.index("1,234") + 5 == second.index(" 5 ") + 2  # numbers on the right
+    assert first.index("left") == second.index("a [b]")  # texts on the left
+    print_table(Console(file=stream), "Nothing", ("a", "b"), [])
