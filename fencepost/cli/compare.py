@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
-    from fencepost.evaluation import Difference, Interval, Matches, Scores
+    from fencepost.evaluation import Difference, Interval, Matches
 
 Models = Annotated[
     list[str],
@@ -37,6 +37,7 @@ Label = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME", help="What a model is called; one for each, in order."),
 ]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many sentences.")]
 Engine = Annotated[
     EngineName,
     typer.Option("--engine", help="What computes: pytorch, or graphs made by fencepost export (int8, onnx)."),
@@ -57,6 +58,7 @@ def compare(
     models: Models,
     data: Data = None,
     label: Label = None,
+    limit: Limit = None,
     engine: Engine = "auto",
     changes: Changes = None,
     threads: Threads = None,
@@ -75,10 +77,10 @@ def compare(
         raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
     labels = labels_of(models, label)
     source = Source(options, format, skip_invalid, quiet)
-    sentences = source.read(data)
+    sentences = source.read(data, limit)
     from fencepost.evaluation import difference, evaluate, holm, intervals, match
 
-    found = [_found(model, sentences, source, engine, changes, threads) for model in models]
+    found = [_found(model, sentences, source, engine, changes, threads, limit) for model in models]
     matches: dict[str, Matches] = {}
     for name, model, one in zip(labels, models, found, strict=True):
         try:
@@ -98,11 +100,11 @@ def compare(
             "sentences": len(sentences),
             "models": {
                 name: {
-                    **_told(scores[name][None]),
+                    **asdict(scores[name][None]),
                     "macro_f1": results[name].macro_f1,
                     "ece": results[name].to_dict()["ece"],
                     "by_type": {
-                        type_: _told(one) for type_, one in scores[name].items() if type_ is not None
+                        type_: asdict(one) for type_, one in scores[name].items() if type_ is not None
                     },
                 }
                 for name in labels
@@ -129,15 +131,12 @@ def _found(
     engine: EngineName,
     changes: Sequence[str] | None,
     threads: int | None,
+    limit: int | None,
 ) -> list[Sentence]:
     """What a model finds, or what stands in a file."""
     if not is_model(model):
-        return source.read(model)
+        return source.read(model, limit)
     return predictions([model], sentences, engine, changes, threads, quiet=source.quiet)[0]
-
-
-def _told(scores: Scores) -> dict[str, Any]:
-    return asdict(scores)
 
 
 def _written(interval: Interval) -> str:

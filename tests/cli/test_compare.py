@@ -104,6 +104,13 @@ def test_files_of_other_programs(compared, folder: Path) -> None:
     assert clear["f1_difference"]["low"] > 0.2
 
 
+def test_some_sentences_alone(compared) -> None:
+    told = compared("good.jsonl", "bad.jsonl", "--limit", 10)
+    assert told["sentences"] == 10
+    expected = evaluate(GOLD[:10], FOUND["bad"][:10]).overall.f1
+    assert told["models"]["bad.jsonl"]["f1"]["value"] == pytest.approx(expected)
+
+
 def test_the_tables_say_the_same(run, folder: Path) -> None:
     files = [folder / f"{name}.jsonl" for name in FOUND]
     labels = ["--label", "good", "--label", "alike", "--label", "[/bad] model"]
