@@ -138,6 +138,7 @@ def test_a_result_says_what_its_numbers_say(path):
     rules |= {
         "at most half a point of F1": lambda number: below(number, 0.005),
         "at most 0.02": lambda number: below(number, 0.02),
+        "above 0.02": lambda number: above(number, 0.02),
     }
     assert found["verdict"] == rules[claim.rule](again)
 

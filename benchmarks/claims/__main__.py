@@ -9,7 +9,7 @@ from pathlib import Path
 import benchmarks.claims
 from benchmarks.claims.claims import CLAIMS, Claim
 from benchmarks.claims.page import RESULTS, page
-from benchmarks.claims.runs import SEEDS, Runs
+from benchmarks.claims.runs import SEEDS, SETTINGS, Runs, made_with
 from benchmarks.common import ROOT, corpora, machine, report, say
 
 PAGE = ROOT / "docs" / "claims.md"
@@ -19,13 +19,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=benchmarks.claims.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*(c.name for c in CLAIMS), []])
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--all", action="store_true", help="all claims whose runs are there, or are made")
     parser.add_argument("--train", action="store_true", help="make the runs that are not there")
     parser.add_argument("--runs", type=Path, default=Path("claim-runs"), help="the folder of the runs")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--page", action="store_true", help="write docs/claims.md")
     arguments = parser.parse_args()
+    unknown = set(arguments.names) - {claim.name for claim in CLAIMS}
+    if unknown:
+        parser.error(f"there is no claim {', '.join(sorted(unknown))}; without a name all are listed")
     wanted = [claim for claim in CLAIMS if arguments.all or claim.name in arguments.names]
     verdicts: dict[str, str] = {}
     if wanted and corpora() is None:
@@ -58,8 +61,10 @@ def judged(claim: Claim, runs: Runs, *, train: bool) -> str:
         "number_is": claim.number,
         "holds_if": claim.rule,
         "variants": [
-            [variant.method, *variant.changes, f"share={variant.share:g}"] for variant in claim.variants
+            [variant.method, *SETTINGS[variant.method], *variant.changes, f"share={variant.share:g}"]
+            for variant in claim.variants
         ],
+        **made_with(),
         **found.told(),
     }
     RESULTS.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.claims.claims import CLAIMS, Claim
+from benchmarks.claims.runs import SETTINGS
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -18,21 +19,32 @@ each of which has all its evidence. Do not edit it.
 
 All runs are on GENIA with the encoder `minilm` (22 million parameters; the papers' encoders have five to
 fifteen times as many), on half of the training part (792 sentences, another half for each seed; the papers
-have 15,000), for 8 epochs (diffusion: 16), with the defaults else. A tenth of the training part decides
-which epoch is kept; scores are on the whole test part (1,732 sentences). Models that are compared share
-seeds and training sentences, and the number that decides is the mean of the differences between them, with
-a 95 % confidence interval by Student's t. A claim **holds** if all of the interval is where the claim says,
-does **not hold** if none of it is, and else is **undecided within noise**; so it is with fewer than three
-seeds.
-What is found here need not be so for other corpora, larger encoders or longer training. With three seeds,
-the interval is wide: undecided does not mean wrong.
+have 15,000). Settings are the defaults of each method but for these:
+
+SETTINGS
+
+A tenth of the training part decides which epoch is kept; scores are on the whole test part (1,732 sentences).
+Models that are compared share seeds and training sentences, and the number that decides is the mean of the
+differences between them, with a 95 % confidence interval by Student's t. A claim **holds** if all of the
+interval is where the claim says, does **not hold** if none of it is, and else is **undecided within noise**;
+so it is with fewer than three seeds. What is found here need not be so for other corpora, larger encoders or
+longer training. With three seeds, the interval is wide: undecided does not mean wrong.
 """
 
 
 def page() -> str:
     """The whole page."""
     results = {claim.name: _read(claim) for claim in CLAIMS}
-    lines = [_HEAD, "| claim | paper | verdict | the number that decides | seeds |", "|---|---|---|---|---|"]
+    run = sum(found is not None for found in results.values())
+    settings = "\n".join(f"- {method}: `{' '.join(changes)}`" for method, changes in SETTINGS.items())
+    head = _HEAD.replace("SETTINGS", settings)
+    count = f"Of {len(CLAIMS)} claims, {run} were judged; the others are listed as not run."
+    lines = [
+        head,
+        f"{count}\n",
+        "| claim | paper | verdict | the number that decides | seeds |",
+        "|---|---|---|---|---|",
+    ]
     for claim in CLAIMS:
         found = results[claim.name]
         verdict = f"**{found['verdict']}**" if found else "not run"

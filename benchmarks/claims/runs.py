@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import corpora, say
+from benchmarks.common import corpora, machine, say
 
 if TYPE_CHECKING:
     from fencepost.entity import Sentence
@@ -91,6 +91,28 @@ class Runs:
         cell = Cell(variant.changes, variant.share)
         config = Config.compose(changes=changes, flags={"training": {"seed": 1}})
         return Sweep(self.folder / variant.method, {cell: config}, self.seeds, data())
+
+
+def made_with() -> dict[str, Any]:
+    """What all runs have in common, for the record."""
+    import torch
+
+    from fencepost import __version__
+
+    parts = data()
+    return {
+        "corpus": "GENIA",
+        "encoder": "minilm",
+        "sentences": {
+            "train": len(parts.train),
+            "half": round(SHARE * len(parts.train)),
+            "dev": len(parts.dev or ()),
+            "test": len(parts.test or ()),
+        },
+        "fencepost": __version__,
+        "torch": torch.__version__,
+        **machine(),
+    }
 
 
 @cache

@@ -23,7 +23,7 @@ def calibration(models: dict[str, Calibration], told: dict[str, Any]) -> Analysi
     for axis, (name, one) in zip(axes, models.items(), strict=True):
         _draw(axis, name, one)
     axes[0].set_ylabel("accuracy (share of predictions that are right)")
-    legend(axes[0], loc="upper left")
+    legend(axes[-1])
     rows = [
         (name, one.lower, one.upper, one.count, one.confidence, one.accuracy)
         for name, of_model in models.items()

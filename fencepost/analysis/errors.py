@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from fencepost.analysis.figures import COLOURS, bars, legend, panels
@@ -98,12 +99,11 @@ def _summary(model: str, found: Mistakes) -> list[tuple[Any, ...]]:
 
 def _draw_kinds(axis: Any, models: dict[str, Mistakes]) -> None:
     counts = {name: found.counts() for name, found in models.items()}
-    names = [f"{kind}" for kind in KINDS]
+    names: list[str] = list(KINDS)
     bars(axis, {name: [float(of[kind]) for kind in KINDS] for name, of in counts.items()}, names, "{:,.0f}")
     axis.set_xticks(range(len(KINDS)), names, rotation=20, ha="right", fontsize=8)
     axis.set(ylabel="mistakes", title="Mistakes by kind")
-    edges = [3, 4, 5, 8]  # where a group ends
-    for edge in edges:
+    for edge in list(accumulate(len(kinds) for kinds in GROUPS.values()))[:-1]:  # where a group ends
         axis.axvline(edge - 0.5, color="#bbbbbb", linewidth=0.8, linestyle=":")
     if len(models) > 1:
         legend(axis)

@@ -71,15 +71,28 @@ def bars(axis: Axes, values: dict[str, list[float]], names: list[str], form: str
     axis.grid(visible=False, axis="x")
 
 
-def legend(axis: Axes, **more: Any) -> None:
-    """What is what; it may lie over what is drawn, which then shines through a little."""
-    axis.legend(framealpha=0.8, edgecolor="none", fontsize=8, **more)
+def legend(axis: Axes) -> None:
+    """What is what, to the right of the panel: it covers nothing there."""
+    axis.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
+
+
+def whole_numbers(axis: Axes) -> None:
+    """No ticks between the whole numbers of the x axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def heading(axis: Axes, name: str, more: str = "", width: int = 40) -> None:
     """A panel's title: a model's name, in as many lines as it needs, and a line or words more."""
     lines = textwrap.wrap(_short(name), width) or [""]
     axis.set_title("\n".join(line.replace("$", r"\$") for line in lines) + more, fontsize=9)
+
+
+def folded(text: str, width: int) -> str:
+    """The same in lines of so many letters."""
+    cleaned = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
+    return "\n".join(textwrap.wrap(cleaned, width)).replace("$", r"\$")
 
 
 def plain(text: str) -> str:

@@ -81,7 +81,7 @@ def landscape(models: dict[str, Losses], places: Sequence[float], told: dict[str
         heading(axis, name)
         axis.set(xlabel="α: steps along the direction", yscale="log", xticks=(-1, -0.5, 0, 0.5, 1))
     axes[0].set_ylabel("loss (mean of sentences, logarithmic)")
-    legend(axes[0])
+    legend(axes[-1])
     rows = [
         (name, data, place, value)
         for name, losses in models.items()
@@ -103,11 +103,11 @@ def landscape(models: dict[str, Losses], places: Sequence[float], told: dict[str
     )
 
 
-def _rise(places: Sequence[float], losses: Sequence[float], near: float) -> float:
+def _rise(places: Sequence[float], losses: Sequence[float], near: float) -> float | None:
     """How much higher the loss is on average within so many steps of the model: 0 would be flat."""
     middle = losses[len(losses) // 2]
     within = [loss for place, loss in zip(places, losses, strict=True) if abs(place) <= near + 1e-9]
-    return float(np.mean(within)) - middle
+    return float(np.mean(within)) - middle if len(within) > 1 else None
 
 
 @contextmanager

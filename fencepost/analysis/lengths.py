@@ -1,4 +1,4 @@
-"""F1 by the length of entities (Figure 5 of Tang et al., 2023; Table 3 of Shen et al., ACL 2021)."""
+"""F1 by the length of entities (Figure 5 of Tang et al., 2023; Table 2 of Shen et al., ACL 2021)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def lengths(
     axis.set(
         xlabel="words of an entity (in brackets: entities in the data)", ylabel="F1, in %", ylim=(0, 102)
     )
-    marked = {length for of_model in enumerated.values() for length in of_model or ()}
+    marked = _common(list(enumerated.values()))
     for place, first in enumerate(firsts):
-        if marked and first not in marked:
+        if marked is not None and first not in marked:
             axis.axvspan(place - 0.5, place + 0.5, color=GREY, alpha=0.12, linewidth=0, label=_once(axis))
-    legend(axis, loc="lower left")
+    legend(axis)
     rows = [
         (name, length, *_columns(score), _yes_or_no(length, enumerated[name]))
         for name, result in models.items()
@@ -70,6 +70,13 @@ def lengths(
 
 def _columns(score: Score) -> tuple[Any, ...]:
     return score.precision, score.recall, score.f1, score.true_positives, score.predicted, score.support
+
+
+def _common(enumerated: Sequence[Sequence[int] | None]) -> set[int] | None:
+    """The lengths that the training of all models goes through; None if they differ, or it is all lengths."""
+    different = {None if lengths is None else frozenset(lengths) for lengths in enumerated}
+    [first] = list(different)[:1]
+    return None if len(different) > 1 or first is None else set(first)
 
 
 def _yes_or_no(length: int, enumerated: Sequence[int] | None) -> str | None:

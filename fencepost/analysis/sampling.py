@@ -35,7 +35,7 @@ def sampling(models: dict[str, Rows], axes: Sequence[str], told: dict[str, Any])
     scores.set_ylabel("F1, in %")
     speeds.set_ylabel("sentences a second")
     speeds.set_ylim(bottom=0)
-    legend(scores)
+    legend(speeds)
     measured = ("precision", "recall", "f1", "sentences_per_second")
     table = [
         (model, *(row["set"][key] for key in axes), *(row[name] for name in measured))
@@ -43,7 +43,7 @@ def sampling(models: dict[str, Rows], axes: Sequence[str], told: dict[str, Any])
         for row in rows
     ]
     summary = [
-        (model, *(row["set"][key] for key in axes), percent(row["f1"]), round(row["sentences_per_second"], 1))
+        (model, *(row["set"][key] for key in axes), percent(row["f1"]), f"{row['sentences_per_second']:.1f}")
         for model, rows in models.items()
         for row in rows
     ]

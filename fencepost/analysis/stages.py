@@ -104,4 +104,4 @@ def _draw(
     if len(names) > 6 or max(map(len, names)) > 10:
         axis.tick_params(axis="x", labelrotation=20, labelsize=7)
     if len(values) > 1:
-        legend(axis, loc="best", ncols=2)
+        legend(axis)

@@ -293,23 +293,20 @@ def landscape(
 
 @command("curves", group)
 def curves(runs: Runs, out: Out = _OUT, label: Label = None) -> None:
-    """Development loss and F1 by epoch."""
+    """Losses, and F1 on the development data, by epoch."""
     from fencepost.analysis.result import check_target
 
     check_target(out, "curves")
     labels = labels_of(runs, label)
     with _needed():
         from fencepost.analysis.curves import curves as analysis
-        from fencepost.analysis.curves import epochs_of
-        from fencepost.training.records import read_metrics
+    from fencepost.analysis.epochs import read_epochs
 
-    found = {}
-    for name, run in zip(labels, runs, strict=True):
-        found[name] = epochs_of(read_metrics(Path(run)))
-        if not found[name]:
+    found = {name: read_epochs(Path(run)) for name, run in zip(labels, runs, strict=True)}
+    for run, epochs in zip(runs, found.values(), strict=True):
+        if not epochs:
             raise UsageError(
-                f"{run}: there are no development scores here; give the --out of a fencepost train that had "
-                "--dev or --dev-share"
+                f"{run}: there are no records of a training here; give the --out of a fencepost train"
             )
     _tell(analysis(found, {"folders": dict(zip(labels, runs, strict=True))}), out)
 
@@ -352,9 +349,7 @@ def _method_report(
     out: Path,
 ) -> None:
     """The tables of a method's own report, of each model."""
-    from rich.console import Console
-
-    from fencepost.cli.scores import print_reports
+    from fencepost.cli.scores import print_reports, wide_console
     from fencepost.cli.scoring import of_model
 
     models, data = _split(paths, out, name)
@@ -372,7 +367,7 @@ def _method_report(
     scored = [of_model(model, lambda: sentences, [report]) for model in loaded]
     tables = {label_: one.tables[report] for label_, one in zip(labels, scored, strict=True)}
     for label_, of_label in tables.items():
-        print_reports(Console(highlight=False), {label_: of_label})
+        print_reports(wide_console(), {label_: of_label})
     _tell(analysis(name, tables, told_of(models, labels, data)), out)
 
 
@@ -384,10 +379,9 @@ def _split(paths: Sequence[str], out: Path, name: str, *, shipped: bool = False)
         paths = [str(SHIPPED), *paths]
     models, corpora = _split_many(paths, out, name)
     if len(corpora) > 1:
-        wrong = [path for path in corpora if Path(path).is_dir()] or corpora[:1]
         raise UsageError(
-            f"{wrong[0]}: there is no model here (a model is a folder with a config.json); write "
-            f"fencepost analyze {name} MODEL... DATA with one corpus at the end"
+            f"one corpus is needed, and there are {len(corpora)}: {', '.join(corpora)} (a model is a folder "
+            f"with a config.json); write fencepost analyze {name} MODEL... DATA"
         )
     return models, corpora[0]
 
@@ -438,12 +432,10 @@ def _progress(name: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
 
 def _tell(analysis: Analysis, out: Path) -> None:
     """Writes all, and shows the table and where the files are."""
-    from rich.console import Console
-
-    from fencepost.cli.scores import print_table
+    from fencepost.cli.scores import print_table, wide_console
 
     paths = analysis.save(out)
-    console = Console(highlight=False)
+    console = wide_console()
     if analysis.summary is not None:
         print_table(console, analysis.name.capitalize(), analysis.summary.columns, analysis.summary.rows)
     names = ", ".join(path.name for path in paths)

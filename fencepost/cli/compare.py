@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
     from fencepost.evaluation import Difference, Interval, Matches
 
 Models = Annotated[
@@ -77,10 +77,17 @@ def compare(
         raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
     labels = labels_of(models, label)
     source = Source(options, format, skip_invalid, quiet)
+    _check(models)
     sentences = source.read(data, limit)
+    files = {model: source.read(model, limit) for model in models if not is_model(model)}
     from fencepost.evaluation import difference, evaluate, holm, intervals, match
 
-    found = [_found(model, sentences, source, engine, changes, threads, limit) for model in models]
+    found = [
+        files[model]
+        if model in files
+        else predictions([model], sentences, engine, changes, threads, quiet=quiet)[0]
+        for model in models
+    ]
     matches: dict[str, Matches] = {}
     for name, model, one in zip(labels, models, found, strict=True):
         try:
@@ -116,27 +123,20 @@ def compare(
         }
         write_json(told, json)
     if json is None or str(json) != "-":
-        from rich.console import Console
+        from fencepost.cli.scores import wide_console
 
-        console = Console(highlight=False)
+        console = wide_console()
         _print_scores(console, labels, scores, results)
         _print_types(console, labels, scores)
         _print_pairs(console, pairs, adjusted)
 
 
-def _found(
-    model: str,
-    sentences: Sequence[Sentence],
-    source: Source,
-    engine: EngineName,
-    changes: Sequence[str] | None,
-    threads: int | None,
-    limit: int | None,
-) -> list[Sentence]:
-    """What a model finds, or what stands in a file."""
-    if not is_model(model):
-        return source.read(model, limit)
-    return predictions([model], sentences, engine, changes, threads, quiet=source.quiet)[0]
+def _check(models: Sequence[str]) -> None:
+    """A folder is a model, or a corpus of BRAT: a typo must not show when others have been predicted."""
+    for model in models:
+        folder = Path(model)
+        if folder.is_dir() and not is_model(model) and not any(folder.glob("*.ann")):
+            raise UsageError(f"{model}: there is no model here (a model is a folder with a config.json)")
 
 
 def _written(interval: Interval) -> str:

@@ -51,8 +51,8 @@ def labels_of(paths: Sequence[str], given: Sequence[str] | None) -> list[str]:
         return named([Path(path) for path in paths])
     if len(given) != len(paths) or len(set(given)) != len(given):
         raise UsageError(
-            f"there are {len(paths)} models and {len(given)} labels: give each model one --label of its own, "
-            "in the same order"
+            f"--label: give each of {', '.join(paths)} a name of its own, in this order, "
+            f"not {', '.join(given)}"
         )
     return list(given)
 

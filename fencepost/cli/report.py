@@ -23,7 +23,7 @@ from fencepost.cli.models import (
     wants_pytorch,
 )
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scoring import _peak_memory_mb as peak_memory_mb
+from fencepost.cli.scoring import peak_memory_mb
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:

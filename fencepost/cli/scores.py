@@ -145,6 +145,14 @@ def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) ->
     console.print(table)
 
 
+def wide_console() -> Console:
+    """For tables with names of any length: a file has no edge to wrap at, as a terminal has."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=500)
+
+
 def print_table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Any table: texts on the left, numbers on the right."""
     from rich.markup import escape
@@ -153,6 +161,7 @@ def print_table(console: Console, title: str, columns: Sequence[str], rows: Sequ
 
     first, *others = (escape(printable(column)) for column in columns)
     table = _table(title, first, *others)
+    table.columns[0].overflow = "fold"  # names that begin alike must not be cut
     for number, column in enumerate(table.columns):
         if number and any(isinstance(row[number], str) and not _is_number(row[number]) for row in rows):
             column.justify = "left"

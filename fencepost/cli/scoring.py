@@ -81,7 +81,7 @@ def _told(engine: str, settings: dict[str, Any], sentences: int, seconds: float)
         "engine": engine,
         "settings": settings,
         "sentences_per_second": sentences / seconds if sentences else 0.0,
-        "peak_memory_mb": _peak_memory_mb(),
+        "peak_memory_mb": peak_memory_mb(),
     }
 
 
@@ -105,7 +105,7 @@ def of_files(
     return Scored({"gold": gold, "predicted_file": predicted}, result)
 
 
-def _peak_memory_mb() -> float | None:
+def peak_memory_mb() -> float | None:
     """The most that this process has held so far; None where the system does not tell."""
     try:
         import resource

@@ -283,16 +283,13 @@ def _several(number: int, of: str) -> str:
 
 def _report(sweep: Sweep, json: Path | None) -> None:
     """The table, and where its numbers are as CSV; an error in the end if there is something missing."""
-    from rich.console import Console
-
+    from fencepost.cli.scores import wide_console
     from fencepost.training.sweep_results import CELLS_FILE
 
     if json is not None:
         write_json({"sweep": str(sweep.out), **sweep.results}, json)
     if json is None or str(json) != "-":
-        # a file has no edge to wrap at, as a terminal has
-        console = Console(highlight=False)
-        console = console if console.is_terminal else Console(highlight=False, width=500)
+        console = wide_console()
         _print_cells(console, sweep)
         console.print(f"the same as CSV is in {sweep.out / CELLS_FILE}", soft_wrap=True, markup=False)
     if sweep.failed:

@@ -131,10 +131,19 @@ def _resampled(counts: Int64Array, resamples: int, seed: int) -> FloatArray:
     if not sentences:
         raise UsageError("there are no sentences to draw from")
     flat = counts.reshape(sentences, -1).astype(np.float64)
+    filled = flat.any(axis=1)  # a sentence without entities adds nothing, however often it is drawn
     generator = np.random.default_rng(seed)
-    even = np.full(sentences, 1 / sentences)
-    sums = [generator.multinomial(sentences, even, size) @ flat for size in _portions(resamples, sentences)]
+    sums = [
+        _weights(generator, size, sentences)[:, filled] @ flat[filled]
+        for size in _portions(resamples, sentences)
+    ]
     return np.concatenate(sums).reshape(resamples, *counts.shape[1:])
+
+
+def _weights(generator: np.random.Generator, size: int, sentences: int) -> FloatArray:
+    """How often each sentence is drawn, in so many draws of all: `[size, sentences]`."""
+    drawn = generator.integers(0, sentences, (size, sentences)) + sentences * np.arange(size)[:, None]
+    return np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences).astype(np.float64)
 
 
 def _portions(count: int, sentences: int) -> Iterator[int]:

@@ -60,7 +60,8 @@ def in_processes(
     try:
         while waiting or team:
             while waiting and len(team) < count:
-                team.append(_Worker(work, waiting.popleft(), threads))
+                team.append(_Worker(threads))
+                team[-1].begin(work, waiting.popleft())
             ready = wait([worker.connection for worker in team])
             for worker in [worker for worker in team if worker.connection in ready]:
                 ended = worker.ended()
@@ -80,12 +81,18 @@ def in_processes(
 class _Worker(Generic[T]):
     """A process, and the task that it has."""
 
-    def __init__(self, work: Callable[[T], None], task: T, threads: int) -> None:
+    def __init__(self, threads: int) -> None:
         self.connection, theirs = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(work, theirs, threads), daemon=True)
+        self.process = CONTEXT.Process(target=_serve, args=(theirs, threads), daemon=True)
         with _deaf_to_ctrl_c():
             self.process.start()
         theirs.close()  # so that the connection ends when the process does
+
+    def begin(self, work: Callable[[T], None], task: T) -> None:
+        """The work may have much data with it, which takes a while to go over: Ctrl-C is heard by now."""
+        self.task, self.since = task, time.monotonic()
+        with suppress(ConnectionError):
+            self.connection.send(work)
         self.give(task)
 
     def give(self, task: T) -> None:
@@ -110,11 +117,12 @@ class _Worker(Generic[T]):
             self.process.join()
 
 
-def _serve(work: Callable[[T], None], connection: Connection, threads: int) -> None:
+def _serve(connection: Connection, threads: int) -> None:
     """What a process does: tasks, until there are no more."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, ConnectionError):
+        work = connection.recv()
         while True:
             ended = _attempt(work, connection.recv())
             connection.send((ended.seconds, ended.failure))

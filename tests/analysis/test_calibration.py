@@ -37,7 +37,7 @@ def test_the_figure_has_what_the_bins_have() -> None:
     assert [patch.get_x() + patch.get_width() / 2 for patch in first.patches] == pytest.approx([0.35, 0.95])
     marks = np.asarray(first.collections[0].get_offsets())
     assert marks == pytest.approx(np.array([[0.35, 0.33], [0.95, 0.935]]))
-    assert set(legend_of(first)) == {"accuracy", "mean confidence", "perfectly calibrated"}
+    assert set(legend_of(second)) == {"accuracy", "mean confidence", "perfectly calibrated"}
     assert [text.get_text() for text in first.texts] == ["50", "50"]
     assert first.get_title() == "a_\\$x\\$\nECE 0.303, 4 predictions"
     assert second.get_title() == "silent\nno predictions"

@@ -8,33 +8,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.analysis.curves import curves, epochs_of
+from fencepost.analysis.curves import curves
+from fencepost.analysis.epochs import Epoch, read_epochs
 from tests.analysis.files import Written, assert_labelled, legend_of, lines_of
 
-
-def epoch(number: int, loss: float, f1: float, **more: Any) -> dict[str, Any]:
-    scores = {"dev_loss": loss, "dev_precision": f1, "dev_recall": f1 / 2, "dev_f1": f1}
-    return {"step": 10 * number, "epoch": float(number), **scores, **more}
-
-
 RUNS = {
-    "one": [epoch(1, 5.0, 0.1), epoch(2, 2.0, 0.6, dev_ece=0.05), epoch(3, 2.5, 0.6), epoch(4, 3.0, 0.5)],
-    "_two": [epoch(1, 4.0, 0.2)],
+    "one": [
+        Epoch(1, 9.0, 5.0, 0.1, 0.05, 0.1),
+        Epoch(2, 4.0, 2.0, 0.6, 0.3, 0.6, 0.05),
+        Epoch(3, 1.0, 2.5, 0.6, 0.3, 0.6),
+        Epoch(4, 0.5, 3.0, 0.5, 0.25, 0.5),
+    ],
+    "_two": [Epoch(1, None, 4.0, 0.2, 0.1, 0.2)],
 }
 
 
 def test_by_hand() -> None:
     found = curves(RUNS, {"folders": {"one": "a"}})
-    assert found.told == {"folders": {"one": "a"}, "runs": RUNS}
-    assert found.table.columns == (
-        *("run", "epoch", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece"),
-    )
-    assert found.table.rows[1] == ("one", 2.0, 2.0, 0.6, 0.3, 0.6, 0.05)
-    assert found.table.rows[0][-1] is None
+    assert found.told["folders"] == {"one": "a"}
+    names = ("epoch", "train_loss", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece")
+    assert found.table.columns == ("run", *names)
+    assert found.table.rows[1] == ("one", 2, 4.0, 2.0, 0.6, 0.3, 0.6, 0.05)
+    assert found.told["runs"]["one"][1] == dict(zip(names, found.table.rows[1][1:], strict=True))
     assert len(found.table.rows) == 5
     assert found.summary is not None
     # of epochs that are as good, the first is kept
-    assert found.summary.rows == [("one", 4, "60.0", 2.0, 2.0, 2.0), ("_two", 1, "20.0", 1.0, 4.0, 1.0)]
+    assert found.summary.rows == [("one", 4, "60.0", 2, 2.0, 2), ("_two", 1, "20.0", 1, 4.0, 1)]
 
 
 def test_the_figure_has_the_same_numbers() -> None:
@@ -42,6 +41,7 @@ def test_the_figure_has_the_same_numbers() -> None:
     assert_labelled(figure)
     losses, scores = figure.axes
     assert lines_of(losses) == {
+        "one, training": ([1, 2, 3, 4], [9.0, 4.0, 1.0, 0.5]),
         "one": ([1, 2, 3, 4], [5.0, 2.0, 2.5, 3.0]),
         " _two": ([1], [4.0]),
     }
@@ -51,14 +51,35 @@ def test_the_figure_has_the_same_numbers() -> None:
     assert rings == [[[2.0, 60.0]], [[1.0, 20.0]]]
 
 
-def test_only_ends_of_epochs_are_taken() -> None:
-    steps = [{"step": 1, "loss": 3.0}, 7, "dev_f1", None, {"dev_f1": 0.5}]
-    assert epochs_of([steps[0], *RUNS["one"], *steps[1:]]) == RUNS["one"]
+def test_a_run_without_development_data_has_its_training_loss() -> None:
+    found = curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
+    assert lines_of(found.figure.axes[0])["a, training"] == ([1, 2], [3.0, 2.0])
+    assert found.summary is not None
+    assert found.summary.rows == [("a", 2, None, None, None, None)]
 
 
-def test_a_loss_that_is_no_number_does_not_spoil_the_files(tmp_path: Path) -> None:
-    lines = [json.dumps(epoch(1, math.nan, 0.0)), json.dumps(epoch(2, 2.0, 0.5))]
-    curves({"a": epochs_of([json.loads(line) for line in lines])}, {}).save(tmp_path)
-    found = Written.read(tmp_path, "curves")
-    assert [one["dev_loss"] for one in found.told["runs"]["a"]] == [None, 2.0]
-    assert "F1 on the development data, in %" in found.texts
+def record(**values: Any) -> str:
+    return json.dumps(values)
+
+
+def test_records_become_epochs(tmp_path: Path) -> None:
+    """A training loss is the mean over the steps since the record before; what is no record is left out."""
+    scores = {"dev_precision": 0.5, "dev_recall": 0.25, "dev_f1": 0.4, "dev_ece": 0.1}
+    lines = [
+        record(step=10, epoch=0.5, loss=4.0),
+        record(step=20, epoch=1.0, loss=2.0),
+        record(step=20, epoch=1.0, dev_loss=math.nan, **scores),
+        record(step=40, epoch=2.0, loss=1.0),
+        "7",
+        "not JSON",
+        record(step=40, epoch=2.0, dev_loss=2.5, **scores),
+        record(dev_f1=0.5),
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    found = read_epochs(tmp_path)
+    assert found == [Epoch(1, 3.0, None, 0.5, 0.25, 0.4, 0.1), Epoch(2, 1.0, 2.5, 0.5, 0.25, 0.4, 0.1)]
+    curves({"a": found}, {}).save(tmp_path)
+    written = Written.read(tmp_path, "curves")
+    assert [one["dev_loss"] for one in written.told["runs"]["a"]] == [None, 2.5]
+    assert "F1 on the development data, in %" in written.texts
+    assert read_epochs(tmp_path / "nowhere") == []

@@ -259,8 +259,8 @@ def test_table_and_summary() -> None:
     assert found.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
     assert found.summary is not None
     # nothing but the middle within 0.2; three points within 0.5, (2 + 1 + 2) / 3 - 1; all, 21 / 5 - 1
-    assert found.summary.rows[0] == ("a_$b$", "train", 1.0, 0.0, pytest.approx(2 / 3), pytest.approx(3.2))
-    assert found.summary.rows[2] == ("b", "train", 1.0, 0.0, 0.0, 0.0)
+    assert found.summary.rows[0] == ("a_$b$", "train", 1.0, None, pytest.approx(2 / 3), pytest.approx(3.2))
+    assert found.summary.rows[2] == ("b", "train", 1.0, None, 0.0, 0.0)
 
 
 def test_the_figure_has_the_same_numbers() -> None:
@@ -268,7 +268,7 @@ def test_the_figure_has_the_same_numbers() -> None:
     assert_labelled(figure)
     first, second = figure.axes
     assert lines_of(first)["train"] == (PLACES, LOSSES["a_$b$"]["train"])
-    assert legend_of(first) == ["train", " _dev"]
+    assert legend_of(second) == ["train", " _dev"]
     assert first.get_title() == r"a_\$b\$"
     assert first.get_yscale() == second.get_yscale() == "log"
     assert first.get_ylim() == second.get_ylim()

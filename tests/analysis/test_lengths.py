@@ -42,7 +42,7 @@ def test_numbers_are_those_of_evaluate() -> None:
 
 
 def test_the_figure_has_groups_and_marks_what_was_not_gone_through() -> None:
-    figure = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure
+    figure = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": [2, 1]}, {}).figure
     assert_labelled(figure)
     [axis] = figure.axes
     assert ticks_of(axis) == ["1\n(2)", "2\n(0)", "3\n(1)", "10+\n(1)"]
@@ -50,6 +50,8 @@ def test_the_figure_has_groups_and_marks_what_was_not_gone_through() -> None:
     assert lines_of(axis)["other"] == ([0, 1, 2, 3], pytest.approx([100, 0, 0, 0]))
     assert legend_of(axis) == ["one", "other", "lengths that training does not go through"]
     assert [patch.get_x() + patch.get_width() / 2 for patch in axis.patches] == pytest.approx([2, 3])
+    differ = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure.axes[0]
+    assert legend_of(differ) == ["one", "other"]  # whose lengths would they be?
     unmarked = lengths({"other": OTHER}, {"other": None}, {}).figure.axes[0]
     assert not unmarked.patches
 

@@ -34,7 +34,7 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
     )
     assert found.table.rows[3] == ("a", 10, 60, 0.8, 0.8, 0.8, 20.04)
     assert found.summary is not None
-    assert found.summary.rows[3] == ("a", 10, 60, "80.0", 20.0)
+    assert found.summary.rows[3] == ("a", 10, 60, "80.0", "20.0")
     assert_labelled(found.figure)
     scores, speeds = found.figure.axes
     assert ticks_of(scores) == ticks_of(speeds) == ["1", "10"]
@@ -44,14 +44,14 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
     }
     assert lines_of(speeds)["spans=20"] == ([0, 1], [100.0, 40.0])
     assert scores.get_xlabel() == "steps"
-    assert legend_of(scores) == ["spans=20", "spans=60"]
+    assert legend_of(speeds) == ["spans=20", "spans=60"]
 
 
 def test_several_models_and_one_setting() -> None:
     other = [row(0.1, 1.0, select="flat"), row(0.2, 1.0, select="nested")]
     found = sampling({"a": other, "_b": other}, ["select"], {})
-    scores, _ = found.figure.axes
-    assert legend_of(scores) == ["a", " _b"]
-    assert ticks_of(scores) == ["flat", "nested"]
-    two = sampling({"a": ROWS, "b": ROWS}, ["steps", "spans"], {}).figure.axes[0]
+    _, speeds = found.figure.axes
+    assert legend_of(speeds) == ["a", " _b"]
+    assert ticks_of(speeds) == ["flat", "nested"]
+    two = sampling({"a": ROWS, "b": ROWS}, ["steps", "spans"], {}).figure.axes[1]
     assert legend_of(two) == ["a spans=20", "a spans=60", "b spans=20", "b spans=60"]

@@ -103,3 +103,22 @@ def test_what_cannot_be_shown() -> None:
         sweep([], {})
     with pytest.raises(UsageError, match=r"--over b: .* it has method\.epsilon, method\.size"):
         sweep(EPSILON, {}, "b")
+
+
+def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
+    """Cells that do not set the same keys are no grid: one point each, the first above."""
+    cells = [
+        cell(0.7, **{"method.epsilon": 0.1}),
+        cell(0.6, **{"method.epsilon": 0.1, "method.smoothing_size": 2}),
+        cell(0.5, **{"encoder.lstm.layers": 0}),
+    ]
+    found = sweep(cells, {})
+    assert found.told["over"] == "cell"
+    [axis] = found.figure.axes
+    points = np.asarray(axis.containers[0][0].get_xydata()).tolist()
+    assert points == [[70.0, 3.0], [60.0, 2.0], [50.0, 1.0]]
+    shown = [label.get_text().replace("\n", " ") for label in axis.get_yticklabels()]
+    assert shown == [one["cell"] for one in cells]
+    assert axis.get_xlabel() == "F1 on the development data, in %"
+    over = drawn(cells, "method.epsilon")  # asked for all the same; what a cell does not set is not told
+    assert set(over) == {"_container0", "method.smoothing_size=2", "encoder.lstm.layers=0"}

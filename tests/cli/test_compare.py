@@ -192,7 +192,10 @@ def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Pa
         (("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"), "nested.jsonl: sentence 1 has other words"),
         (("good.jsonl", "bad.jsonl", "--data", "empty.jsonl"), "there are no sentences in it"),
         (("good.jsonl", "empty.jsonl", "--data", "gold.jsonl"), "empty.jsonl: there are no sentences in it"),
-        (("good.jsonl", "bad.jsonl", "--data", "gold.jsonl", "--label", "a"), "2 models and 1 labels"),
+        (
+            ("good.jsonl", "bad.jsonl", "--data", "gold.jsonl", "--label", "a"),
+            "a name of its own, in this order, not a",
+        ),
         (("good.jsonl", "trained", "--data", "gold.jsonl", "--engine", "onnx"), "was not exported"),
         (("good.jsonl", "trained", "--data", "gold.jsonl", "--set", "a=1"), "only predict.* can change"),
     ],

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fencepost.analysis.report.contents import Epoch
+from fencepost.analysis.epochs import Epoch
 from fencepost.evaluation import Interval, ReliabilityBin, Score
 
 WIDTH, HEIGHT = 420, 260

@@ -7,23 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from fencepost.analysis.epochs import Epoch
 from fencepost.entity import Sentence
 from fencepost.evaluation import Evaluation
 
 EXAMPLES = 3
 """Of each kind of mistake, unless another number is asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """What was measured in an epoch of training; shares are between 0 and 1, None is not measured."""
-
-    number: float
-    loss: float | None = None
-    dev_loss: float | None = None
-    dev_precision: float | None = None
-    dev_recall: float | None = None
-    dev_f1: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

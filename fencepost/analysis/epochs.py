@@ -1,0 +1,80 @@
+"""How a training run went, epoch by epoch, from the records that it left; read without PyTorch."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECORDS_FILE = "metrics.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What was measured in an epoch of training; shares are between 0 and 1, None is not measured."""
+
+    number: float
+    loss: float | None = None
+    dev_loss: float | None = None
+    dev_precision: float | None = None
+    dev_recall: float | None = None
+    dev_f1: float | None = None
+    dev_ece: float | None = None
+
+
+def read_epochs(folder: Path) -> list[Epoch]:
+    """What was measured on the development data, and the mean training loss, by epoch."""
+    records = _records(folder / RECORDS_FILE)
+    losses = _losses(records)
+    scored = {
+        number: record
+        for record in records
+        if "dev_f1" in record and (number := finite(record.get("epoch"))) is not None
+    }
+    return [
+        Epoch(
+            number,
+            losses.get(number),
+            *(
+                finite(scored.get(number, {}).get(f"dev_{name}"))
+                for name in ("loss", "precision", "recall", "f1", "ece")
+            ),
+        )
+        for number in sorted(scored.keys() | losses.keys())
+    ]
+
+
+def finite(value: Any) -> float | None:
+    """A finite number, or None: a loss may have become something else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    records = []
+    with suppress(OSError, UnicodeDecodeError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError):  # the last line of a process that was killed may be cut off
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    records.append(record)
+    return records
+
+
+def _losses(records: Sequence[Mapping[str, Any]]) -> dict[float, float]:
+    """The mean training loss of each epoch: a record is the mean over the steps since the one before."""
+    sums: dict[float, tuple[float, float]] = {}
+    before = 0.0
+    for record in records:
+        step, epoch, loss = (finite(record.get(name)) for name in ("step", "epoch", "loss"))
+        if step is None or epoch is None or loss is None:
+            continue
+        total, steps = sums.get(math.ceil(epoch), (0.0, 0.0))
+        sums[math.ceil(epoch)] = (total + loss * (step - before), steps + step - before)
+        before = step
+    return {number: total / steps for number, (total, steps) in sums.items() if steps > 0}
