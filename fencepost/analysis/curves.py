@@ -31,6 +31,14 @@ def curves(runs: Mapping[str, Sequence[Epoch]], told: dict[str, Any]) -> Analysi
             scores.scatter([best.number], [100 * (best.dev_f1 or 0.0)], **ring)
     losses.set(xlabel="epoch", ylabel="loss", title="Loss on the development data (dotted: in training)")
     scores.set(xlabel="epoch", ylabel="F1 on the development data, in %", title="F1 (ring: best, kept)")
+    drawn = [
+        value
+        for epochs in runs.values()
+        for name in ("loss", "dev_loss")
+        for value in _points(epochs, name)[1]
+    ]
+    if drawn and 0 < 10 * min(drawn) < max(drawn):  # a first epoch may tower above all others
+        losses.set(yscale="log", ylabel="loss, logarithmic")
     for panel in (losses, scores):
         panel.title.set_fontsize(9)
         whole_numbers(panel)
