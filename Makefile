@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: demo test lint bench fuzz clean
+.PHONY: demo test coverage lint bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/fencepost predict "The University of Toronto's president met Ada Lovelace in London."
@@ -12,6 +12,9 @@ demo: $(READY)
 	$(BIN)/fencepost predict demo-model --input sample:test --limit 4
 
 test: $(READY)
+	$(BIN)/pytest --numprocesses 2
+
+coverage: $(READY)
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
 
 lint: $(READY)
