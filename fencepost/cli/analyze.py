@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.frame import Quiet, command, command_group, say
-from fencepost.cli.judged import Source, is_model, labels_of, predictions, told_of, without_calibration
-from fencepost.cli.models import Changes, EngineName, Threads, load_model, training_installed
+from fencepost.cli.judged import (
+    Engine,
+    Label,
+    Limit,
+    Source,
+    is_model,
+    labels_of,
+    predictions,
+    told_of,
+    without_calibration,
+)
+from fencepost.cli.models import Changes, Threads, load_model, training_installed
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
@@ -52,17 +62,6 @@ Over = Annotated[
 ]
 Out = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="Where the JSON, CSV, PNG and SVG files go.")
-]
-Label = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--label", metavar="NAME", help="What a model is called in figures; one for each, in order."
-    ),
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many sentences.")]
-Engine = Annotated[
-    EngineName,
-    typer.Option("--engine", help="What computes: pytorch, or graphs made by fencepost export (int8, onnx)."),
 ]
 Raw = Annotated[
     bool,

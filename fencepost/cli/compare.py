@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
-from fencepost.cli.judged import Source, is_model, labels_of, predictions, told_of
-from fencepost.cli.models import Changes, EngineName, Threads
+from fencepost.cli.judged import Engine, Label, Limit, Source, is_model, labels_of, predictions, told_of
+from fencepost.cli.models import Changes, Threads
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
@@ -32,15 +32,6 @@ Models = Annotated[
 ]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="FILE", help="The corpus with the true entities.")
-]
-Label = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="NAME", help="What a model is called; one for each, in order."),
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many sentences.")]
-Engine = Annotated[
-    EngineName,
-    typer.Option("--engine", help="What computes: pytorch, or graphs made by fencepost export (int8, onnx)."),
 ]
 Resamples = Annotated[
     int, typer.Option("--resamples", min=100, help="How often sentences are drawn again for the intervals.")

@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import say
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
     from fencepost.entity import Sentence
     from fencepost.evaluation import Temperature
+
+
+Label = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME", help="What a model is called; one for each, in order."),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many sentences.")]
+Engine = Annotated[
+    EngineName,
+    typer.Option("--engine", help="What computes: pytorch, or graphs made by fencepost export (int8, onnx)."),
+]
 
 
 @dataclass(frozen=True)

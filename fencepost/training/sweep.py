@@ -56,7 +56,7 @@ MODEL_FILES = (
 """What makes a folder a model, in the order in which it is removed: half a model must not look like one."""
 
 LOCK_FILE = ".sweep.lock"
-_TODO = "remove that folder to train it again, or give the sweep another --out"
+_ADVICE = "remove that folder to train it again, or give the sweep another --out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +183,17 @@ class Sweep:
         folder = run.folder
         if not (folder / RUN_FILE).is_file():
             if set(_entries(folder)) - set(_leftovers(folder)):
-                raise UsageError(f"{folder}: is there already and no training run; {_TODO}")
+                raise UsageError(f"{folder}: is there already and no training run; {_ADVICE}")
             return "new"
         differs = other_settings(folder, run.config)
         if differs:
-            raise UsageError(f"{folder}: the run there has other settings ({differs}); {_TODO}")
+            raise UsageError(f"{folder}: the run there has other settings ({differs}); {_ADVICE}")
         if not has_data(folder, self._data(run)):
-            raise UsageError(f"{folder}: the run there has other training or development data; {_TODO}")
+            raise UsageError(f"{folder}: the run there has other training or development data; {_ADVICE}")
         if not (folder / RESULT_FILE).is_file():
             return "begun"
         if not _is_scored_on(folder, self.data.test):
-            raise UsageError(f"{folder}: the run there was not scored on this test data; {_TODO}")
+            raise UsageError(f"{folder}: the run there was not scored on this test data; {_ADVICE}")
         return "finished"
 
     def _data(self, run: Run) -> dict[str, Any]:
