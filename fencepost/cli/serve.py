@@ -1,0 +1,237 @@
+"""`fencepost serve`: a model behind HTTP, with a page to try it on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli.frame import Quiet, command, say
+from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config
+from fencepost.errors import UsageError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
+TOKEN = "FENCEPOST_TOKEN"
+_LIMITS, _ACCESS = "Limits", "Access"
+
+ModelFolder = Annotated[
+    Path | None,
+    typer.Argument(metavar="MODEL", help="The folder of a model; unless set, that which ships."),
+]
+Host = Annotated[
+    str,
+    typer.Option("--host", help="The address to listen at. Without a token, this machine's own only."),
+]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any that is free.")]
+Engine = Annotated[
+    EngineName, typer.Option("--engine", help="What computes: auto, int8, onnx or pytorch, as in predict.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help=f"Answer only who bears the token in this file (or in the variable {TOKEN}).",
+        rich_help_panel=_ACCESS,
+    ),
+]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-origin",
+        metavar="URL",
+        help="Let the pages of this site ask from browsers, as https://example.org; repeatable.",
+        rich_help_panel=_ACCESS,
+    ),
+]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="Answer to this name too, as a proxy passes it on; repeatable. With a token: any, unless set.",
+        rich_help_panel=_ACCESS,
+    ),
+]
+MaxBatch = Annotated[
+    int,
+    typer.Option("--max-batch", min=1, help="Texts computed together.", rich_help_panel=_LIMITS),
+]
+MaxWait = Annotated[
+    float,
+    typer.Option(
+        "--max-wait",
+        min=0,
+        max=1000,
+        help="Milliseconds that a text waits for others.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+MaxQueue = Annotated[
+    int,
+    typer.Option(
+        "--max-queue", min=1, help="Texts that wait; who brings more gets 429.", rich_help_panel=_LIMITS
+    ),
+]
+MaxTexts = Annotated[
+    int, typer.Option("--max-texts", min=1, help="Texts of one request.", rich_help_panel=_LIMITS)
+]
+MaxBody = Annotated[
+    int,
+    typer.Option(
+        "--max-body", min=1, help="Bytes of a request's body; more gets 413.", rich_help_panel=_LIMITS
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        help="Seconds until a request without an answer gets 503; as long takes a shutdown.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+
+
+@command("serve")
+def serve(
+    model: ModelFolder = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    changes: Changes = None,
+    token_file: TokenFile = None,
+    allow_origin: Origins = None,
+    allow_host: Hosts = None,
+    max_batch: MaxBatch = 64,
+    max_wait: MaxWait = 5,
+    max_queue: MaxQueue = 1024,
+    max_texts: MaxTexts = 256,
+    max_body: MaxBody = 1 << 20,
+    timeout: Timeout = 30,
+    quiet: Quiet = False,
+) -> None:
+    """Answer requests for entities over HTTP; the page at / shows them.
+
+    fencepost serve MODEL --port 8000
+    """
+    with _installed():
+        import uvicorn  # noqa: F401
+
+        from fencepost.server import Limits, make_app
+    from fencepost.loading import SHIPPED
+    from fencepost.server.guard import LOOPBACK
+
+    token = _token(token_file)
+    if token is None and host not in LOOPBACK:
+        raise UsageError(
+            f"--host {host}: others could ask then; set a token (--token-file, or the variable {TOKEN}), "
+            "or listen at 127.0.0.1"
+        )
+    folder = model or SHIPPED
+    recogniser = load_recogniser(folder, engine, changes, threads)
+    hosts = {*LOOPBACK, *(allow_host or ())} if token is None or allow_host else None
+    app = make_app(
+        recogniser,
+        name=folder.resolve().name,
+        method=saved_config(folder)["method"]["name"],
+        limits=Limits(
+            batch=max_batch,
+            wait=max_wait / 1000,
+            queue=max(max_queue, max_texts),
+            texts=max_texts,
+            body=max_body,
+            timeout=timeout,
+        ),
+        token=token,
+        origins=allow_origin or (),
+        hosts=hosts,
+    )
+    with _listening(host, port) as listener:
+        at = f"[{host}]" if ":" in host else host
+        say(
+            f"serving {folder.resolve().name} ({recogniser.engine}) at "
+            f"http://{at}:{listener.getsockname()[1]} - Ctrl-C stops it",
+            quiet=quiet,
+        )
+        _run(app, listener, timeout)
+    say("stopped", quiet=quiet)
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "fencepost":
+            raise
+        raise UsageError(
+            f"this needs {error.name}, which is not installed: pip install 'fencepost[serve]'"
+        ) from None
+
+
+def _token(file: Path | None) -> str | None:
+    """From the file, or the environment; a token in the command would be seen by all users of the machine."""
+    try:
+        token = file.read_text(encoding="utf-8").strip() if file else os.environ.get(TOKEN)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {file}: cannot be read: {error}") from None
+    if token is not None and (
+        len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        raise UsageError(
+            f"{f'--token-file {file}' if file else TOKEN}: a token has at least 8 letters, digits or signs, "
+            "and no spaces"
+        )
+    return token
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=4096)
+    except OSError as error:
+        raise UsageError(
+            f"--host {host} --port {port}: cannot listen there: {error.strerror or error}"
+        ) from None
+    with listener:
+        yield listener
+
+
+def _run(app: FastAPI, listener: socket.socket, timeout: float) -> None:
+    """Until a signal; requests that were taken are answered first."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,  # longer than proxies keep theirs, which else find them closed
+        timeout_graceful_shutdown=max(1, round(timeout)),
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = lambda: _signals(server)  # type: ignore[method-assign]
+    server.run(sockets=[listener])
+
+
+@contextmanager
+def _signals(server: uvicorn.Server) -> Iterator[None]:
+    """As uvicorn's own, but a signal is what ends this command well, so it is not raised again at the end."""
+    before = {one: signal.signal(one, server.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,6 @@
+"""A model behind HTTP: requests that come together are computed together, and a page to try it on."""
+
+from fencepost.server.app import make_app
+from fencepost.server.batching import Batcher, Limits
+
+__all__ = ["Batcher", "Limits", "make_app"]

@@ -1,0 +1,122 @@
+"""A question about texts, from its bytes to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from fencepost.runtime import Span
+from fencepost.server.batching import Batcher, Full, Limits
+from fencepost.server.metrics import Metrics
+from fencepost.server.schema import Question
+
+_DIGITS = 4  # of a confidence
+
+
+class Entities:
+    """Answers questions with what a model finds."""
+
+    def __init__(self, batcher: Batcher, types: Sequence[str], metrics: Metrics) -> None:
+        self._batcher = batcher
+        self._types = types
+        self._metrics = metrics
+
+    async def answer(self, request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return refusal(415, "send JSON, with the header Content-Type: application/json")
+        try:
+            question = _checked(await request.body(), self._batcher.limits, self._types)
+        except ValidationError as error:
+            return JSONResponse({"detail": _problems(error)}, 422)
+        found = await _found(self._batcher, request, question)
+        if isinstance(found, Response):
+            return found
+        texts = question.all_texts
+        self._metrics.texts.inc(len(texts))
+        self._metrics.characters.inc(sum(map(len, texts)))
+        results = [{"entities": _kept(spans, question, self._metrics)} for spans in found]
+        return Response(json.dumps({"results": results}, ensure_ascii=False), media_type="application/json")
+
+
+def _checked(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
+    """The question, if it is one. Pydantic parses it in one go; it also refuses halves of characters."""
+    question = Question.model_validate_json(body)
+    problems: list[InitErrorDetails] = []
+    if len(question.all_texts) > limits.texts:
+        told = PydanticCustomError("too_many", "a request has at most {most} texts", {"most": limits.texts})
+        problems.append({"type": told, "loc": ("texts",), "input": None})
+    for place, type_ in enumerate(question.types or ()):
+        if type_ not in types:
+            told = PydanticCustomError(
+                "unknown", "the model has no such type; it has {types}", {"types": ", ".join(types)}
+            )
+            problems.append({"type": told, "loc": ("types", place), "input": None})
+    if problems:
+        raise ValidationError.from_exception_data("Question", problems)
+    return question
+
+
+def _problems(error: ValidationError) -> list[dict[str, Any]]:
+    """As FastAPI tells them, but without the text itself, which may be long."""
+    return [
+        {"loc": ["body", *one["loc"]], "msg": one["msg"], "type": one["type"]}
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+
+
+async def _found(batcher: Batcher, request: Request, question: Question) -> list[list[Span]] | Response:
+    """The entities, or why there are none. When nobody waits any more, nothing is computed."""
+    work = asyncio.ensure_future(batcher.find(question.all_texts, flat=question.flat))
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            return refusal(503, "the client has gone")
+        return work.result()
+    except Full as full:
+        return refusal(429, str(full), {"Retry-After": str(full.retry_after)})
+    except TimeoutError:
+        told = f"there was no answer within {batcher.limits.timeout:g} s"
+        return refusal(503, told, {"Retry-After": "1"})
+    except Exception as error:  # noqa: BLE001 - whatever the model raised; it is in the log
+        return refusal(500, f"the model failed on a text of this request ({type(error).__name__})")
+    finally:
+        work.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _kept(spans: Sequence[Span], question: Question, metrics: Metrics) -> list[dict[str, Any]]:
+    """The entities that were asked for."""
+    kept = [
+        span
+        for span in spans
+        if span.score >= question.min_confidence and (question.types is None or span.type in question.types)
+    ]
+    for span in kept:
+        metrics.entities.labels(span.type).inc()
+    return [
+        {
+            "start": span.start,
+            "end": span.end,
+            "type": span.type,
+            "score": round(span.score, _DIGITS),
+            "text": span.text,
+        }
+        for span in kept
+    ]
+
+
+def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status, headers)

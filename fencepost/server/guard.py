@@ -1,0 +1,145 @@
+"""What stands before every request: who may ask, from where and how much; and counts the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.server.metrics import Metrics
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of the machine itself."""
+
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", CONTENT_SECURITY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_PROTECTED = ("/v1/", "/metrics", "/openapi.json", "/docs")
+_PATIENCE = 5.0
+"""Seconds that a client has to send the rest of a body that is too long, and that nobody reads."""
+
+
+class Guard:
+    """Refuses what is not for this server, is too large or comes without the token."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        paths: Collection[str],
+        body: int,
+        token: str | None,
+        hosts: Collection[str] | None,
+    ) -> None:
+        """`paths` are those that are counted by name; `hosts` are the names that the server answers to."""
+        self._app = app
+        self._metrics = metrics
+        self._paths = frozenset(paths)
+        self._body = body
+        self._token = token
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            await self._guarded(scope, receive, counted)
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.labels(path).observe(time.perf_counter() - start)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+            await refuse(send, 421, "this server does not answer to that name; start it with --allow-host")
+        elif not self._knows(scope["path"], headers.get("authorization", "")):
+            told = {"www-authenticate": "Bearer"}
+            await refuse(send, 401, "this needs the header Authorization: Bearer TOKEN", told)
+        elif int(headers.get("content-length", 0)) > self._body:
+            await _drain(receive, 8 * self._body)
+            await self._too_large(send)
+        else:
+            await self._measured(scope, receive, send)
+
+    def _knows(self, path: str, authorization: str) -> bool:
+        if self._token is None or not path.startswith(_PROTECTED):
+            return True
+        kind, _, token = authorization.partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())
+
+    async def _measured(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """With a body whose length is not said before it comes."""
+        read = 0
+
+        async def measured() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._body:
+                raise _TooLarge
+            return message
+
+        try:
+            await self._app(scope, measured, send)
+        except _TooLarge:
+            await _drain(receive, 8 * self._body)
+            await self._too_large(send)
+
+    async def _too_large(self, send: Send) -> None:
+        await refuse(send, 413, f"the body is too large: at most {self._body:,} bytes are read")
+
+
+class _TooLarge(Exception):
+    """More came than is read."""
+
+
+def _host(header: str) -> str:
+    """The name without the port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower()
+
+
+async def _drain(receive: Receive, most: int) -> None:
+    """Reads on: who is cut off while still sending never sees the answer."""
+    read = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            while read <= most:
+                message = await receive()
+                read += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+
+
+async def refuse(send: Send, status: int, detail: str, headers: dict[str, Any] | None = None) -> None:
+    body = json.dumps({"detail": detail}).encode()
+    told = {"content-type": "application/json", "content-length": len(body), **(headers or {})}
+    raw = [(name.encode(), str(value).encode()) for name, value in told.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,109 @@
+"""What is asked and answered, in JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+ADA = "Ada Lovelace was born in London."
+_ANSWER: JsonDict = {"start": 0, "end": 12, "type": "person", "score": 0.9873, "text": "Ada Lovelace"}
+
+
+class Question(BaseModel):
+    """One text or many, and what to find in them."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"text": ADA, "min_confidence": 0.5}]},
+    )
+
+    text: str | None = Field(default=None, description="The text; or give `texts`.")
+    texts: list[str] | None = Field(default=None, description="Several texts; or give `text`.")
+    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.0, description="Leave out entities with a lower score."
+    )
+    types: list[str] | None = Field(
+        default=None, description="Only entities of these types; unless set, of all."
+    )
+    flat: bool | None = Field(
+        default=None,
+        description="Whether entities may not lie inside others; unless set, as the model was trained.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.text is None) == (self.texts is None):
+            raise PydanticCustomError("text", "give either `text` or `texts`")
+        return self
+
+    @property
+    def all_texts(self) -> list[str]:
+        return [self.text] if self.text is not None else self.texts or []
+
+
+class FoundEntity(BaseModel):
+    """The characters `[start, end)` of the text are a `type`; offsets count Unicode code points."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_ANSWER]})
+
+    start: int
+    end: int
+    type: str
+    score: float = Field(description="The confidence, from 0 to 1.")
+    text: str
+
+
+class Result(BaseModel):
+    """The entities of one text, in reading order."""
+
+    entities: list[FoundEntity]
+
+
+class Answer(BaseModel):
+    """One result for each text, in the order of the texts."""
+
+    results: list[Result]
+
+
+class RequestLimits(BaseModel):
+    """How large a request may be."""
+
+    texts: int
+    body: int = Field(description="Bytes.")
+
+
+class ModelFacts(BaseModel):
+    """What runs here."""
+
+    name: str
+    method: str
+    engine: str
+    language: str
+    types: list[str]
+    select: str = Field(description="How entities may overlap, unless a request says `flat`.")
+    version: str = Field(description="Of Fencepost.")
+    limits: RequestLimits
+
+
+class Problem(BaseModel):
+    """What is wrong with a field of the request."""
+
+    loc: list[str | int] = Field(description="Where: `body`, then the names of fields and places in lists.")
+    msg: str
+    type: str
+
+
+class Problems(BaseModel):
+    """Why a request was refused, field by field."""
+
+    detail: list[Problem]
+
+
+class Refusal(BaseModel):
+    """Why there is no answer."""
+
+    detail: str

@@ -1,0 +1,139 @@
+"""`fencepost serve`, as a process: it starts, answers, refuses to be careless, and ends well."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.frame import app
+
+
+@contextmanager
+def serving(*options: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    command = [sys.executable, "-m", "fencepost", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}, start_new_session=True
+    )
+    try:
+        assert process.stderr
+        line = process.stderr.readline()
+        address = re.search(r"http://\S+", line)
+        assert address, line + process.stderr.read()
+        yield address[0], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(address: str, texts: Sequence[str], token: str | None = None) -> list[list[str]]:
+    headers = {"content-type": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(  # noqa: S310
+        f"{address}/v1/entities", json.dumps({"texts": texts}).encode(), headers
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        results = json.load(answer)["results"]
+    return [[entity["text"] for entity in result["entities"]] for result in results]
+
+
+def test_what_was_taken_is_answered_before_the_end():
+    texts = ["Ada Lovelace was born in London."] * 250
+    with serving() as (address, process):
+        _check_that_it_answers_to_no_other_name(address)
+        answers: list[list[list[str]]] = []
+        asked = threading.Thread(target=lambda: answers.append(ask(address, texts)))
+        asked.start()
+        while _value(address, "fencepost_batch_texts_count") < 1:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        asked.join(60)
+        assert len(answers[0]) == len(texts)
+        assert all("Ada Lovelace" in one for one in answers[0])
+        assert process.wait(60) == 0
+        assert process.stderr
+        assert process.stderr.read() == "stopped\n"
+
+
+def _check_that_it_answers_to_no_other_name(address: str) -> None:
+    request = urllib.request.Request(f"{address}/v1/model", headers={"host": "ner.example.org"})  # noqa: S310
+    with pytest.raises(urllib.error.HTTPError, match="421") as refused:
+        urllib.request.urlopen(request, timeout=60)  # noqa: S310
+    refused.value.close()
+
+
+def _value(address: str, name: str) -> float:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=60) as page:  # noqa: S310
+        (value,) = re.findall(rf"^{name} (\S+)$", page.read().decode(), re.MULTILINE)
+    return float(value)
+
+
+def test_a_token_lets_it_listen_everywhere(tmp_path):
+    (tmp_path / "token").write_text("open-sesame\n")
+    with serving("--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as (  # noqa: S104
+        address,
+        process,
+    ):
+        address = address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert ask(address, ["Ada was here."], "open-sesame") == [["Ada"]]
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            ask(address, ["Ada was here."])
+        refused.value.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+@pytest.fixture
+def refusal(monkeypatch):
+    monkeypatch.delenv("FENCEPOST_TOKEN", raising=False)
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, ["serve", *arguments])
+        assert result.exit_code == 2
+        return result.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])  # noqa: S104
+def test_without_a_token_it_listens_at_this_machine_only(refusal, host):
+    assert f"--host {host}: others could ask then; set a token" in refusal("--host", host)
+
+
+def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    assert "cannot be read" in refusal("--token-file", str(file))
+    for bad in ("", "short", "with a space in it", "ünicode-letters"):
+        file.write_text(bad, encoding="utf-8")
+        assert "a token has at least 8" in refusal("--token-file", str(file))
+    monkeypatch.setenv("FENCEPOST_TOKEN", "short")
+    assert "FENCEPOST_TOKEN: a token has at least 8" in refusal()
+
+
+def test_a_port_that_is_taken_is_told(refusal):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"--port {port}: cannot listen there: Address already in use" in refusal("--port", port)
+
+
+def test_a_folder_without_a_model_is_told(refusal, tmp_path):
+    assert "there is no model here" in refusal(str(tmp_path))
+
+
+def test_what_is_not_installed_is_told(refusal, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert "pip install 'fencepost[serve]'" in refusal()

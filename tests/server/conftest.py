@@ -1,0 +1,83 @@
+"""A server in this process: its application is asked directly, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from fencepost.entity import Entity, Sentence
+from fencepost.runtime import Recogniser
+from fencepost.server import Limits, make_app
+from tests.runtime.doubles import Double
+
+
+class Capitals:
+    """Finds words in capitals, with confidences by their length; waits, fails and counts as it is told."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.begun = threading.Event()
+
+    def __call__(self, sentence: Sentence) -> Iterable[Entity]:
+        self.begun.set()
+        assert self.open.wait(20)
+        for place, word in enumerate(sentence.words):
+            if word == "POISON":
+                raise RuntimeError("the weights are no numbers")
+            if word.isupper():
+                yield Entity(place, place + 1, "LOC" if len(word) > 3 else "PER", len(word) / 10)
+
+
+class Counted(Recogniser):
+    """Knows which texts were computed together."""
+
+    batches: list[list[str]]
+
+    def annotate(self, texts: Iterable[str]) -> Any:
+        texts = list(texts)
+        self.batches.append(texts)
+        return super().annotate(texts)
+
+
+def recogniser(finds: Callable[[Sentence], Iterable[Entity]]) -> Counted:
+    made = Counted(Double(finds, select="nested"))
+    made.batches = []
+    return made
+
+
+@asynccontextmanager
+async def served(model: Recogniser, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    options["limits"] = Limits(**options.pop("limits", {}))
+    app = make_app(model, name="double", method="none", **options)
+    async with app.router.lifespan_context(app):
+        if isinstance(model, Counted):
+            model.batches.clear()  # of what warms it up
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield client
+
+
+def asking(
+    talk: Callable[[httpx.AsyncClient], Awaitable[Any]], model: Recogniser | None = None, **options: Any
+) -> Any:
+    """What comes of talking to a server."""
+
+    async def run() -> Any:
+        async with served(model or recogniser(Capitals()), **options) as client:
+            return await talk(client)
+
+    return asyncio.run(run())
+
+
+def post(body: Any, model: Recogniser | None = None, **options: Any) -> httpx.Response:
+    return asking(lambda client: client.post("/v1/entities", json=body), model, **options)
+
+
+def get(path: str, headers: dict[str, str] | None = None, **options: Any) -> httpx.Response:
+    return asking(lambda client: client.get(path, headers=headers or {}), **options)

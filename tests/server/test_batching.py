@@ -1,0 +1,249 @@
+"""Many requests at once: computed together, refused when there are too many, and never at others' cost."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from fencepost.server import Batcher, Limits, make_app
+from fencepost.server.metrics import Metrics
+from tests.server.conftest import Capitals, asking, recogniser, served
+
+
+def ask(client, text, **options):
+    return asyncio.ensure_future(client.post("/v1/entities", json={"text": text, **options}))
+
+
+async def reached(condition):
+    """Waits until it holds."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came to that")
+
+
+def test_what_comes_while_the_model_works_is_computed_together():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        first = ask(client, "ROME")
+        await reached(finds.begun.is_set)
+        others = [ask(client, f"OSLO {number}") for number in range(10)]
+        await reached(lambda: _queue(client) == 10)
+        finds.open.set()
+        return await asyncio.gather(first, *others)
+
+    answers = asking(talk, model, limits={"batch": 8, "wait": 0})
+    assert all(answer.status_code == 200 for answer in answers)
+    assert [len(texts) for texts in model.batches] == [1, 8, 2]
+
+
+def _queue(client: httpx.AsyncClient) -> float:
+    """How many texts wait, as the metrics say."""
+    app = client._transport.app
+    (guard,) = (one for one in app.user_middleware if "metrics" in one.kwargs)
+    return guard.kwargs["metrics"].queue._value.get()
+
+
+def test_a_text_waits_for_others_but_not_for_long():
+    model = recogniser(Capitals())
+
+    async def talk(client):
+        both = [ask(client, "ROME"), ask(client, "OSLO")]
+        await asyncio.gather(*both)  # and nothing more comes
+
+    asking(talk, model, limits={"batch": 8, "wait": 0.2})
+    assert [sorted(texts) for texts in model.batches] == [["OSLO", "ROME"]]
+
+    model = recogniser(Capitals())
+    asking(talk, model, limits={"batch": 2, "wait": 3600, "timeout": 10})  # a whole batch waits for nobody
+    assert len(model.batches) == 1
+
+
+def test_long_texts_go_in_batches_of_their_own():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        first = ask(client, "ROME")
+        await reached(finds.begun.is_set)
+        others = [ask(client, "word " * 15_000) for _ in range(3)]
+        await reached(lambda: _queue(client) == 3)
+        finds.open.set()
+        await asyncio.gather(first, *others)
+
+    asking(talk, model)
+    assert [len(texts) for texts in model.batches] == [1, 1, 1, 1]
+
+
+def test_over_capacity_it_says_when_to_come_back():
+    finds = Capitals()
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        first = ask(client, "ROME")
+        await reached(finds.begun.is_set)
+        waiting = [ask(client, "OSLO"), ask(client, "OSLO")]
+        await reached(lambda: _queue(client) == 2)
+        refused = [await ask(client, "PARIS"), await client.post("/v1/entities", json={"texts": ["a", "b"]})]
+        finds.open.set()
+        taken = await asyncio.gather(first, *waiting)
+        return refused, taken, await ask(client, "PARIS")
+
+    refused, taken, later = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2})
+    for answer in refused:
+        assert answer.status_code == 429
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        assert "queue is full" in answer.json()["detail"]
+    assert all(answer.status_code == 200 for answer in taken)
+    assert later.status_code == 200
+
+
+def test_long_texts_fill_the_queue_too():
+    finds = Capitals()
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        first = ask(client, "ROME")
+        await reached(finds.begun.is_set)
+        second = ask(client, "x" * 90)
+        await reached(lambda: _queue(client) == 1)
+        refused = await ask(client, "x" * 20)
+        finds.open.set()
+        return refused, await first, await second
+
+    refused, *taken = asking(talk, recogniser(finds), limits={"queue_characters": 100})
+    assert refused.status_code == 429
+    assert all(answer.status_code == 200 for answer in taken)
+
+
+def test_a_text_that_the_model_fails_on_costs_nobody_else_anything():
+    async def talk(client):
+        answers = await asyncio.gather(*(ask(client, text) for text in ("ROME", "POISON", "OSLO")))
+        many = await client.post("/v1/entities", json={"texts": ["ROME", "POISON"]})
+        after = await ask(client, "ROME")
+        return [*answers, many, after], (await client.get("/metrics")).text, await client.get("/readyz")
+
+    answers, metrics, ready = asking(talk, limits={"wait": 0.2})
+    assert [answer.status_code for answer in answers] == [200, 500, 200, 500, 200]
+    assert "RuntimeError" in answers[1].json()["detail"]
+    assert "weights" not in answers[1].text  # what the model said is for the log
+    assert "fencepost_model_errors_total 2.0" in metrics
+    assert ready.status_code == 200
+
+
+def test_who_waits_too_long_is_told_so_and_not_computed():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def talk(client):
+        finds.open.clear()
+        late = await asyncio.gather(ask(client, "ROME"), ask(client, "OSLO"))
+        third = await ask(client, "PARIS")
+        finds.open.set()
+        return late, third, await ask(client, "BERN")
+
+    late, third, after = asking(talk, model, limits={"batch": 2, "timeout": 0.3})
+    assert [answer.status_code for answer in (*late, third, after)] == [503, 503, 503, 200]
+    assert late[0].headers["retry-after"] == "1"
+    assert ["PARIS"] not in model.batches
+
+
+def test_who_hangs_up_is_not_computed():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def run():
+        app = make_app(model, name="double", method="none", limits=Limits(batch=1))
+        async with app.router.lifespan_context(app):
+            finds.open.clear()
+            finds.begun.clear()
+            gone = asyncio.Event()
+            first = asyncio.create_task(_raw(app, b'{"text": "ROME"}', asyncio.Event()))
+            await reached(finds.begun.is_set)
+            second = asyncio.create_task(_raw(app, b'{"text": "OSLO"}', gone))
+            await asyncio.sleep(0.05)
+            gone.set()
+            await second
+            finds.open.set()
+            assert await first == 200
+
+    asyncio.run(run())
+    assert ["ROME"] in model.batches
+    assert ["OSLO"] not in model.batches
+
+
+async def _raw(app, body, gone):
+    """The status that a request gets, whose client goes when it is told to."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+    statuses = []
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/entities",
+        "headers": headers,
+        "query_string": b"",
+    }
+    await app(scope, receive, send)
+    return statuses[0]
+
+
+def test_at_the_end_what_was_taken_is_finished():
+    model = recogniser(Capitals())
+
+    async def run():
+        async with Batcher(model, Limits(batch=1), Metrics()) as batcher:
+            asked = [asyncio.ensure_future(batcher.find([f"ROME {number}"])) for number in range(20)]
+            await asyncio.sleep(0)
+        assert not batcher.ready
+        return await asyncio.gather(*asked)
+
+    assert [spans[0].text for (spans,) in asyncio.run(run())] == ["ROME"] * 20
+
+
+def test_it_is_ready_when_the_model_is_warm_and_not_after_the_end():
+    async def run():
+        app = make_app(recogniser(Capitals()), name="double", method="none")
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            before = await client.get("/readyz")
+            async with app.router.lifespan_context(app):
+                during = await client.get("/readyz")
+            after = await client.get("/readyz")
+            return [answer.status_code for answer in (before, during, after, await client.get("/healthz"))]
+
+    assert asyncio.run(run()) == [503, 200, 503, 200]
+
+
+@pytest.mark.parametrize("wait", [0, 0.05])
+def test_two_servers_do_not_share_their_counts(wait):
+    async def run():
+        async with (
+            served(recogniser(Capitals()), limits={"wait": wait}) as one,
+            served(recogniser(Capitals())) as other,
+        ):
+            await ask(one, "ROME")
+            return (await one.get("/metrics")).text, (await other.get("/metrics")).text
+
+    one, other = asyncio.run(run())
+    assert "fencepost_texts_total 1.0" in one
+    assert "fencepost_texts_total 0.0" in other

@@ -1,0 +1,151 @@
+"""`POST /v1/entities`: right answers, and refusals in words."""
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fencepost
+from tests.server.conftest import Capitals, asking, post, recogniser
+
+
+def found(answer):
+    return [[entity["text"] for entity in result["entities"]] for result in answer.json()["results"]]
+
+
+def test_one_text_and_many_get_one_result_each_in_order():
+    answer = post({"text": "go to ROME and OSLO"})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "results": [
+            {
+                "entities": [
+                    {"start": 6, "end": 10, "type": "LOC", "score": 0.4, "text": "ROME"},
+                    {"start": 15, "end": 19, "type": "LOC", "score": 0.4, "text": "OSLO"},
+                ]
+            }
+        ]
+    }
+    assert found(post({"texts": ["ROME", "", "nothing here", "ADA in OSLO"]})) == [
+        ["ROME"],
+        [],
+        [],
+        ["ADA", "OSLO"],
+    ]
+    assert post({"texts": []}).json() == {"results": []}
+
+
+def test_offsets_count_code_points():
+    (entity,) = post({"text": "😀 e\u0301 ROME"}).json()["results"][0]["entities"]
+    assert (entity["start"], entity["end"]) == (5, 9)
+
+
+def test_options_filter_each_request_on_its_own():
+    assert found(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
+    assert found(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]
+    assert found(post({"text": "ADA in LONDON", "types": ["PER"]})) == [["ADA"]]
+    assert found(post({"text": "ADA in LONDON", "types": []})) == [[]]
+
+
+def test_the_answers_are_those_of_the_recogniser():
+    ner = fencepost.load().using(batch_size=1)
+    texts = ["The University of Toronto's president met Ada Lovelace.", "Nothing.", "He was born in London."]
+
+    def known(model):
+        return [[(e.start, e.end, e.type, round(e.score, 4), e.text) for e in model(text)] for text in texts]
+
+    for flat, select in ((None, "nested"), (True, "flat"), (False, "nested")):
+        answer = post({"texts": texts, "flat": flat}, ner).json()["results"]
+        assert [[tuple(e.values()) for e in one["entities"]] for one in answer] == known(
+            ner.using(select=select)
+        )
+    assert known(ner) != known(ner.using(select="flat"))
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "told"),
+    [
+        ("{", [], "Invalid JSON"),
+        ("", [], "Invalid JSON"),
+        ("[1]", [], "object"),
+        ("[" * 100_000, [], "Invalid JSON"),
+        ('{"text": "\\ud800"}', [], "Invalid JSON"),
+        ('{"text": "a", "min_confidence": NaN}', ["min_confidence"], "finite"),
+        ('{"text": 5}', ["text"], "valid string"),
+        ('{"text": null}', [], "either `text` or `texts`"),
+        ('{"text": "a", "texts": ["b"]}', [], "either `text` or `texts`"),
+        ('{"texts": ["a", 5]}', ["texts", 1], "valid string"),
+        ('{"texts": "a"}', ["texts"], "array"),
+        ('{"text": "a", "min_confidence": 1.5}', ["min_confidence"], "less than or equal to 1"),
+        ('{"text": "a", "min_confidence": "0.5"}', ["min_confidence"], "number"),
+        ('{"text": "a", "types": ["PER", "PLACE"]}', ["types", 1], "it has LOC, ORG, PER"),
+        ('{"text": "a", "flat": "yes"}', ["flat"], "boolean"),
+        ('{"text": "a", "confidence": 1}', ["confidence"], "not permitted"),
+        (json.dumps({"texts": ["a"] * 4}), ["texts"], "at most 3 texts"),
+    ],
+)
+def test_a_wrong_request_is_told_its_field(body, place, told):
+    headers = {"content-type": "application/json"}
+    answer = asking(
+        lambda client: client.post("/v1/entities", content=body, headers=headers), limits={"texts": 3}
+    )
+    assert answer.status_code == 422
+    (problem, *_) = answer.json()["detail"]
+    assert problem["loc"] == ["body", *place]
+    assert told in problem["msg"]
+    assert "input" not in problem
+
+
+def test_bytes_that_are_no_text_are_refused():
+    headers = {"content-type": "application/json; charset=utf-8"}
+    body = b'{"text": "\xff\xfe"}'
+    answer = asking(lambda client: client.post("/v1/entities", content=body, headers=headers))
+    assert answer.status_code == 422
+
+
+def test_only_json_is_read_so_that_forms_of_other_sites_cannot_ask():
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = asking(
+            lambda client, kind=kind: client.post(
+                "/v1/entities", content='{"text": "ROME"}', headers={"content-type": kind}
+            )
+        )
+        assert answer.status_code == 415
+        assert "application/json" in answer.json()["detail"]
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
+def test_no_body_whatever_is_an_error_of_ours(body):
+    async def talk(client):
+        headers = {"content-type": "application/json"}
+        return await client.post("/v1/entities", content=body, headers=headers)
+
+    assert asking(talk).status_code in (200, 422)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(["ADA", "ROME", "x", "OSLO 3", "", "MILANO"]), max_size=4),
+            st.sampled_from([None, True, False]),
+        ),
+        max_size=20,
+    ),
+    st.integers(1, 5),
+)
+def test_everybody_gets_their_own_answer(requests, batch):
+    async def talk(client):
+        return await asyncio.gather(
+            *(client.post("/v1/entities", json={"texts": texts, "flat": flat}) for texts, flat in requests)
+        )
+
+    model = recogniser(Capitals())
+    answers = asking(talk, model, limits={"batch": batch, "wait": 0.001})
+    for (texts, _), answer in zip(requests, answers, strict=True):
+        assert found(answer) == [[w for w in text.split() if w.isupper()] for text in texts]
+    assert sum(map(len, model.batches)) == sum(len(texts) for texts, _ in requests)
+    assert all(len(texts) <= batch for texts in model.batches)

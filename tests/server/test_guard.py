@@ -1,0 +1,206 @@
+"""Who may ask, how much, and what is told about it."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.server.conftest import asking, get, post
+
+TOKEN = "let-me-in-please"
+EVERYTHING = ("/v1/model", "/metrics", "/openapi.json", "/docs", "/", "/page/app.js", "/healthz", "/readyz")
+
+
+def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
+    body = json.dumps({"text": "x" * 100})
+    size = len(body)
+
+    async def chunks(count):
+        for at in range(0, len(body), count):
+            yield body[at : at + count].encode()
+
+    for content in (lambda: body, lambda: chunks(30)):  # with and without a length that is said before
+        for limit, status in ((size, 200), (size - 1, 413)):
+            answer = asking(
+                lambda client, content=content: client.post(
+                    "/v1/entities", content=content(), headers={"content-type": "application/json"}
+                ),
+                limits={"body": limit},
+            )
+            assert answer.status_code == status
+    assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are read"
+
+
+def test_with_a_token_only_who_bears_it_is_answered():
+    async def talk(client):
+        answers = {}
+        for name, header in {
+            "none": None,
+            "wrong": "Bearer let-me-in",
+            "other": f"Basic {TOKEN}",
+            "empty": "Bearer ",
+            "strange": "Bearer \u00e9",
+            "right": f"Bearer {TOKEN}",
+            "small": f"bearer {TOKEN}",
+        }.items():
+            headers = {} if header is None else {"authorization": header.encode("latin-1")}
+            answers[name] = await client.post("/v1/entities", json={"text": "ROME"}, headers=headers)
+        return answers
+
+    answers = asking(talk, token=TOKEN)
+    statuses = {name: answer.status_code for name, answer in answers.items()}
+    refused = dict.fromkeys(("none", "wrong", "other", "empty", "strange"), 401)
+    assert statuses == {**refused, "right": 200, "small": 200}
+    assert answers["none"].headers["www-authenticate"] == "Bearer"
+
+
+def test_with_a_token_the_page_and_the_health_checks_stay_open():
+    async def talk(client):
+        return {path: (await client.get(path)).status_code for path in EVERYTHING}
+
+    closed = ("/v1/model", "/metrics", "/openapi.json", "/docs")
+    assert asking(talk, token=TOKEN) == {path: 401 if path in closed else 200 for path in EVERYTHING}
+    assert asking(talk) == dict.fromkeys(EVERYTHING, 200)
+
+
+def test_a_body_without_the_token_is_not_read():
+    read = []
+
+    async def talk(client):
+        async def chunks():
+            read.append(1)
+            yield b"{}"
+
+        return await client.post("/v1/entities", content=chunks())
+
+    assert asking(talk, token=TOKEN).status_code == 401
+    assert not read
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8000", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+        ("ner.example.org", 421),
+        ("localhost.example.org", 421),
+        ("", 421),
+    ],
+)
+def test_names_of_other_machines_are_not_answered_to(host, status):
+    hosts = {"localhost", "127.0.0.1", "::1"}
+    assert get("/v1/model", {"host": host}, hosts=hosts).status_code == status
+    assert get("/v1/model", {"host": host}).status_code == 200
+
+
+def test_pages_of_other_sites_cannot_ask_unless_they_are_let():
+    asked = {"origin": "https://example.org", "access-control-request-method": "POST"}
+
+    async def talk(client):
+        before = await client.options("/v1/entities", headers=asked)
+        during = await client.get("/v1/model", headers={"origin": "https://example.org"})
+        other = await client.get("/v1/model", headers={"origin": "https://example.com"})
+        return [answer.headers.get("access-control-allow-origin") for answer in (before, during, other)]
+
+    assert asking(talk) == [None, None, None]
+    let = ["https://example.org"]
+    assert asking(talk, origins=let) == ["https://example.org", "https://example.org", None]
+    # a browser asks first, without the token
+    assert asking(talk, origins=let, token=TOKEN)[0] == "https://example.org"
+
+
+def test_every_answer_forbids_what_the_page_does_not_need():
+    for path in ("/", "/v1/model", "/nowhere"):
+        headers = get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_nothing_outside_of_the_page_is_served():
+    async def talk(client):
+        paths = ("/page/../app.py", "/page/%2e%2e/app.py", "/page/..%2fapp.py", "/page//etc/passwd", "/page/")
+        return [(await client.get(path)).status_code for path in paths]
+
+    assert set(asking(talk)) == {404}
+
+
+def test_the_metrics_are_what_prometheus_reads_and_tell_what_was_done():
+    async def talk(client):
+        await client.post("/v1/entities", json={"texts": ["ADA in ROME", "OSLO"]})
+        await client.post("/v1/entities", json={"text": 5})
+        await client.get("/some/path")
+        await client.get("/another")
+        return await client.get("/metrics")
+
+    answer = asking(talk)
+    assert answer.headers["content-type"].startswith("text/plain")
+    values = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert values["fencepost_requests_total", "/v1/entities", "200"] == 1
+    assert values["fencepost_requests_total", "/v1/entities", "422"] == 1
+    assert values["fencepost_requests_total", "other", "404"] == 2  # names from outside are no labels
+    assert values["fencepost_texts_total",] == 2
+    assert values["fencepost_characters_total",] == 15
+    assert values["fencepost_entities_total", "LOC"] == 2
+    assert values["fencepost_entities_total", "PER"] == 1
+    assert values["fencepost_queue_texts",] == 0
+    assert values["fencepost_batch_texts_sum",] == 2
+    assert values["fencepost_request_seconds_count", "/v1/entities"] == 2
+    assert values["process_resident_memory_bytes",] > 1e6
+
+
+def test_what_runs_is_told():
+    assert get("/v1/model", limits={"texts": 7, "body": 99}).json() == {
+        "name": "double",
+        "method": "none",
+        "engine": "double",
+        "language": "en",
+        "types": ["LOC", "ORG", "PER"],
+        "select": "nested",
+        "version": "0.1.0",
+        "limits": {"texts": 7, "body": 99},
+    }
+
+
+def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
+    schema = get("/openapi.json").json()
+    assert set(schema["paths"]) == {"/v1/entities", "/v1/model", "/healthz", "/readyz", "/metrics"}
+    operation = schema["paths"]["/v1/entities"]["post"]
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert set(body["properties"]) == {"text", "texts", "min_confidence", "types", "flat"}
+    for example in body["examples"]:
+        assert post(example).status_code == 200
+    assert set(operation["responses"]) == {"200", "401", "413", "415", "422", "429", "500", "503"}
+    page = get("/docs").text
+    assert "POST /v1/entities" in page
+    for name in schema["components"]["schemas"]:
+        assert f'id="{name}"' in page
+    assert not re.findall(r"https?:|//", page.partition("</title>")[2])
+    assert "<script" not in page
+
+
+def test_many_sizes_of_chunks_make_no_difference():
+    body = json.dumps({"text": "ROME " * 30}).encode()
+
+    async def talk(client):
+        async def chunks(size):
+            for at in range(0, len(body), size):
+                yield body[at : at + size]
+                await asyncio.sleep(0)
+
+        headers = {"content-type": "application/json"}
+        return [
+            (await client.post("/v1/entities", content=chunks(size), headers=headers)).json()
+            for size in (1, 7, 1000)
+        ]
+
+    one, *others = asking(talk)
+    assert len(one["results"][0]["entities"]) == 30
+    assert all(other == one for other in others)
