@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: demo test coverage lint bench fuzz clean
+.PHONY: demo test coverage lint docs bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/fencepost predict "The University of Toronto's president met Ada Lovelace in London."
@@ -23,6 +23,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.corpus_io
@@ -38,4 +41,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-model
+	rm -rf .venv .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist site demo-model

@@ -1,0 +1,81 @@
+"""Hooks of the documentation site: the command reference is made from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+PLACE = "<!-- the commands -->"
+_CELL = str.maketrans({"|": "\\|", "<": "&lt;", "\n": " "})
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs for each page."""
+    return markdown.replace(PLACE, command_reference()) if PLACE in markdown else markdown
+
+
+def command_reference() -> str:
+    """All commands with all their options, as Markdown."""
+    from fencepost.cli import app
+
+    root = typer.main.get_command(app)
+    return "\n".join(_lines(root, "fencepost"))
+
+
+def _lines(command: Any, path: str) -> Iterator[str]:
+    if isinstance(command, TyperGroup):
+        for name in sorted(command.commands):
+            yield from _lines(command.commands[name], f"{path} {name}")
+        return
+    yield from (f"## {path}", "", *_description(command), "", "```text", _usage(command, path), "```", "")
+    arguments = [one for one in command.params if isinstance(one, TyperArgument) and not one.hidden]
+    if arguments:
+        yield from ("| argument | meaning |", "|---|---|")
+        yield from (f"| `{_name(one)}` | {_cell(one.help)} |" for one in arguments)
+        yield ""
+    yield from ("| option | meaning | default |", "|---|---|---|")
+    for one in command.params:
+        if isinstance(one, TyperOption) and not one.hidden:
+            yield f"| {_option(one)} | {_cell(one.help)} | {_default(one)} |"
+    yield ""
+
+
+def _description(command: TyperCommand) -> Iterator[str]:
+    """The help, whose examples stand in paragraphs of their own."""
+    for paragraph in (command.help or "").split("\n\n"):
+        text = " ".join(paragraph.split())
+        yield from ("", f"    {text}", "") if text.startswith("fencepost ") else (text,)
+
+
+def _usage(command: TyperCommand, path: str) -> str:
+    arguments = [_name(one) for one in command.params if isinstance(one, TyperArgument)]
+    return " ".join([path, "[OPTIONS]", *arguments])
+
+
+def _name(argument: TyperArgument) -> str:
+    name = argument.metavar or (argument.name or "").upper()
+    return name if argument.required else f"[{name}]"
+
+
+def _option(option: TyperOption) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    if option.is_flag:
+        return names
+    kind = option.type_descriptor.annotation
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    value = "|".join(choices) or option.metavar or getattr(kind, "__name__", "text").upper()
+    return f"{names} {_cell(value)}"
+
+
+def _default(option: TyperOption) -> str:
+    value = option.default
+    if value is None or value is False or value == [] or callable(value) or option.show_default is False:
+        return ""
+    return f"`{value}`" if value is not True else "yes"
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").translate(_CELL)
