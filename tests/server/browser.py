@@ -1,0 +1,286 @@
+"""A browser for the page's tests, and a stand-in for the server whose answers a test writes itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+import fencepost
+
+PAGE = Path(fencepost.__file__).parent / "server" / "page"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+KINDS = {"index.html": "text/html", "style.css": "text/css", "app.js": "text/javascript"}
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--window-size=1280,900",
+)
+PATIENCE = 20  # seconds until a test gives up on something that should have appeared
+
+MODEL = {
+    "name": "stand-in",
+    "engine": "int8",
+    "method": "boundary-smoothing",
+    "language": "en",
+    "types": ["organization", "person", "place"],
+    "select": "nested",
+    "version": "0.1.0",
+    "limits": {"texts": 256, "body": 1_048_576},
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the stand-in answers to one request."""
+
+    body: Any = field(default_factory=dict)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the page asked for."""
+
+    path: str
+    body: Any
+    token: str | None
+
+
+def entity(text: str, covered: str, kind: str, score: float, *, occurrence: int = 0) -> dict[str, Any]:
+    """An entity as the server writes it, at one of the places where `text` has `covered`."""
+    start = -1
+    for _ in range(occurrence + 1):
+        start = text.index(covered, start + 1)
+    return {"start": start, "end": start + len(covered), "type": kind, "score": score, "text": covered}
+
+
+def found(*entities: dict[str, Any]) -> Answer:
+    """The answer to a question about one text."""
+    return Answer({"results": [{"entities": list(entities)}]})
+
+
+class StandIn:
+    """A server on this machine alone, with the page's files and answers that the test decides on."""
+
+    def __init__(self) -> None:
+        self.reset()
+        stand_in = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                stand_in.serve(self)
+
+            def do_POST(self) -> None:
+                stand_in.serve(self)
+
+            def log_message(self, *_: object) -> None:
+                """Says nothing."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/"
+
+    def reset(self) -> None:
+        self.requests: list[Request] = []
+        self.model: dict[str, Any] = dict(MODEL)
+        self.token: str | None = None
+        self.answer: Callable[[Any], Answer] = lambda _: found()
+
+    @property
+    def questions(self) -> list[Any]:
+        """The bodies of the requests for entities."""
+        return [request.body for request in self.requests if request.path == "/v1/entities"]
+
+    def serve(self, http: BaseHTTPRequestHandler) -> None:
+        name = {"/": "index.html", "/page/style.css": "style.css", "/page/app.js": "app.js"}.get(http.path)
+        if name:
+            kind = f"{KINDS[name]}; charset=utf-8"
+            self.send(http, 200, (PAGE / name).read_bytes(), {"Content-Type": kind})
+            return
+        answer = self.decide(self.note(http))
+        written = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        self.send(http, answer.status, written, {"Content-Type": "application/json", **answer.headers})
+
+    def note(self, http: BaseHTTPRequestHandler) -> Request:
+        body = http.rfile.read(int(http.headers.get("Content-Length", 0)))
+        request = Request(http.path, json.loads(body) if body else None, http.headers.get("Authorization"))
+        self.requests.append(request)
+        return request
+
+    def decide(self, request: Request) -> Answer:
+        if self.token is not None and request.token != f"Bearer {self.token}":
+            return Answer({"detail": "a bearer token is needed"}, 401)
+        if request.path == "/v1/model":
+            return Answer(self.model)
+        if request.path == "/v1/entities":
+            return self.answer(request.body)
+        return Answer({"detail": "Not Found"}, 404)
+
+    def send(self, http: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]) -> None:
+        try:
+            http.send_response(status)
+            for name, value in {"Content-Security-Policy": POLICY, **headers}.items():
+                http.send_header(name, value)
+            http.send_header("Content-Length", str(len(body)))
+            http.end_headers()
+            http.wfile.write(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the page has cancelled the request
+
+
+@contextmanager
+def stand_in_server() -> Iterator[StandIn]:
+    server = StandIn()
+    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.http.shutdown()
+        server.http.server_close()
+        thread.join()
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
+    """Chromium without a window; the test is skipped where there is none, or fails if CI counts on it."""
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    absent = [name for name, path in programs.items() if path is None]
+    if absent:
+        message = f"the page's tests need {' and '.join(absent)} (packages chromium and chromium-driver)"
+        if os.environ.get("FENCEPOST_BROWSER") == "required":
+            pytest.fail(message)
+        pytest.skip(message)
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(programs["chromium"])
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(programs["chromedriver"])))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Page:
+    """The page in a browser, by what a user sees and does."""
+
+    def __init__(self, browser: webdriver.Chrome, url: str) -> None:
+        self.browser = browser
+        self.url = url
+        browser.get(url)
+        self.until(lambda: self.script("return document.readyState") == "complete")
+
+    def script(self, code: str, *arguments: Any) -> Any:
+        return self.browser.execute_script(code, *arguments)
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.02).until(lambda _: condition())
+
+    def one(self, selector: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def every(self, selector: str) -> list[WebElement]:
+        """All that are visible."""
+        return [e for e in self.browser.find_elements(By.CSS_SELECTOR, selector) if e.is_displayed()]
+
+    def texts(self, selector: str) -> list[str]:
+        return [e.text for e in self.every(selector)]
+
+    def write(self, text: str) -> None:
+        """Pastes a text, which is quicker than typing and takes characters that a driver cannot type."""
+        self.script(
+            "const field = document.getElementById('text'); field.focus(); field.select();"
+            "field.setRangeText(arguments[0], 0, field.value.length, 'end');",
+            text,
+        )
+
+    def find(self, text: str) -> None:
+        """Asks for the entities of a text and waits for the answer, whatever it is."""
+        self.write(text)
+        self.one("#find").click()
+        self.settle()
+
+    def settle(self) -> None:
+        self.until(lambda: self.one("#find").text == "Find entities")
+
+    def slide(self, least: float) -> None:
+        self.script(
+            "const slider = document.getElementById('least'); slider.value = arguments[0];"
+            "slider.dispatchEvent(new Event('input', {bubbles: true}));",
+            least,
+        )
+        self.script_async("requestAnimationFrame(() => requestAnimationFrame(done))")
+
+    def script_async(self, code: str, *arguments: Any) -> Any:
+        """Runs code that calls `done` with its result."""
+        return self.browser.execute_async_script(
+            f"const done = arguments[arguments.length - 1]; {code}", *arguments
+        )
+
+    def chips(self) -> list[str]:
+        return self.texts(".chip")
+
+    def drawn(self) -> str:
+        """The text as it is drawn, without the labels."""
+        return self.script(
+            "return [...document.querySelectorAll('.block')].map((block, number) => "
+            "(number && !block.matches('.continued') ? '\\n' : '') + [...block.childNodes]"
+            ".filter((node) => !node.matches?.('.tail')).map((node) => node.textContent).join('')).join('')"
+        )
+
+    def lines(self, covered: str) -> list[str]:
+        """The colours of the lines under a piece of the text or a label, from the text down."""
+        return self.script(
+            "const pieces = [...document.querySelectorAll('.piece')];"
+            "const piece = pieces.find((one) => one.textContent === arguments[0]);"
+            "const depth = Number(piece.className.match(/d(\\d)/)[1]);"
+            "return [...Array(depth).keys()].map((lane) => piece.style.getPropertyValue(`--l${lane}`))",
+            covered,
+        )
+
+    def complaints(self) -> list[str]:
+        """What the browser's console says: errors of scripts, refusals of the security policy."""
+        return [entry["message"] for entry in self.browser.get_log("browser")]
+
+    def colours(self, scheme: str) -> None:
+        self.browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        )
+
+    def width(self, pixels: int, height: int = 800) -> None:
+        self.browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": pixels < 500},
+        )
+
+    def plain(self) -> None:
+        """Takes back what `colours` and `width` changed."""
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

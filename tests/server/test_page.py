@@ -1,0 +1,796 @@
+"""The page of the server, in a real browser: what a user sees, does, and cannot be made to do."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from fencepost.server import make_app
+from tests.server.browser import (
+    Answer,
+    Page,
+    StandIn,
+    chromium,
+    entity,
+    found,
+    stand_in_server,
+)
+from tests.server.conftest import Capitals, recogniser
+
+TEXT = "The mayor of Lisbon met Ada Lovelace."
+MAYOR = entity(TEXT, "The mayor of Lisbon", "person", 0.8)
+LISBON = entity(TEXT, "Lisbon", "place", 0.91)
+ADA = entity(TEXT, "Ada Lovelace", "person", 0.9749)
+PERSON, PLACE = "var(--c1)", "var(--c2)"  # by the order of the model's types
+
+Open = Callable[[], Page]
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        driver.set_script_timeout(60)
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def one_server() -> Iterator[StandIn]:
+    with stand_in_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(one_server: StandIn) -> StandIn:
+    one_server.reset()
+    one_server.answer = lambda _: found(MAYOR, LISBON, ADA)
+    return one_server
+
+
+@pytest.fixture
+def open_page(browser: webdriver.Chrome, server: StandIn) -> Iterator[Open]:
+    """Opens the page once the server is as the test wants it. No test may make the console complain."""
+    browser.get_log("browser")
+    opened: list[Page] = []
+
+    def open_() -> Page:
+        opened.append(Page(browser, server.url))
+        return opened[-1]
+
+    yield open_
+    for page in opened[-1:]:
+        page.plain()
+        complaints = [said for said in page.complaints() if "Failed to load resource" not in said]
+        assert not complaints
+
+
+@pytest.fixture
+def page(open_page: Open) -> Page:
+    opened = open_page()
+    opened.until(lambda: opened.every("#model"))
+    return opened
+
+
+@pytest.fixture
+def real_server() -> Iterator[str]:
+    """The address of the server itself, with a model that finds words in capitals."""
+    app = make_app(recogniser(Capitals()), name="capitals", method="none")
+    http = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=http.run, daemon=True)
+    thread.start()
+    while not http.started:
+        assert thread.is_alive()
+        thread.join(0.02)
+    yield f"http://127.0.0.1:{http.servers[0].sockets[0].getsockname()[1]}/"
+    http.should_exit = True
+    thread.join()
+
+
+def nodes(page: Page) -> int:
+    return page.script("return document.querySelectorAll('*').length")
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than the screen."""
+    return page.script("return document.scrollingElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def rows(page: Page) -> list[list[str]]:
+    return page.script(
+        "return [...document.querySelectorAll('tbody tr')].filter((row) => row.checkVisibility())"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+
+
+def tip(page: Page) -> list[str]:
+    return page.texts("#tip")
+
+
+def focused(page: Page) -> str:
+    return page.script(
+        "const at = document.activeElement; return at.id || at.value || at.textContent.trim().slice(0, 40)"
+    )
+
+
+# ----------------------------------------------------------------------------------------- asking and drawing
+
+
+def test_a_text_is_asked_about_and_drawn_with_its_entities(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    assert server.questions == [{"text": TEXT}]
+    assert page.drawn() == TEXT
+    assert page.chips() == ["place 0.91", "person 0.80", "person 0.97"]
+    assert rows(page) == [
+        ["The mayor of Lisbon", "person", "0.8000", "0–19"],
+        ["Lisbon", "place", "0.9100", "13–19"],
+        ["Ada Lovelace", "person", "0.9749", "24–36"],
+    ]
+    assert page.one("#status").text.startswith("3 entities found in ")
+    assert page.one("#count").text == "3 shown"
+
+
+def test_the_model_is_named(page: Page) -> None:
+    assert page.one("#model").text.split("\n")[1::2] == ["stand-in", "boundary-smoothing", "int8", "en"]
+    assert page.one("#version").text == "Fencepost 0.1.0"
+
+
+def test_inner_entities_have_their_line_nearer_to_the_text(page: Page) -> None:
+    page.find(TEXT)
+    assert page.lines("The mayor of ") == ["", PERSON]
+    assert page.lines("Lisbon") == [PLACE, PERSON]
+    assert page.lines("place 0.91") == [PLACE, PERSON]  # the label ends its line, the outer one goes on
+    assert page.lines("person 0.80") == ["", PERSON]
+    assert page.lines("Ada Lovelace") == [PERSON]
+
+
+def test_lines_that_cross_are_in_lanes_of_their_own(page: Page, server: StandIn) -> None:
+    text = "one two three four"
+    server.answer = lambda _: found(
+        entity(text, "one two", "person", 0.5),
+        entity(text, "two three", "place", 0.6),
+        entity(text, "three four", "person", 0.7),
+    )
+    page.find(text)
+    assert page.lines("one ") == [PERSON]
+    assert page.lines("two") == [PERSON, PLACE]
+    assert page.lines("three") == [PERSON, PLACE]
+    assert page.lines(" four") == [PERSON]
+    assert page.drawn() == text
+
+
+def test_what_lies_too_deep_has_a_label_without_a_line(page: Page, server: StandIn) -> None:
+    text = " ".join("abcdefghij")
+    server.answer = lambda _: found(*(entity(text, text[: 2 * n + 1], "place", 0.5) for n in range(10)))
+    page.find(text)
+    assert len(page.chips()) == 10
+    assert len(page.every(".chip.deep")) == 2
+    assert page.lines("a") == [PLACE] * 8
+    assert "2 of them lie under so many others" in page.one("#status").text
+
+
+def test_one_span_may_have_two_types(page: Page, server: StandIn) -> None:
+    server.answer = lambda _: found(LISBON, {**LISBON, "type": "organization", "score": 0.3})
+    page.find(TEXT)
+    assert page.chips() == ["organization 0.30", "place 0.91"]
+    assert page.lines("Lisbon") == ["var(--c0)", PLACE]
+
+
+def test_line_breaks_stay_and_entities_may_go_across_them(page: Page, server: StandIn) -> None:
+    text = "\n  The mayor\nof Lisbon\n\n" + "word after word. " * 400 + "The end\n"
+    server.answer = lambda _: found(
+        entity(text, "The mayor\nof Lisbon", "person", 0.5), entity(text, "The end", "place", 0.6)
+    )
+    page.find(text)
+    assert page.drawn() == text
+    assert page.lines("The mayor") == page.lines("of Lisbon") == [PERSON]
+    assert len(page.every(".block.continued")) > 1  # very long lines are laid out in parts
+    assert rows(page)[0][0] == "The mayor of Lisbon"
+
+
+def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
+    server.answer = lambda _: found()
+    page.find(TEXT)
+    assert page.one("#status").text.startswith("No entities found")
+    assert page.one("#empty").text == "The model found no entity in this text."
+    assert not page.every("#list")
+
+
+def test_without_a_text_nothing_is_asked(page: Page, server: StandIn) -> None:
+    page.find("  \n ")
+    assert page.one("#error").text.startswith("There is no text yet.")
+    assert server.questions == []
+
+
+def test_examples_are_asked_about_and_give_back_ones_own_text(page: Page, server: StandIn) -> None:
+    server.answer = lambda _: found()
+    page.write("my own text")
+    for name in ("News", "Biomedical", "Sport"):
+        next(b for b in page.every("#examples button") if b.text == name).click()
+        page.settle()
+    asked = [question["text"] for question in server.questions]
+    assert len(set(asked)) == 3
+    assert all(len(text.split()) > 30 for text in asked)
+    page.every("#examples button")[-1].click()
+    page.settle()
+    assert server.questions[-1] == {"text": "my own text"}
+    assert page.one("#text").get_property("value") == "my own text"
+    assert page.texts("#examples button") == ["News", "Biomedical", "Sport"]
+
+
+# -------------------------------------------------------------------------------------------------- filtering
+
+
+def test_sliding_filters_without_asking(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    before = nodes(page)
+    page.slide(0.91)
+    assert page.chips() == ["place 0.91", "person 0.97"]
+    assert [row[0] for row in rows(page)] == ["Lisbon", "Ada Lovelace"]
+    assert page.lines("Lisbon") == [PLACE, ""]
+    assert page.one("#count").text == "2 of 3 shown"
+    assert page.one("#least-value").text == "0.91"
+    page.slide(0.92)
+    assert page.chips() == ["person 0.97"]
+    page.slide(1)
+    assert page.chips() == []
+    assert page.one("#empty").text.startswith("No entity is left")
+    page.slide(0)
+    assert page.chips() == ["place 0.91", "person 0.80", "person 0.97"]
+    assert page.lines("Lisbon") == [PLACE, PERSON]
+    assert nodes(page) == before
+    assert len(server.questions) == 1
+
+
+def test_types_are_switched_off_and_on(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    assert page.texts("#types label") == ["person\n2", "place\n1"]
+    page.one("#types [value=person]").click()
+    assert page.chips() == ["place 0.91"]
+    assert page.lines("Lisbon") == [PLACE, ""]
+    page.slide(0.95)
+    assert page.texts("#types label") == ["person\n1", "place\n0"]
+    page.slide(0)
+    page.find(f"{TEXT} ")
+    assert page.chips() == ["place 0.91"]  # it stays off for the next text
+    assert not page.one("#types [value=person]").is_selected()
+    page.one("#all").click()
+    assert len(page.chips()) == 3
+    assert page.one("#types [value=person]").is_selected()
+    page.one("#none").click()
+    assert page.chips() == []
+
+
+def test_the_filters_hold_for_the_next_answer(page: Page) -> None:
+    page.find(TEXT)
+    page.slide(0.95)
+    page.find(TEXT)
+    assert page.chips() == ["person 0.97"]
+    assert page.one("#count").text == "1 of 3 shown"
+
+
+def test_flat_and_nested_ask_again(page: Page, server: StandIn) -> None:
+    server.answer = lambda body: found(MAYOR, ADA) if body.get("flat") else found(MAYOR, LISBON, ADA)
+    page.find(TEXT)
+    page.one("#shapes [value=flat]").click()
+    page.settle()
+    assert server.questions[-1] == {"text": TEXT, "flat": True}
+    assert page.chips() == ["person 0.80", "person 0.97"]
+    page.one("#shapes [value=nested]").click()
+    page.settle()
+    assert server.questions[-1] == {"text": TEXT, "flat": False}
+    assert len(page.chips()) == 3
+
+
+def test_when_asking_again_fails_the_switch_tells_what_is_drawn(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    server.answer = lambda _: Answer({"detail": "no"}, 500)
+    page.one("#shapes [value=flat]").click()
+    page.settle()
+    assert page.one("#error").text
+    assert page.one("#shapes [value=nested]").is_selected()
+    assert len(page.chips()) == 3
+
+
+@pytest.mark.parametrize(("select", "shown"), [("flat", "flat"), ("nested", "nested"), ("soft-nms", "own")])
+def test_at_first_overlaps_are_as_the_model_has_them(
+    open_page: Open, server: StandIn, select: str, shown: str
+) -> None:
+    server.model["select"] = select
+    page = open_page()
+    page.until(lambda: page.every("#model"))
+    page.find(TEXT)
+    assert server.questions == [{"text": TEXT}]
+    assert page.one("#shapes input:checked").get_property("value") == shown
+    assert page.texts("#shapes label") == ["Nested", "Flat", *(["soft-nms"] if shown == "own" else [])]
+
+
+# ---------------------------------------------------------------------------------------------------- the tip
+
+
+def test_pointing_at_an_entity_tells_about_it(page: Page, browser: webdriver.Chrome) -> None:
+    page.find(TEXT)
+    lisbon = next(piece for piece in page.every(".piece") if piece.text == "Lisbon")
+    ActionChains(browser).move_to_element(lisbon).perform()
+    assert "\n".join(tip(page)).split("\n") == [
+        *("place, confidence 0.9100", "characters 13–19", "Lisbon"),
+        *("person, confidence 0.8000", "characters 0–19", "The mayor of Lisbon"),
+    ]
+    assert [piece.text for piece in page.every(".piece.lit")] == ["Lisbon", "place 0.91"]
+    ActionChains(browser).move_to_element(page.every(".chip")[1]).perform()
+    page.until(lambda: tip(page) == ["person, confidence 0.8000\ncharacters 0–19\nThe mayor of Lisbon"])
+    ActionChains(browser).move_to_element(page.one("h1")).perform()
+    page.until(lambda: not tip(page))
+    assert not page.every(".lit")
+
+
+def test_the_tip_tells_only_of_what_is_shown_and_goes_with_escape(
+    page: Page, browser: webdriver.Chrome
+) -> None:
+    page.find(TEXT)
+    page.slide(0.9)
+    lisbon = next(piece for piece in page.every(".piece") if piece.text == "Lisbon")
+    ActionChains(browser).move_to_element(lisbon).perform()
+    assert tip(page) == ["place, confidence 0.9100\ncharacters 13–19\nLisbon"]
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert not tip(page)
+
+
+def test_the_tip_of_a_touch_stays_until_the_next_one(page: Page) -> None:
+    page.find(TEXT)
+    touch = (
+        "for (const name of arguments[1]) document.querySelector(arguments[0])"
+        ".dispatchEvent(new PointerEvent(name, {bubbles: true, pointerType: 'touch'}))"
+    )
+    page.script(touch, ".piece", ["pointerover", "pointerdown", "pointerup", "pointerout"])
+    page.script_async("setTimeout(done, 200)")
+    assert tip(page) == ["person, confidence 0.8000\ncharacters 0–19\nThe mayor of Lisbon"]
+    page.script(touch, "h1", ["pointerover", "pointerdown"])
+    assert not tip(page)
+    page.script(touch, ".piece", ["pointerover"])
+    page.width(500)  # as when a phone is turned: the tip would be out of place
+    page.until(lambda: not tip(page))
+
+
+# ---------------------------------------------------------------------------------------------------- copying
+
+
+def test_what_is_visible_is_copied_with_the_options(
+    page: Page, browser: webdriver.Chrome, server: StandIn
+) -> None:
+    browser.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    page.find(TEXT)
+    page.slide(0.85)
+    page.one("#copy").click()
+    page.until(lambda: page.one("#status").text == "Copied 2 entities as JSON.")
+    copied = page.script_async("navigator.clipboard.readText().then((text) => done(JSON.parse(text)))")
+    assert copied == {"text": TEXT, "options": {"min_confidence": 0.85}, "entities": [LISBON, ADA]}
+
+
+def test_without_a_clipboard_the_selection_is_copied(page: Page) -> None:
+    page.find(TEXT)
+    page.one("#types [value=person]").click()
+    page.one("#shapes [value=flat]").click()
+    page.settle()
+    page.script(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+        "document.execCommand = (command) => {"
+        "  window.copied = command === 'copy' && JSON.parse(document.activeElement.value); return true }"
+    )
+    page.one("#copy").click()
+    page.until(lambda: page.one("#status").text == "Copied 1 entity as JSON.")
+    assert page.script("return window.copied") == {
+        "text": TEXT,
+        "options": {"min_confidence": 0, "types": ["place"], "flat": True},
+        "entities": [LISBON],
+    }
+    assert focused(page) == "copy"
+
+
+# ----------------------------------------------------------------------------------- waiting, and its mishaps
+
+
+def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Page, server: StandIn) -> None:
+    go_on = threading.Event()
+    page.script(  # answers arrive even where cancelling came too late
+        "const real = window.fetch; window.signals = []; window.answered = 0;"
+        "window.fetch = async (path, {signal, ...others}) => {"
+        "  signals.push(signal); const answer = await real(path, others); answered++; return answer }"
+    )
+
+    def answer(body: Any) -> Answer:
+        if body["text"] == TEXT:
+            assert go_on.wait(20)
+            return found(MAYOR)
+        return found(entity(body["text"], "second", "place", 0.5))
+
+    server.answer = answer
+    page.write(TEXT)
+    page.one("#find").click()
+    page.until(lambda: server.questions)
+    assert page.one("#find").text == "Finding…"
+    assert page.one("#status").text == "Finding entities…"
+    assert page.one("#result").get_attribute("aria-busy") == "true"
+    page.find("the second text")
+    assert page.script("return signals.map((signal) => signal.aborted)") == [True, False]
+    assert page.drawn() == "the second text"
+    go_on.set()
+    page.until(lambda: page.script("return window.answered") == 2)
+    page.script_async("setTimeout(done, 50)")
+    assert page.drawn() == "the second text"
+    assert page.one("#result").get_attribute("aria-busy") == "false"
+    assert not page.every("#error")
+
+
+def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
+    go_on = threading.Event()
+    server.answer = lambda _: found(MAYOR) if go_on.wait(20) else found()
+    page.write(TEXT)
+    page.one("#find").click()
+    page.until(lambda: server.questions)
+    page.one("#stop").click()
+    assert page.one("#status").text == "Stopped."
+    go_on.set()
+    page.script_async("setTimeout(done, 100)")
+    assert not page.every("#result")
+    assert not page.every("#stop")
+
+
+def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
+    with stand_in_server() as server:
+        page = Page(browser, server.url)
+        page.until(lambda: page.every("#model"))
+        page.find(TEXT)
+    page.find("another text")
+    assert page.one("#error").text.startswith("The server cannot be reached.")
+    assert not page.every("#result")  # nothing of another text stays beside the error
+
+
+REFUSALS = {
+    "too large": (
+        Answer({"detail": "too long"}, 413),
+        "too large for this server. It takes at most 1,048,576 bytes",
+    ),
+    "fields": (
+        Answer({"detail": [{"loc": ["body", "text"], "msg": "Input should be shorter", "type": "x"}]}, 422),
+        "text: Input should be shorter",
+    ),
+    "busy": (Answer({"detail": "slow"}, 429, {"Retry-After": "7"}), "Try again in 7 seconds."),
+    "busy for a second": (Answer({"detail": "slow"}, 429, {"Retry-After": "1"}), "Try again in 1 second."),
+    "busy for some time": (Answer({"detail": "slow"}, 429), "Try again later."),
+    "failed": (Answer({"detail": "the model failed"}, 500), "status 500. The server says: the model failed"),
+    "not now": (Answer({"detail": "no answer in time"}, 503), "at the moment. Try again later."),
+    "no JSON": (Answer(b"<h1>proxy</h1>"), "not JSON"),
+    "no JSON, refused": (Answer(b"<h1>proxy</h1>", 502), "status 502."),
+    "another answer": (Answer({"entities": []}), "not one that this page understands"),
+    "wrong offsets": (found({**ADA, "end": 99}), "not one that this page understands"),
+}
+
+
+def test_refusals_are_told_in_words(page: Page, server: StandIn) -> None:
+    for name, (answer, words) in REFUSALS.items():
+        server.answer = lambda _, answer=answer: answer
+        page.find(TEXT)
+        assert words in page.one("#error").text, name
+        assert not page.every("#result"), name
+    assert page.one("#error").get_attribute("role") == "alert"
+    server.answer = lambda _: found(ADA)
+    page.find(TEXT)
+    assert not page.every("#error")
+    assert page.chips() == ["person 0.97"]
+
+
+def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: StandIn) -> None:
+    server.model["limits"] = {"texts": 1, "body": 100}
+    page = open_page()
+    page.until(lambda: page.every("#model"))
+    page.find("é" * 60)  # two bytes each
+    told = page.one("#error").text
+    assert "at most 100 bytes, and this text makes 131." in told
+    assert server.questions == []
+
+
+def test_a_token_is_asked_for_and_kept_in_memory_only(open_page: Open, server: StandIn) -> None:
+    server.token = "s3cret"
+    page = open_page()
+    page.until(lambda: page.every("#access"))
+    page.find(TEXT)
+    assert page.one("#error").text.startswith("This server asks for a token")
+    assert focused(page) == "token"
+    page.one("#token").send_keys("wrong", Keys.ENTER)
+    page.until(lambda: page.one("#error").text == "The server does not know this token.")
+    page.one("#token").send_keys("not a tokén", Keys.ENTER)
+    page.until(lambda: page.one("#error").text.startswith("A token has no spaces"))
+    page.one("#token").clear()
+    page.one("#token").send_keys("s3cret", Keys.ENTER)
+    page.until(page.chips)
+    assert server.requests[-1].token == "Bearer s3cret"
+    assert not page.every("#access")
+    assert not page.every("#error")
+    page.until(lambda: page.every("#model"))
+    assert page.script("return localStorage.length + sessionStorage.length + document.cookie.length") == 0
+    assert "s3cret" not in page.browser.page_source
+    assert page.browser.current_url == server.url
+
+
+# ----------------------------------------------------------------------------------------------- hostile text
+
+
+def test_markup_in_text_types_and_messages_stays_text(open_page: Open, server: StandIn) -> None:
+    bad = "<img src=x onerror='window.harmed=1'></script><script>window.harmed=1</script>"
+    text = f"{bad} & {bad}"
+    server.model |= {"name": bad, "method": bad, "select": bad, "version": bad, "types": [bad]}
+    server.answer = lambda _: found(entity(text, bad, bad, 0.5), entity(text, text, bad, 0.4))
+    page = open_page()
+    page.until(lambda: page.every("#model"))
+    page.find(text)
+    assert page.drawn() == text
+    assert rows(page)[1][:2] == [bad, bad]
+    assert page.one("#types .name").text == bad
+    page.script("document.querySelector('.chip').focus()")
+    assert bad in tip(page)[0]
+    server.answer = lambda _: Answer({"detail": bad}, 500)
+    page.find(text)
+    assert bad in page.one("#error").text
+    assert page.script("return window.harmed ?? document.querySelectorAll('img, body script').length") == 0
+
+
+def test_offsets_count_code_points(page: Page, server: StandIn) -> None:
+    text = "👩‍👩‍👧 𝔄𝔡𝔞 e\u0301cole 𝔏isbon, שלום עולם 🎉"
+    covered = ["𝔄𝔡𝔞", "e\u0301cole", "𝔏isbon", "שלום עולם", "🎉"]
+    server.answer = lambda _: found(*(entity(text, part, "place", 0.5) for part in covered))
+    page.find(text)
+    assert page.drawn() == text
+    pieces = page.script(
+        "return [...document.querySelectorAll('.piece:not(.tail)')].map((piece) => piece.textContent)"
+    )
+    assert pieces == covered
+    assert [row[-1] for row in rows(page)] == [
+        f"{text.index(part)}–{text.index(part) + len(part)}" for part in covered
+    ]
+
+
+def test_text_from_right_to_left_starts_on_the_right(page: Page, server: StandIn) -> None:
+    text = "ירושלים היא עיר\nLisbon is a city"
+    server.answer = lambda _: found(
+        entity(text, "ירושלים", "place", 0.5), entity(text, "Lisbon", "place", 0.6)
+    )
+    page.find(text)
+    places = page.script(
+        "return [...document.querySelectorAll('.piece:not(.tail)')].map((piece) => {"
+        "  const [own, all] = [piece.getBoundingClientRect(), piece.parentElement.getBoundingClientRect()];"
+        "  return [own.left - all.left, all.right - own.right] })"
+    )
+    (hebrew_left, hebrew_right), (latin_left, latin_right) = places
+    assert hebrew_right < hebrew_left
+    assert latin_left < latin_right
+    assert page.chips() == ["place 0.50", "place 0.60"]
+
+
+def test_a_lone_half_of_a_character_is_replaced(page: Page, server: StandIn) -> None:
+    server.answer = lambda body: found(entity(body["text"], "Ada", "person", 0.5))
+    page.script("document.getElementById('text').value = '\\ud83d Ada'")
+    page.one("#find").click()
+    page.until(page.chips)
+    assert server.questions == [{"text": "\ufffd Ada"}]
+    assert page.lines("Ada") == [PERSON]
+
+
+# ----------------------------------------------------------------------------------- screens, and their users
+
+
+def test_a_narrow_screen_has_no_overflow(open_page: Open, server: StandIn) -> None:
+    text = f"{TEXT} {'Donaudampfschiff' * 40} {TEXT}"
+    whole = entity(text, text, "a-type-with-a-very-long-name-of-its-own", 0.5)
+    server.answer = lambda _: found(MAYOR, LISBON, ADA, whole)
+    server.model["name"] = "m" * 80
+    server.token = "t"
+    page = open_page()
+    page.width(360)
+    page.until(lambda: page.every("#access"))
+    assert overflow(page) == 0
+    page.find(text)
+    assert page.one("#error").text
+    assert overflow(page) == 0
+    page.one("#token").send_keys("t", Keys.ENTER)
+    page.until(page.chips)
+    assert overflow(page) == 0
+    edges = page.script(
+        "return [...document.querySelectorAll('.piece, .chip, tr')].flatMap((e) => [...e.getClientRects()])"
+        ".map((edge) => edge.right)"
+    )
+    assert max(edges) <= 360  # nothing is cut off either
+    page.script("document.querySelector('.chip').focus()")
+    assert tip(page)
+    assert overflow(page) == 0
+
+
+def test_a_label_stays_on_the_line_of_what_it_ends(page: Page, server: StandIn) -> None:
+    text = "some words and Ada, " * 30
+    ends = (entity(text, "Ada", "organization", 0.5, occurrence=n) for n in range(30))
+    server.answer = lambda _: found(*ends)
+    page.width(360)
+    page.find(text)
+    apart = page.script(
+        "return [...document.querySelectorAll('.chip')].map((chip) => {"
+        "  const ended = [...chip.parentElement.previousSibling.getClientRects()].at(-1);"
+        "  return Math.abs(chip.getBoundingClientRect().top - ended.top) })"
+    )
+    assert len(apart) == 30
+    assert max(apart) < 12
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_can_be_read(page: Page, server: StandIn, scheme: str) -> None:
+    words = "zero one two three four five six seven eight nine"
+    server.answer = lambda _: found(*(entity(words, word, f"type {word}", 0.5) for word in words.split()))
+    page.colours(scheme)
+    page.find(words)
+    pairs = page.script(
+        "return [...document.querySelectorAll('.chip, #status, #drawn, .primary, th')].map((e) => {"
+        "  const under = (at) => getComputedStyle(at).backgroundColor;"
+        "  let at = e; while (under(at) === 'rgba(0, 0, 0, 0)') at = at.parentElement;"
+        "  return [getComputedStyle(e).color, under(at)] })"
+    )
+    assert len({ink for ink, _ in pairs}) >= 12
+    assert min(contrast(*pair) for pair in pairs) >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours as a browser writes them, by the formula of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        channels = [float(number) for number in re.findall(r"[\d.]+", colour)[:3]]
+        scaled = channels if colour.startswith("color(srgb") else [channel / 255 for channel in channels]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in scaled]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, bright = sorted([luminance(one), luminance(other)])
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_it_can_be_used_by_keyboard_alone(page: Page, browser: webdriver.Chrome, server: StandIn) -> None:
+    def press(*keys: str) -> str:
+        ActionChains(browser).send_keys(*keys).perform()
+        return focused(page)
+
+    assert press(Keys.TAB) == "Skip to the text"
+    assert press(Keys.ENTER, Keys.TAB) in {"text", "find"}
+    page.script("document.getElementById('text').focus()")
+    press(TEXT)
+    ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    page.until(page.chips)
+    assert server.questions == [{"text": TEXT}]
+    stops = []
+    while not stops or stops[-1] != "copy":
+        stops.append(press(Keys.TAB))
+        assert len(stops) < 20
+        assert page.script(
+            "const at = document.activeElement, shown = at.type === 'radio' ? at.nextElementSibling : at;"
+            "return getComputedStyle(shown).outlineStyle"
+        ) in {"solid", "auto"}
+    assert stops == [
+        "find", "News", "Biomedical", "Sport", "least", "nested", "all", "none", "person", "place", "copy",
+    ]  # fmt: skip
+    assert press(Keys.TAB) == "place 0.91"
+    assert tip(page)[0].startswith("place, confidence 0.9100\ncharacters 13–19")
+    assert press(Keys.ARROW_RIGHT) == "person 0.80"
+    assert press(Keys.END) == "person 0.97"
+    assert press(Keys.ARROW_RIGHT) == "person 0.97"
+    assert press(Keys.ARROW_LEFT) == "person 0.80"
+    assert press(Keys.TAB) == "The mayor of Lisbon"
+    assert press(Keys.ARROW_DOWN) == "Lisbon"
+    assert press(Keys.ENTER) == "place 0.91"
+    page.script("document.getElementById('least').focus()")
+    press(*[Keys.ARROW_UP] * 3)
+    page.until(lambda: page.one("#least-value").text == "0.03")
+
+
+def test_tab_still_reaches_the_entities_after_filtering(page: Page, browser: webdriver.Chrome) -> None:
+    page.find(TEXT)
+    page.slide(0.95)
+    page.script("document.getElementById('copy').focus()")
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert focused(page) == "person 0.97"
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert focused(page) == "Ada Lovelace"
+
+
+def test_changes_are_announced_once_they_are_at_rest(page: Page) -> None:
+    page.find(TEXT)
+    status = page.one("#status")
+    assert status.get_attribute("aria-live") == "polite"
+    page.script(
+        "window.said = []; const status = document.getElementById('status');"
+        "new MutationObserver(() => said.push(status.textContent)).observe(status, {childList: true})"
+    )
+    for least in (0.5, 0.85, 0.92):
+        page.slide(least)
+    page.until(lambda: status.text == "1 of 3 shown.")
+    assert page.script("return window.said") == ["1 of 3 shown."]
+
+
+def test_everything_has_a_name(page: Page) -> None:
+    page.find(TEXT)
+    nameless = page.script(
+        "return [...document.querySelectorAll('input, textarea, button, select')]"
+        ".filter((e) => !(e.labels?.length || e.textContent.trim() || e.ariaLabel)).map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+    assert page.one("html").get_attribute("lang") == "en"
+    assert [len(page.every(tag)) for tag in ("h1", "main", "header", "footer")] == [1, 1, 1, 1]
+    assert page.texts("h2") == ["Your text", "Filter", "In the text", "As a list"]
+    named = page.script(
+        "return [...document.querySelectorAll('section')].every((s) => "
+        "document.getElementById(s.getAttribute('aria-labelledby'))?.textContent)"
+    )
+    assert named
+
+
+# ------------------------------------------------------------------------------------------- large, and alone
+
+
+def test_a_step_of_the_slider_touches_little_of_a_large_text(page: Page, server: StandIn) -> None:
+    words = [f"word{number}" for number in range(10_000)]
+    text = " ".join(words)
+    starts, at = [], 0
+    for word in words:
+        starts.append(at)
+        at += len(word) + 1
+    entities = [
+        {"start": starts[n * 3], "end": starts[n * 3 + 1 + n % 5] - 1, "type": f"t{n % 7}", "score": n / 3000}
+        for n in range(3000)
+    ]
+    server.answer = lambda _: found(*entities)
+    page.find(text)
+    assert page.drawn() == text
+    before = nodes(page)
+    assert before < 15 * len(entities)
+    page.slide(0.5)
+    page.script(
+        "window.touched = new Set(); new MutationObserver((records) => records.forEach((r) => "
+        "touched.add(r.target))).observe(document.body, {subtree: true, attributes: true, childList: true})"
+    )
+    page.slide(0.51)
+    touched = page.script("return window.touched.size")
+    assert 60 <= touched < 400  # 30 entities: labels, rows, pieces of text, counts
+    assert nodes(page) == before
+    assert page.one("#count").text == "1470 of 3000 shown"
+
+
+def test_the_page_talks_to_its_own_server_only(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    page.slide(0.5)
+    page.one("#shapes [value=flat]").click()
+    page.settle()
+    loaded = page.script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert {name.removeprefix(server.url) for name in loaded} == {
+        "page/style.css",
+        "page/app.js",
+        "v1/model",
+        "v1/entities",
+    }
+    assert page.complaints() == []
+
+
+def test_with_the_server_itself(browser: webdriver.Chrome, real_server: str) -> None:
+    browser.get_log("browser")
+    page = Page(browser, real_server)
+    page.until(lambda: page.every("#model"))
+    page.find("Hello ADA 👋 from LISBON.")
+    assert page.chips() == ["PER 0.30", "LOC 0.60"]
+    assert [row[-1] for row in rows(page)] == ["6–9", "17–23"]
+    page.one("#shapes [value=flat]").click()
+    page.settle()
+    assert page.chips() == ["PER 0.30", "LOC 0.60"]
+    page.find("the POISON")
+    assert "status 500" in page.one("#error").text
+    assert all("status of 500" in said for said in page.complaints())
