@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: demo test coverage lint docs bench fuzz clean
+.PHONY: demo test slow coverage lint docs bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/fencepost predict "The University of Toronto's president met Ada Lovelace in London."
@@ -13,6 +13,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest --numprocesses 2
+
+slow: $(READY)
+	$(BIN)/pytest -m slow
 
 coverage: $(READY)
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
