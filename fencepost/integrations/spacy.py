@@ -1,0 +1,423 @@
+"""The spaCy component `fencepost`: nested entities in `doc.spans`, and flat ones in `doc.ents`.
+
+spaCy imports this module for every pipeline that anybody makes: what is heavy waits until it is needed.
+"""
+
+# Annotations are not postponed here: spaCy checks the component's config by those of its factory.
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import WeakSet
+
+import numpy as np
+import srsly  # type: ignore[import-untyped]
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc, Span, SpanGroup
+
+from fencepost.entity import Entity
+from fencepost.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from fencepost.corpus.overlaps import Prefer
+    from fencepost.runtime import Recogniser
+    from fencepost.runtime import Span as Found
+
+SCORES, UNALIGNED = "scores", "unaligned"
+"""What is told of a group of spans, in its `attrs`: a score for each, and what no tokens fit."""
+
+ALIGNMENT_MODES = ("strict", "contract", "expand")
+FLAT = ("outermost", "innermost", "best")
+
+_ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
+_FILES = (
+    "README.md",
+    "encoder.json",
+    "model.safetensors",
+    "special_tokens.json",
+    "tokenizer.json",
+    "vocabulary.json",
+    "onnx/*.onnx",
+    "onnx/export.json",
+    "config.json",
+)
+"""What makes a folder a model: the last one last, since half a model must not look like one."""
+
+_MOST_BYTES = 2**32 - 1  # of what MessagePack holds in one piece
+
+Source = Path | Mapping[str, bytes] | None
+"""A model: its folder, or its files by name; none is the one that ships with Fencepost."""
+
+
+@Language.factory(
+    "fencepost",
+    assigns=["doc.spans", "doc.ents", "token.ent_iob", "token.ent_type", "span._.fencepost_score"],
+    default_config={
+        "model": None,
+        "engine": "auto",
+        "min_confidence": 0.0,
+        "types": None,
+        "settings": {},
+        "threads": None,
+        "language": None,
+        "spans_key": "fencepost",
+        "ents": "outermost",
+        "overwrite_ents": False,
+        "alignment_mode": "strict",
+    },
+)
+def make(
+    nlp: Language,
+    name: str,
+    model: str | None,
+    engine: str,
+    min_confidence: float,
+    types: list[str] | None,
+    settings: dict[str, Any],
+    threads: int | None,
+    language: str | None,
+    spans_key: str,
+    ents: str | None,
+    overwrite_ents: bool,
+    alignment_mode: str,
+) -> "FencepostComponent":
+    """The component that `nlp.add_pipe("fencepost", config={...})` adds."""
+    options = {
+        "engine": engine,
+        "min_confidence": min_confidence,
+        "types": types,
+        "settings": settings,
+        "threads": threads,
+        "language": language,
+    }
+    component = FencepostComponent(
+        name,
+        None if model is None else Path(model).absolute(),
+        options,
+        Marking(spans_key, ents, overwrite_ents, alignment_mode),
+    )
+    if not _is_being_read(nlp):
+        component.load()
+    return component
+
+
+_MADE_HERE: WeakSet[Language] = WeakSet()
+
+
+def _is_being_read(nlp: Language) -> bool:
+    """Whether this pipeline was saved and is about to get its own copy of the model.
+
+    The folder that its config names may be gone, or be on another machine. What was saved says in its `meta`
+    that it had the component.
+    """
+    if nlp.path is None and nlp not in _MADE_HERE and nlp.meta.get("fencepost"):
+        return True
+    _MADE_HERE.add(nlp)
+    nlp.meta["fencepost"] = True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How entities are put on a document; see docs/spacy.md."""
+
+    spans_key: str = "fencepost"
+    ents: str | None = "outermost"
+    overwrite_ents: bool = False
+    alignment_mode: str = "strict"
+
+    def __post_init__(self) -> None:
+        if self.ents is not None and self.ents not in FLAT:
+            raise UsageError.unknown("choice of ents", self.ents, (*FLAT, "null"))
+        if self.alignment_mode not in ALIGNMENT_MODES:
+            raise UsageError.unknown("alignment_mode", self.alignment_mode, ALIGNMENT_MODES)
+
+    def __call__(self, doc: Doc, found: Sequence["Found"]) -> list["Found"]:
+        """Puts what was found in the document's text on its tokens; returns what does not fit on them."""
+        entities, unaligned = aligned(doc, found, self.alignment_mode)
+        spans = [Span(doc, entity.start, entity.end, label=entity.type) for entity in entities]
+        attributes = {
+            SCORES: np.array([entity.score for entity in entities], dtype=np.float64),
+            UNALIGNED: [
+                {"start": one.start, "end": one.end, "label": one.type, "score": one.score, "text": one.text}
+                for one in unaligned
+            ],
+        }
+        doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, attrs=attributes, spans=spans)
+        if self.ents is not None:
+            self._set_ents(doc, entities)
+        return unaligned
+
+    def _set_ents(self, doc: Doc, entities: Sequence[Entity]) -> None:
+        from fencepost.corpus.overlaps import keep_compatible
+
+        there = list(doc.ents)
+        if not self.overwrite_ents:
+            taken = {word for span in there for word in range(span.start, span.end)}
+            entities = [one for one in entities if taken.isdisjoint(range(one.start, one.end))]
+        chosen = keep_compatible(entities, "none", cast("Prefer", self.ents))
+        wanted = {word for one in chosen for word in range(one.start, one.end)}
+        spans = [Span(doc, one.start, one.end, label=one.type) for one in chosen]
+        for span in there:
+            if wanted.isdisjoint(range(span.start, span.end)):
+                spans.append(span)
+                continue
+            for token in span:  # or else spaCy gives the identity of the old entity to the new one
+                token.ent_id = token.ent_kb_id = 0
+        doc.set_ents(spans)
+
+
+def aligned(doc: Doc, found: Iterable["Found"], mode: str) -> tuple[list[Entity], list["Found"]]:
+    """What was found, on the document's tokens, each once and in reading order; and what fits on none.
+
+    By `mode`, as in `Doc.char_span`, an entity that begins or ends inside a token is left out (`strict`), has
+    the tokens that lie within it (`contract`), or all that it touches (`expand`).
+    """
+    best: dict[tuple[int, int, str], Entity] = {}
+    unaligned: list[Found] = []
+    for one in found:
+        span = doc.char_span(one.start, one.end, alignment_mode=mode)
+        words = [] if span is None else [token.i for token in span if not token.is_space]
+        if not words:
+            unaligned.append(one)
+            continue
+        entity = Entity(words[0], words[-1] + 1, one.type, one.score)
+        if entity.key not in best or entity.score > best[entity.key].score:
+            best[entity.key] = entity
+    return [best[key] for key in sorted(best)], unaligned
+
+
+def score_of(span: Span) -> float | None:
+    """The confidence of an entity that Fencepost has found, be it from `doc.spans` or `doc.ents`."""
+    wanted = _place(span)
+    for group in span.doc.spans.values():
+        scores = group.attrs.get(SCORES, ())
+        if UNALIGNED not in group.attrs or len(scores) != len(group):
+            continue
+        at = bisect_left(group, wanted, key=_place)
+        if at < len(group) and _place(group[at]) == wanted:
+            return float(scores[at])
+    return None
+
+
+def _place(span: Span) -> tuple[int, int, str]:
+    return span.start, span.end, span.label_
+
+
+if not Span.has_extension("fencepost_score"):
+    Span.set_extension("fencepost_score", getter=score_of)
+
+
+class FencepostComponent(Pipe):
+    """Finds entities in a document's text and puts them on its tokens."""
+
+    def __init__(self, name: str, model: Source, options: Mapping[str, Any], marking: Marking) -> None:
+        """`options` are those of `fencepost.load`."""
+        self.name = name
+        self.marking = marking
+        self._model = model
+        self._options = options
+        self._told = False
+        self._recogniser: Recogniser | None = None
+        self._process = os.getpid()
+        self._parents: Recogniser | None = None
+
+    @property
+    def recogniser(self) -> "Recogniser":
+        """The model at work, which each process has for itself."""
+        if self._recogniser is not None and self._process != os.getpid():
+            self._forked(self._recogniser)
+        return self._recogniser or self.load()
+
+    def _forked(self, inherited: "Recogniser") -> None:
+        """A process begun as a copy of another has none of its threads, for which the model would wait."""
+        self._process = os.getpid()
+        if inherited.engine == "pytorch":
+            import torch
+
+            torch.set_num_threads(1)
+        else:
+            self._parents, self._recogniser = inherited, None  # kept, for its end would wait for them too
+
+    def load(self) -> "Recogniser":
+        """Loads the model, if it can be; this is done again only when another one is put in its place."""
+        from fencepost.loading import load
+
+        self._process = os.getpid()
+        if isinstance(self._model, Mapping):
+            with tempfile.TemporaryDirectory() as folder:
+                _write(self._model, Path(folder))
+                self._recogniser = load(folder, **self._options)
+        else:
+            self._recogniser = load(self._model, **self._options)
+        return self._recogniser
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The types that can be found; none while no model is loaded."""
+        if self._recogniser is None:
+            return ()
+        wanted = self._options["types"]
+        return tuple(type_ for type_ in self._recogniser.types if wanted is None or type_ in wanted)
+
+    def __call__(self, doc: Doc) -> Doc:
+        self._mark(doc, self.recogniser(doc.text))
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """The documents with their entities; the texts of each batch go through the model together."""
+        stream = iter(stream)
+        while docs := list(islice(stream, batch_size)):
+            yield from self._batch(docs)
+
+    def _batch(self, docs: Sequence[Doc]) -> Iterator[Doc]:
+        """If a batch fails, each document is tried alone: spaCy's error handler gets those that fail."""
+        found: Sequence[list[Found] | None]
+        try:
+            found = list(self.recogniser.pipe([doc.text for doc in docs]))
+        except Exception:  # noqa: BLE001 - whatever it is, it will come again with the document that has it
+            found = [None] * len(docs)
+        for doc, entities in zip(docs, found, strict=True):
+            try:
+                self._mark(doc, self.recogniser(doc.text) if entities is None else entities)
+            except Exception as error:  # noqa: BLE001 - what to do about it is for the handler to say
+                self.get_error_handler()(self.name, self, [doc], error)
+            else:
+                yield doc
+
+    def _mark(self, doc: Doc, found: Sequence["Found"]) -> None:
+        unaligned = self.marking(doc, found)
+        if unaligned and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.name}: of the {len(found)} entities in a text, {len(unaligned)} cannot be put on its "
+                f"tokens, such as {unaligned[0].text!r}, which begins or ends inside one. These are in "
+                f"doc.spans[{self.marking.spans_key!r}].attrs[{UNALIGNED!r}] instead; with alignment_mode "
+                "'expand' each would have all tokens that it touches. (This is said once.)",
+                stacklevel=2,
+            )
+
+    def _files(self) -> Path | Mapping[str, bytes]:
+        """Of the model, as far as they belong to the pipeline."""
+        if isinstance(self._model, Path) and not (self._model / _FILES[-1]).is_file():
+            raise UsageError(f"{self._model}: the model is no longer here; the pipeline is saved with it")
+        return {} if self._model is None else self._model
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002
+        """Into a folder of the pipeline's: the model too, unless it is the one that ships with Fencepost."""
+        from fencepost import __version__
+
+        path, files = Path(path), self._files()
+        path.mkdir(parents=True, exist_ok=True)
+        about = {"fencepost": __version__, "shipped": self._model is None}
+        (path / _ABOUT_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
+        _write(files, path / _MODEL_FOLDER)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
+        """The model that was saved there; where nothing was, the one that the pipeline's config names."""
+        about = Path(path) / _ABOUT_FILE
+        if about.exists():
+            try:
+                shipped = bool(json.loads(about.read_text(encoding="utf-8"))["shipped"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                message = f"this is not what Fencepost saves: {error!r}; save the pipeline again"
+                raise DataError(message, source=str(about)) from None
+            return self._with(None if shipped else Path(path).absolute() / _MODEL_FOLDER)
+        return self._with(self._model)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:  # noqa: ARG002
+        """All files of the model, unless it is the one that ships with Fencepost."""
+        files = {
+            name: content if isinstance(content, bytes) else content.read_bytes()
+            for name, content in _contents(self._files())
+        }
+        if sum(map(len, files.values())) > _MOST_BYTES:
+            raise UsageError(f"{self.name}: the model is too large for bytes; save the pipeline to a folder")
+        return bytes(srsly.msgpack_dumps({"shipped": self._model is None, "files": files}))
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
+        try:
+            saved = srsly.msgpack_loads(data)
+            shipped, files = saved["shipped"], dict(saved["files"])
+            if not all(_is_file(name) and isinstance(content, bytes) for name, content in files.items()):
+                raise ValueError(f"files are {', '.join(map(repr, files))}")
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"these are not bytes of Fencepost's: {error!r}", source=self.name) from None
+        return self._with(None if shipped else files)
+
+    def _with(self, model: Source) -> Self:
+        """Itself with another model; if that cannot be loaded, all stays as it was."""
+        before, self._model = self._model, model
+        try:
+            self.load()
+        except BaseException:
+            self._model = before
+            raise
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., "FencepostComponent"], tuple[dict[str, Any]]]:
+        """Another process loads the model for itself."""
+        return _revived, ({**vars(self), "_recogniser": None, "_parents": None},)
+
+
+def _revived(state: dict[str, Any]) -> FencepostComponent:
+    component = FencepostComponent.__new__(FencepostComponent)
+    vars(component).update(state)
+    return component
+
+
+def _is_file(name: Any) -> bool:
+    """Whether a file of a model may be called so; none of these names leads out of its folder."""
+    return isinstance(name, str) and (
+        (name in _FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
+    )
+
+
+def _contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | bytes]]:
+    """The files of a model by name, in the order in which they are written."""
+    if isinstance(model, Mapping):
+        yield from sorted(model.items(), key=lambda item: item[0] == _FILES[-1])
+        return
+    for pattern in _FILES:
+        for path in sorted(model.glob(pattern)):
+            name = path.relative_to(model).as_posix()
+            if path.is_file() and _is_file(name):
+                yield name, path
+
+
+def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
+    """The files of a model into a folder, where those of another one go; whatever else is there stays."""
+    for part in (folder, folder / "onnx"):
+        if part.is_symlink():
+            raise UsageError(f"{part}: is a link, and would lead out of the pipeline's folder; remove it")
+    if isinstance(model, Path) and folder.exists() and folder.samefile(model):
+        return
+    old = dict(_contents(folder))
+    (folder / _FILES[-1]).unlink(missing_ok=True)
+    for name, content in _contents(model):
+        _write_file(content, folder / name)
+        old.pop(name, None)
+    for name in old:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _write_file(content: Path | bytes, path: Path) -> None:
+    """Not into a file that is there, but in its place: it may be a link, or be in use."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    if isinstance(content, Path):
+        shutil.copyfile(content, temporary)
+    else:
+        temporary.write_bytes(content)
+    temporary.replace(path)
