@@ -15,6 +15,7 @@ from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, UsageError
 
 if TYPE_CHECKING:
+    from fencepost.learning import train
     from fencepost.loading import load
     from fencepost.runtime import Recogniser, Span
 
@@ -30,9 +31,15 @@ __all__ = [
     "UsageError",
     "__version__",
     "load",
+    "train",
 ]
 
-_LATER = {"load": "fencepost.loading", "Recogniser": "fencepost.runtime", "Span": "fencepost.runtime"}
+_LATER = {
+    "load": "fencepost.loading",
+    "train": "fencepost.learning",
+    "Recogniser": "fencepost.runtime",
+    "Span": "fencepost.runtime",
+}
 """What is imported when it is asked for: most commands need none of it, and it takes its time."""
 
 

@@ -41,7 +41,9 @@ def load(
     """
     folder = SHIPPED if path is None else Path(path)
     chosen = load_engine(folder, engine, settings=dict(settings or {}), threads=threads)
-    return Recogniser(chosen, min_confidence=min_confidence, types=types, language=language)
+    recogniser = Recogniser(chosen, min_confidence=min_confidence, types=types, language=language)
+    recogniser.folder = folder.resolve()
+    return recogniser
 
 
 def load_engine(

@@ -1,0 +1,270 @@
+"""Models on the Hugging Face Hub: fetched, saved as a folder, and uploaded with their card.
+
+Only the files of a model travel: weights as safetensors, graphs, JSON, the card. Nothing that is a program,
+and nothing that a run leaves besides (its data's fingerprints, its report with examples).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fencepost.card import NAME, folder_card, has_metadata, with_metadata
+from fencepost.errors import FencepostError, UsageError
+from fencepost.loading import TorchEngine, load
+from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, Engine
+from fencepost.runtime.exported import CONFIG_FILE, VOCABULARY_FILE
+from fencepost.text.subwords import Subwords
+
+if TYPE_CHECKING:
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    from fencepost.runtime import Recogniser
+
+CARD_FILE = "README.md"
+FILES = (
+    CARD_FILE,
+    "encoder.json",
+    "metrics.json",
+    "model.safetensors",
+    Subwords.FILE,
+    Subwords.SPECIAL_FILE,
+    VOCABULARY_FILE,
+    f"{GRAPH_FOLDER}/{FACTS_FILE}",
+    f"{GRAPH_FOLDER}/*.onnx",
+    CONFIG_FILE,
+)
+"""What a model consists of; the config comes last, since it is what makes a folder a model."""
+
+_NEVER = ["*..*", f"{GRAPH_FOLDER}/*/*"]
+"""A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""
+
+_LOG_IN = "log in with `hf auth login`, or give a token"
+_LEAST = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
+
+
+def from_pretrained(
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    **options: Any,
+) -> Recogniser:
+    """The model in a folder, or else on the hub, loaded with the options of `fencepost.load`."""
+    if _is_folder(name):
+        return load(name, **options)
+    folder = fetch(
+        str(name), revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+    )
+    return load(folder, **options)
+
+
+def _is_folder(name: str | Path) -> bool:
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError):  # a name that no folder can have
+        return False
+
+
+def fetch(
+    name: str,
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+) -> Path:
+    """The folder in the cache to which a model on the hub has been downloaded.
+
+    First its config alone: of something that is no model of ours, nothing else is fetched.
+    """
+    with _in_words(name, "there is no such folder, and "):
+        from huggingface_hub import snapshot_download
+
+        def download(patterns: tuple[str, ...], revision: str | None) -> Path:
+            return Path(
+                snapshot_download(
+                    name,
+                    revision=revision,
+                    token=token,
+                    cache_dir=cache_dir,
+                    local_files_only=local_files_only,
+                    allow_patterns=list(patterns),
+                    ignore_patterns=_NEVER,
+                )
+            )
+
+        folder = download((CONFIG_FILE,), revision)
+        if not _is_ours(folder / CONFIG_FILE):
+            raise UsageError(
+                f"{name}: this is no fencepost model (its {CONFIG_FILE} is missing, or of another kind); "
+                "an encoder is given to fencepost train, as --encoder"
+            )
+        return download(FILES, folder.name)  # the same commit, whatever happens meanwhile
+
+
+def _is_ours(config: Path) -> bool:
+    try:
+        saved = json.loads(config.read_text(encoding="utf-8"))
+        return isinstance(saved["types"], list) and isinstance(saved["config"], dict)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def save_pretrained(source: Path | None, engine: Engine, folder: str | Path) -> None:
+    """Puts the files of a model, which are in `source` or else in memory, into a new folder."""
+    folder = Path(folder)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder}: is there already and not an empty folder; give another name")
+        with _files(source, engine) as there:
+            _copy(there, folder)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """All files, or none that would be taken for a model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
+        names = _names(source)
+        for name in names:
+            (Path(made) / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(source / name, Path(made) / name)
+        if CARD_FILE not in names:
+            (Path(made) / CARD_FILE).write_text(folder_card(source), encoding="utf-8")
+            names.insert(0, CARD_FILE)
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (Path(made) / name).replace(folder / name)
+
+
+@contextmanager
+def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
+    """The folder with the model's files; of one that is in memory alone, for as long as it is needed."""
+    if source is not None and (source / CONFIG_FILE).is_file():
+        yield source
+    elif isinstance(engine, TorchEngine):
+        with tempfile.TemporaryDirectory() as made:
+            engine.model.save(made)
+            yield Path(made)
+    else:
+        raise UsageError(f"{source}: the model's files are no longer where it was loaded from")
+
+
+def _names(folder: Path) -> list[str]:
+    """The files of the model in this folder, in the order of `FILES`."""
+    graphs = (folder / GRAPH_FOLDER / FACTS_FILE).is_file()  # else there are none that would be used
+    return [
+        path.relative_to(folder).as_posix()
+        for pattern in FILES
+        if graphs or not pattern.startswith(GRAPH_FOLDER)
+        for path in sorted(folder.glob(pattern))
+        if path.is_file()
+    ]
+
+
+def push_to_hub(
+    source: Path | None,
+    engine: Engine,
+    name: str,
+    *,
+    private: bool | None = None,
+    token: str | bool | None = None,
+    branch: str | None = None,
+    commit_message: str = "A fencepost model",
+    create_pr: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+) -> str:
+    """Uploads a model as one commit, and returns the address of it; see `Recogniser.push_to_hub`."""
+    if create_pr and branch not in (None, "main"):
+        raise UsageError(f"create_pr is for the branch main, not {branch!r}; leave one of them out")
+    if not commit_message:
+        raise UsageError("commit_message is empty; say what this version of the model is")
+    with _files(source, engine) as folder:
+        text = _card(folder, name, metadata or {})
+        with _in_words(name):
+            from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+            api = HfApi(token=token, library_name="fencepost")
+            api.create_repo(name, private=private, exist_ok=True)
+            if branch not in (None, "main"):
+                api.create_branch(name, branch=branch, exist_ok=True)
+            others = [file for file in _names(folder) if file != CARD_FILE]
+            operations: list[CommitOperationAdd | CommitOperationDelete] = [
+                CommitOperationAdd(CARD_FILE, text.encode("utf-8")),
+                *(CommitOperationAdd(file, folder / file) for file in others),
+            ]
+            operations += [  # graphs of other weights, say, which would be taken for this model's
+                CommitOperationDelete(old)
+                for old in api.list_repo_files(name, revision=branch)
+                if old not in (CARD_FILE, *others) and any(fnmatch(old, pattern) for pattern in FILES)
+            ]
+            done = api.create_commit(
+                name, operations, commit_message=commit_message, revision=branch, create_pr=create_pr
+            )
+            return done.pr_url or done.commit_url
+
+
+def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
+    """The folder's own card, or a new one, with the model's name in it and what else is to be said."""
+    path = folder / CARD_FILE
+    text = path.read_text(encoding="utf-8") if path.is_file() else folder_card(folder)
+    text = text.replace(NAME, name)
+    more = dict(metadata) if has_metadata(text) else {**_LEAST, **metadata}
+    if not more:
+        return text
+    try:
+        return with_metadata(text, more)
+    except ValueError as error:
+        raise UsageError(f"{path}: the lines at its top, or metadata, are not valid YAML: {error}") from None
+
+
+@contextmanager
+def _in_words(name: str, first: str = "") -> Iterator[None]:
+    """Around all that the hub's client does: what goes wrong there is told in words, `first` before them."""
+    try:
+        from huggingface_hub import errors
+    except ModuleNotFoundError:
+        raise UsageError(
+            "the hub needs huggingface_hub, which is not installed: pip install 'fencepost[hub]'"
+        ) from None
+    told: tuple[tuple[type[Exception], str], ...] = (
+        (errors.HFValidationError, f"{first}names on the hub are like owner/name"),
+        (errors.GatedRepoError, f"it is given on request; ask on its page, then {_LOG_IN}"),
+        (
+            errors.RepositoryNotFoundError,
+            f"{first}the hub has no such model, or does not show it to you; check the name, or {_LOG_IN}",
+        ),
+        (errors.RevisionNotFoundError, "it has no such revision; give a branch, a tag or a commit of it"),
+    )
+    try:
+        yield
+    except FencepostError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a network and a disk have many ways to fail
+        words = next((words for class_, words in told if isinstance(error, class_)), None)
+        if isinstance(error, errors.LocalEntryNotFoundError):
+            reason = _reason(error.__cause__) if error.__cause__ else "local_files_only is set"
+            words = (
+                f"{first}the model is not, or not whole, in the cache, and the hub was not reached ({reason})"
+            )
+        elif words is None and isinstance(error, errors.HfHubHTTPError):
+            refused = error.response.status_code in (401, 403)
+            words = f"the hub refuses: {_reason(error)}" + (f"; {_LOG_IN}" if refused else "")
+        raise UsageError(
+            f"{name}: {words or f'the hub was not reached, or its client has failed: {_reason(error)}'}"
+        ) from None
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what a library says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
