@@ -50,7 +50,8 @@ def load_engine(
     folder: Path, engine: EngineName = "auto", *, settings: dict[str, Any], threads: int | None = None
 ) -> Engine:
     if not (folder / CONFIG_FILE).is_file():
-        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+        hub = "; Recogniser.from_pretrained fetches one from the hub" if not folder.exists() else ""
+        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE}){hub}")
     trusted = trusted_precision(folder) if engine == "auto" else None
     if trusted is not None:
         return ExportedModel(folder, trusted, threads=threads, settings=settings)

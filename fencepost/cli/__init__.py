@@ -16,8 +16,10 @@ from fencepost.cli import (
     predict,
     recipes,
     report,
+    serve,
     sweep,
     train,
+    tune,
 )
 from fencepost.cli.frame import app
 
@@ -32,8 +34,10 @@ __all__ = [
     "predict",
     "recipes",
     "report",
+    "serve",
     "sweep",
     "train",
+    "tune",
 ]
 
 

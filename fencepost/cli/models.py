@@ -64,11 +64,16 @@ def load_recogniser(
     """A model on any engine; without PyTorch where it was exported."""
     from fencepost.loading import load
 
-    settings = _changed(changes or (), _settings(folder))
+    settings = settings_of(folder, changes)
     recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language)
     if threads is not None and recogniser.engine == "pytorch":
         _use_threads(threads)
     return recogniser
+
+
+def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
+    """The settings of prediction that these changes set, checked against those of the model."""
+    return _changed(changes or (), _settings(folder))
 
 
 def saved_config(folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fencepost.cli.frame import Quiet, command
 from fencepost.cli.models import Changes, Threads, load_recogniser
 from fencepost.cli.options import SkipInvalid, reads_corpora
 from fencepost.cli.predict_options import (
+    ENGINES,
     Arguments,
     Confidence,
     EngineOption,
@@ -22,9 +23,11 @@ from fencepost.cli.predict_options import (
     KeepOverlaps,
     Limit,
     Output,
+    RayAddress,
     Resume,
     To,
     Types,
+    Workers,
     model_and_texts,
     shipped_model,
     source_of,
@@ -34,10 +37,10 @@ from fencepost.cli.predict_options import (
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.cli.texts import Text
     from fencepost.corpus import ReadOptions
     from fencepost.corpus.format import Format
     from fencepost.corpus.source import Source
+    from fencepost.prediction.texts import Text
     from fencepost.runtime import Recogniser
 
 
@@ -61,6 +64,8 @@ def predict(
     changes: Changes = None,
     format: InputFormat = None,  # noqa: A002
     skip_invalid: SkipInvalid = False,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
 ) -> None:
     """Find entities in texts, and draw them in the terminal or write them to a file.
@@ -72,13 +77,38 @@ def predict(
     folder, given_texts = model_and_texts(arguments or [])
     source = source_of(given_texts, input)
     folder = folder or shipped_model(given_texts)
+    language = options.language if options.language != "en" else None  # which may be no choice
+    if engine.startswith("ray"):
+        from fencepost.cli.predict_ray import ShardPrediction, check_request
+
+        refused = {"--to": to, "--limit": limit, "--overlaps": overlaps != "refuse"}
+        named, output = check_request(source, output, options, refused)
+        ShardPrediction(
+            model=folder,
+            source=named,
+            output=output,
+            options=options,
+            engine=ENGINES[engine],
+            changes=with_select(changes, flat),
+            threads=threads or 1,
+            language=language,
+            min_confidence=min_confidence,
+            types=types,
+            format=format,
+            skip_invalid=skip_invalid,
+            workers=workers,
+            address=ray_address,
+            quiet=quiet,
+        ).run(resume=resume, force=force)
+        return
+    if workers or ray_address:
+        raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
     target = _target(source, output, to, resume=resume, force=force)
     with _texts(source, given_texts, format, options, skip_invalid=skip_invalid, quiet=quiet) as (
         texts,
         file,
     ):
-        language = options.language if options.language != "en" else None  # which may be no choice
-        recogniser = load_recogniser(folder, engine, with_select(changes, flat), threads, language)
+        recogniser = load_recogniser(folder, ENGINES[engine], with_select(changes, flat), threads, language)
         recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
             _check_flat(recogniser, target)
@@ -105,13 +135,16 @@ def _texts(
     quiet: bool,
 ) -> Iterator[tuple[Iterable[Text], Source | None]]:
     """The texts, and the file that they come from, if they do."""
-    from fencepost.cli.texts import given, opened_texts
+    from fencepost.cli.corpora import Skipped
+    from fencepost.prediction.texts import given, opened_texts
 
     if source is None:
         yield given(list(given_texts), options), None
         return
-    with opened_texts(source, format_, options, skip_invalid=skip_invalid, quiet=quiet) as texts:
+    skipped = Skipped()
+    with opened_texts(source, format_, options, skipped if skip_invalid else None) as texts:
         yield texts, texts.source
+    skipped.tell(texts.source, quiet=quiet)
 
 
 def _target(
@@ -125,8 +158,8 @@ def _target(
         return None
     if resume and force:
         raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
-    from fencepost.cli.lines import check_new
     from fencepost.corpus.formats import format_by_name, format_by_suffix
+    from fencepost.prediction.lines import check_new
 
     path = Path(output)
     lines = to is None and (output == "-" or path.suffix.lower() == ".jsonl")

@@ -28,7 +28,8 @@ Input = Annotated[
         metavar="FILE",
         help="Instead of texts: a file, - (standard input) or sample:test. Plain text is one text a line; so "
         'is JSON with a "text" and no annotation, whose other keys go to the output. Any corpus is predicted '
-        "sentence by sentence with its own words; its entities are ignored.",
+        "sentence by sentence with its own words; its entities are ignored. Parquet has a text a row, in a "
+        "column of this name. With --engine ray also a folder, or a quoted pattern, of such files of texts.",
     ),
 ]
 InputFormat = Annotated[
@@ -45,7 +46,7 @@ Output = Annotated[
         "--output",
         metavar="FILE",
         help="Where to write, else entities are drawn. FILE.jsonl and - get a JSON object a text, with the "
-        "entities by character; other names, and --to, a corpus of sentences.",
+        "entities by character; other names, and --to, a corpus of sentences. With --engine ray a folder.",
     ),
 ]
 To = Annotated[
@@ -56,12 +57,47 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where the JSON lines of an earlier run of this command end.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an output that is there.")]
+PredictEngine = Literal["auto", "int8", "onnx", "pytorch", "ray", "ray:int8", "ray:onnx", "ray:pytorch"]
 EngineOption = Annotated[
-    EngineName,
+    PredictEngine,
     typer.Option(
         "--engine",
         help="What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first "
-        "of these that the model has, int8 only if the export was checked.",
+        "of these that the model has, int8 only if the export was checked. ray is many processes, or "
+        "machines, with auto or another engine in each.",
+    ),
+]
+ENGINES: dict[PredictEngine, EngineName] = {
+    "auto": "auto",
+    "int8": "int8",
+    "onnx": "onnx",
+    "pytorch": "pytorch",
+    "ray": "auto",
+    "ray:int8": "int8",
+    "ray:onnx": "onnx",
+    "ray:pytorch": "pytorch",
+}
+"""What computes in a process."""
+
+_RAY = "With --engine ray"
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="How many processes predict, with --threads threads each (1 unless set); unless set, as many as "
+        "the processors allow.",
+        rich_help_panel=_RAY,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="A Ray cluster to use, or auto on one of its machines; unless set, RAY_ADDRESS, or else a Ray "
+        "of its own on this machine.",
+        rich_help_panel=_RAY,
     ),
 ]
 Confidence = Annotated[

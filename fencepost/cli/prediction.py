@@ -11,17 +11,17 @@ from rich.console import Console
 
 from fencepost.cli.corpora import losses
 from fencepost.cli.draw import Palette, draw_text
-from fencepost.cli.found import Found, Tally, as_sentences, find
 from fencepost.cli.frame import say
-from fencepost.cli.lines import without_done, write_lines
 from fencepost.cli.progress import shown
 from fencepost.corpus import write
+from fencepost.prediction.found import Found, Tally, as_sentences, find
+from fencepost.prediction.lines import without_done, write_lines
 
 if TYPE_CHECKING:
-    from fencepost.cli.texts import Text
     from fencepost.corpus.format import Format
     from fencepost.corpus.overlaps import Prefer
     from fencepost.corpus.source import Source
+    from fencepost.prediction.texts import Text
     from fencepost.runtime import Recogniser
 
 
@@ -62,9 +62,9 @@ class Prediction:
             how = f"; what is done is in {output}: go on with the same command and --resume" if on else ""
             raise KeyboardInterrupt(how) from None
         if done and not self.tally.texts:
-            say(f"{output}: is complete already, with {_many(done, 'text')}", quiet=self.quiet)
+            say(f"{output}: is complete already, with {many(done, 'text')}", quiet=self.quiet)
         else:
-            self._close(f"{output} (and {_many(done, 'text')} that were there)" if done else output)
+            self._close(f"{output} (and {many(done, 'text')} that were there)" if done else output)
 
     def write_corpus(self, output: str, target: Format, prefer: Prefer | None, *, leave_out: bool) -> None:
         result = write(
@@ -77,7 +77,7 @@ class Prediction:
         self._close(f"{output} ({target.name})")
         if result.left_out:
             say(
-                f"{_many(result.left_out, 'sentence')} left out: {target.name} cannot hold them",
+                f"{many(result.left_out, 'sentence')} left out: {target.name} cannot hold them",
                 quiet=self.quiet,
             )
         for line in losses(result):
@@ -88,12 +88,12 @@ class Prediction:
         seconds = max(time.perf_counter() - self.start, 1e-9)
         tally = self.tally
         say(
-            f"{_many(tally.texts, 'text')}, {_many(tally.sentences, 'sentence')}, "
-            f"{_many(tally.entities, 'entity', 'entities')} -> {where}; {tally.texts / seconds:,.1f} texts "
+            f"{many(tally.texts, 'text')}, {many(tally.sentences, 'sentence')}, "
+            f"{many(tally.entities, 'entity', 'entities')} -> {where}; {tally.texts / seconds:,.1f} texts "
             f"and {tally.sentences / seconds:,.1f} sentences a second",
             quiet=self.quiet,
         )
 
 
-def _many(count: int, one: str, several: str = "") -> str:
+def many(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,6 +113,7 @@ def train(
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
 
     from fencepost import training
+    from fencepost.learning import unknown_types
 
     training.check_folder(out, resume=resume)
     learnt = read(train)
@@ -122,7 +122,7 @@ def train(
         learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
     tested = read(test) if test is not None else None
     say(_plan(settings, learnt, held), quiet=quiet)
-    for note in (*training.idle_settings(settings, learnt, held), *_unknown_types(learnt, held, tested)):
+    for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
         say(note, quiet=quiet)
     try:
         outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
@@ -131,17 +131,6 @@ def train(
     _report(outcome, out, json)
     if report and outcome.first:
         write_report(outcome, out, learnt, held, tested, quiet=quiet)
-
-
-def _unknown_types(
-    learnt: list[Sentence], held: list[Sentence] | None, tested: list[Sentence] | None
-) -> Iterator[str]:
-    """Types that cannot be found since nothing teaches them; their entities count as missed."""
-    known = {entity.type for sentence in learnt for entity in sentence.entities}
-    for name, part in (("development", held), ("test", tested)):
-        others = {entity.type for sentence in part or () for entity in sentence.entities} - known
-        if others:
-            yield f"types in the {name} data that the training data has not: {', '.join(sorted(others))}"
 
 
 def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:

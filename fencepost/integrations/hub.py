@@ -17,32 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.card import NAME, folder_card, has_metadata, with_metadata
 from fencepost.errors import FencepostError, UsageError
+from fencepost.integrations.files import CARD_FILE, CONFIG_FILE, FILES, files_of
 from fencepost.loading import TorchEngine, load
-from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, Engine
-from fencepost.runtime.exported import CONFIG_FILE, VOCABULARY_FILE
-from fencepost.text.subwords import Subwords
+from fencepost.runtime.engine import Engine
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     from fencepost.runtime import Recogniser
 
-CARD_FILE = "README.md"
-FILES = (
-    CARD_FILE,
-    "encoder.json",
-    "metrics.json",
-    "model.safetensors",
-    Subwords.FILE,
-    Subwords.SPECIAL_FILE,
-    VOCABULARY_FILE,
-    f"{GRAPH_FOLDER}/{FACTS_FILE}",
-    f"{GRAPH_FOLDER}/*.onnx",
-    CONFIG_FILE,
-)
-"""What a model consists of; the config comes last, since it is what makes a folder a model."""
-
-_NEVER = ["*..*", f"{GRAPH_FOLDER}/*/*"]
+_NEVER = ["*..*", "onnx/*/*"]
 """A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""
 
 _LOG_IN = "log in with `hf auth login`, or give a token"
@@ -135,7 +119,7 @@ def _copy(source: Path, folder: Path) -> None:
     """All files, or none that would be taken for a model."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
-        names = _names(source)
+        names = files_of(source)
         for name in names:
             (Path(made) / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, Path(made) / name)
@@ -158,18 +142,6 @@ def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
             yield Path(made)
     else:
         raise UsageError(f"{source}: the model's files are no longer where it was loaded from")
-
-
-def _names(folder: Path) -> list[str]:
-    """The files of the model in this folder, in the order of `FILES`."""
-    graphs = (folder / GRAPH_FOLDER / FACTS_FILE).is_file()  # else there are none that would be used
-    return [
-        path.relative_to(folder).as_posix()
-        for pattern in FILES
-        if graphs or not pattern.startswith(GRAPH_FOLDER)
-        for path in sorted(folder.glob(pattern))
-        if path.is_file()
-    ]
 
 
 def push_to_hub(
@@ -198,7 +170,7 @@ def push_to_hub(
             api.create_repo(name, private=private, exist_ok=True)
             if branch not in (None, "main"):
                 api.create_branch(name, branch=branch, exist_ok=True)
-            others = [file for file in _names(folder) if file != CARD_FILE]
+            others = [file for file in files_of(folder) if file != CARD_FILE]
             operations: list[CommitOperationAdd | CommitOperationDelete] = [
                 CommitOperationAdd(CARD_FILE, text.encode("utf-8")),
                 *(CommitOperationAdd(file, folder / file) for file in others),

@@ -7,7 +7,6 @@ spaCy imports this module for every pipeline that anybody makes: what is heavy w
 
 import json
 import os
-import re
 import shutil
 import tempfile
 import warnings
@@ -27,6 +26,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 
 from fencepost.entity import Entity
 from fencepost.errors import DataError, UsageError
+from fencepost.integrations.files import CONFIG_FILE, files_of, is_model_file
 
 if TYPE_CHECKING:
     from fencepost.corpus.overlaps import Prefer
@@ -40,19 +40,6 @@ ALIGNMENT_MODES = ("strict", "contract", "expand")
 FLAT = ("outermost", "innermost", "best")
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
-_FILES = (
-    "README.md",
-    "encoder.json",
-    "model.safetensors",
-    "special_tokens.json",
-    "tokenizer.json",
-    "vocabulary.json",
-    "onnx/*.onnx",
-    "onnx/export.json",
-    "config.json",
-)
-"""What makes a folder a model: the last one last, since half a model must not look like one."""
-
 _MOST_BYTES = 2**32 - 1  # of what MessagePack holds in one piece
 
 Source = Path | Mapping[str, bytes] | None
@@ -309,7 +296,7 @@ class FencepostComponent(Pipe):
 
     def _files(self) -> Path | Mapping[str, bytes]:
         """Of the model, as far as they belong to the pipeline."""
-        if isinstance(self._model, Path) and not (self._model / _FILES[-1]).is_file():
+        if isinstance(self._model, Path) and not (self._model / CONFIG_FILE).is_file():
             raise UsageError(f"{self._model}: the model is no longer here; the pipeline is saved with it")
         return {} if self._model is None else self._model
 
@@ -349,7 +336,7 @@ class FencepostComponent(Pipe):
         try:
             saved = srsly.msgpack_loads(data)
             shipped, files = saved["shipped"], dict(saved["files"])
-            if not all(_is_file(name) and isinstance(content, bytes) for name, content in files.items()):
+            if not all(is_model_file(name) and isinstance(content, bytes) for name, content in files.items()):
                 raise ValueError(f"files are {', '.join(map(repr, files))}")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"these are not bytes of Fencepost's: {error!r}", source=self.name) from None
@@ -376,23 +363,12 @@ def _revived(state: dict[str, Any]) -> FencepostComponent:
     return component
 
 
-def _is_file(name: Any) -> bool:
-    """Whether a file of a model may be called so; none of these names leads out of its folder."""
-    return isinstance(name, str) and (
-        (name in _FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
-    )
-
-
 def _contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | bytes]]:
     """The files of a model by name, in the order in which they are written."""
     if isinstance(model, Mapping):
-        yield from sorted(model.items(), key=lambda item: item[0] == _FILES[-1])
+        yield from sorted(model.items(), key=lambda item: item[0] == CONFIG_FILE)
         return
-    for pattern in _FILES:
-        for path in sorted(model.glob(pattern)):
-            name = path.relative_to(model).as_posix()
-            if path.is_file() and _is_file(name):
-                yield name, path
+    yield from ((name, model / name) for name in files_of(model))
 
 
 def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
@@ -403,7 +379,7 @@ def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
     if isinstance(model, Path) and folder.exists() and folder.samefile(model):
         return
     old = dict(_contents(folder))
-    (folder / _FILES[-1]).unlink(missing_ok=True)
+    (folder / CONFIG_FILE).unlink(missing_ok=True)
     for name, content in _contents(model):
         _write_file(content, folder / name)
         old.pop(name, None)

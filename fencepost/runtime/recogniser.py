@@ -6,9 +6,10 @@ text -> sentences -> words -> entities -> characters
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, tee
+from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -18,15 +19,13 @@ from fencepost.corpus.context import with_context
 from fencepost.decoding import Candidates
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import UsageError
+from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Engine
 from fencepost.text import make_splitter
 from fencepost.text.splitter import Offsets
 from fencepost.text.windows import windows
 
 C = TypeVar("C")
-
-_CHARACTERS = 4_000_000
-"""Texts are read ahead as long as they have no more than this."""
 
 _WORDS = 256
 """A sentence with more words is seen through windows of so many, if the engine has no limit of its own."""
@@ -176,23 +175,11 @@ class Recogniser:
                 yield Annotated(text, [replace(s, doc=None) for s in islice(found, len(split))], split)
 
     def _ahead(self, texts: Iterable[str]) -> Iterator[list[tuple[str, list[list[Offsets]]]]]:
-        """Texts, split, as many as are worth sorting together."""
+        """Texts, split, as many as are computed together."""
         if isinstance(texts, str):  # else each of its characters would be one
             raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
-        chunk: list[tuple[str, list[list[Offsets]]]] = []
-        sentences = characters = 0
-        for text in texts:
-            if not isinstance(text, str):
-                raise UsageError(f"a text is a string, not {type(text).__name__} (see as_tuples for pairs)")
-            split = self._splitter.split(text)
-            chunk.append((text, split))
-            sentences += max(1, len(split))
-            characters += len(text)
-            if sentences >= LOOK_AHEAD or characters >= _CHARACTERS:
-                yield chunk
-                chunk, sentences, characters = [], 0, 0
-        if chunk:
-            yield chunk
+        for chunk in chunks(texts, _length):
+            yield [(text, self._splitter.split(text)) for text in chunk]
 
     def predict(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """The same sentences, in the same order, with the entities that are found, as a stream.
@@ -252,6 +239,83 @@ class Recogniser:
             Entity(start, end, self.types[type_], score)
             for start, end, type_, score in zip(*columns, strict=True)
         ]
+
+    folder: Path | None = None
+    """Where the model's files are; None if it was made in memory."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+        **options: Any,
+    ) -> Recogniser:
+        """The model in a folder, or else the one that has this name on the Hugging Face Hub, as `owner/name`.
+
+        It is downloaded once and then found in the cache. `revision` is a branch, a tag or a commit; `token`
+        is for models that are not public. `options` are those of `fencepost.load`.
+        """
+        from fencepost.integrations import hub
+
+        return hub.from_pretrained(
+            name,
+            revision=revision,
+            token=token,
+            cache_dir=cache_dir,
+            local_files_only=local_files_only,
+            **options,
+        )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Puts the model's files into a new folder, as they were loaded, with a card if they have none.
+
+        It is the model as it was trained and scored: options and settings of this recogniser (`using`) are
+        not saved, and can be given again when it is loaded.
+        """
+        from fencepost.integrations import hub
+
+        hub.save_pretrained(self.folder, self._engine, folder)
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool | None = None,
+        token: str | bool | None = None,
+        branch: str | None = None,
+        commit_message: str = "A fencepost model",
+        create_pr: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Uploads the files of `save_pretrained` to `owner/name` on the Hugging Face Hub, as one commit.
+
+        The repository is made if it is not there, `private` or as the owner's are by default. Files of an
+        older model in it go. `metadata` is for the top of the card, as `{"license": "apache-2.0"}`; with
+        `create_pr` it all becomes a proposal. Returns the address of the commit, or of the proposal.
+        """
+        from fencepost.integrations import hub
+
+        return hub.push_to_hub(
+            self.folder,
+            self._engine,
+            name,
+            private=private,
+            token=token,
+            branch=branch,
+            commit_message=commit_message,
+            create_pr=create_pr,
+            metadata=metadata,
+        )
+
+
+def _length(text: str) -> int:
+    if not isinstance(text, str):
+        raise UsageError(f"a text is a string, not {type(text).__name__} (see as_tuples for pairs)")
+    return len(text)
 
 
 def _cut(sentence: Sentence, start: int, end: int) -> Sentence:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from fencepost import loading
-from fencepost.cli import texts as texts_module
-from fencepost.cli.found import find
-from fencepost.cli.texts import Text
 from fencepost.corpus import read, write
 from fencepost.corpus.source import Source
+from fencepost.prediction import texts as texts_module
+from fencepost.prediction.found import find
+from fencepost.prediction.texts import Text
 from fencepost.runtime.engine import LOOK_AHEAD
 
 LEARNT = list(islice(read("sample:train"), 40))
@@ -225,7 +225,8 @@ def test_text_or_corpus(tmp_path, name, content, way):
     (tmp_path / name).write_text(content)
     for format_, expected_way in ((None, way), ("text", "_lines")):
         with closing(Source.open(tmp_path / name)) as source:
-            assert texts_module._way(source, format_, options=None).func.__name__ == expected_way
+            kind = texts_module._kind(source, format_)
+            assert texts_module.read_as(kind, None).func.__name__ == expected_way
 
 
 def test_an_unknown_format_and_a_folder_of_text(run, small_model, tmp_path):
@@ -346,7 +347,7 @@ class Endless(io.RawIOBase):
 
 
 def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
-    monkeypatch.setattr("fencepost.runtime.recogniser.LOOK_AHEAD", 16)
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 16)
     stream = Endless()
     source = Source.from_stream("endless", io.BufferedReader(stream, 1 << 16))
     monkeypatch.setattr(Source, "open", lambda _: source)
@@ -357,6 +358,7 @@ def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
 
 @pytest.mark.parametrize("with_words", [False, True])
 def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_words, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 8)
     monkeypatch.setattr("fencepost.runtime.recogniser.LOOK_AHEAD", 8)
     read_so_far = 0
 

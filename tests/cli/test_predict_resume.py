@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli import lines as lines_module
-from fencepost.cli.lines import whole_lines
 from fencepost.corpus import read
+from fencepost.prediction import lines as lines_module
+from fencepost.prediction.lines import whole_lines
 from fencepost.runtime import Recogniser
 from tests.cli.conftest import heed_ctrl_c
 
@@ -135,7 +135,7 @@ def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
 
 def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):
     out = source.with_name("out.jsonl")
-    encoded = lines_module._encoded
+    encoded = lines_module.encoded
     count = 0
 
     def torn(value):
@@ -147,7 +147,7 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
             raise OSError("No space left on device")
         return encoded(value)
 
-    monkeypatch.setattr(lines_module, "_encoded", torn)
+    monkeypatch.setattr(lines_module, "encoded", torn)
     told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
     assert "No space left" in told
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
@@ -173,10 +173,11 @@ def test_whole_lines(tmp_path, monkeypatch, size):
 def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     script = (
-        "import time; from fencepost.cli import lines, main; from fencepost.runtime import recogniser\n"
-        "recogniser.LOOK_AHEAD = 4\n"
-        "encoded = lines._encoded\n"
-        "lines._encoded = lambda value: (time.sleep(0.1), encoded(value))[1]\n"
+        "import time; from fencepost.cli import main; from fencepost.prediction import lines\n"
+        "from fencepost.runtime import chunks\n"
+        "chunks.TEXTS = 4\n"
+        "encoded = lines.encoded\n"
+        "lines.encoded = lambda value: (time.sleep(0.1), encoded(value))[1]\n"
         "main()"
     )
     arguments = ["predict", str(small_model), "--input", str(source), "--output", str(out)]

@@ -13,7 +13,7 @@ from fencepost.errors import UsageError
 from fencepost.evaluation import Temperature
 from fencepost.loading import TorchEngine, load
 from fencepost.model import Model
-from fencepost.runtime import Recogniser, Span
+from fencepost.runtime import Recogniser, Span, chunks
 from fencepost.runtime import recogniser as recogniser_module
 from tests.runtime import models
 from tests.runtime.doubles import TYPES, Double, everything, marking
@@ -163,7 +163,7 @@ class Counted:
 
 
 def test_texts_are_read_a_little_ahead(monkeypatch) -> None:
-    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    monkeypatch.setattr(chunks, "TEXTS", 4)
     ner = Recogniser(Double(everything))
     for texts in (Counted(50), Counted(51)):
         stream = ner.pipe(texts)
@@ -175,7 +175,7 @@ def test_texts_are_read_a_little_ahead(monkeypatch) -> None:
 
 
 def test_long_texts_are_read_less_far_ahead(monkeypatch) -> None:
-    monkeypatch.setattr(recogniser_module, "_CHARACTERS", 30)
+    monkeypatch.setattr(chunks, "CHARACTERS", 30)
     texts = Counted(50)
     stream = Recogniser(Double(everything)).pipe(texts)
     next(stream)
@@ -183,7 +183,7 @@ def test_long_texts_are_read_less_far_ahead(monkeypatch) -> None:
 
 
 def test_empty_texts_count_too(monkeypatch) -> None:
-    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    monkeypatch.setattr(chunks, "TEXTS", 4)
     read = []
     stream = Recogniser(Double(everything)).pipe(read.append(1) or "" for _ in range(50))
     assert next(stream) == []
@@ -191,7 +191,7 @@ def test_empty_texts_count_too(monkeypatch) -> None:
 
 
 def test_pairs_keep_what_comes_with_a_text(monkeypatch) -> None:
-    monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
+    monkeypatch.setattr(chunks, "TEXTS", 4)
     ner = Recogniser(Double(everything))
     texts = Counted(20)
     marks = [object() for _ in range(20)]

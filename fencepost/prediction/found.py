@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost.corpus.json_fields import name
 
 if TYPE_CHECKING:
-    from fencepost.cli.texts import Text
     from fencepost.entity import Sentence
+    from fencepost.prediction.texts import Text
     from fencepost.runtime import Annotated, Recogniser
     from fencepost.text.splitter import Offsets
 

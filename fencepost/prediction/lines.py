@@ -12,12 +12,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from fencepost.cli.found import as_object, head_of
 from fencepost.errors import UsageError
+from fencepost.prediction.found import as_object, head_of
 
 if TYPE_CHECKING:
-    from fencepost.cli.found import Found
-    from fencepost.cli.texts import Text
+    from fencepost.prediction.found import Found
+    from fencepost.prediction.texts import Text
 
 _BYTES = 1 << 20  # that are looked at a time
 _OTHER = "is not about text {:,} of the input, so it was made of another one; --force begins anew"
@@ -27,11 +27,11 @@ def write_lines(found: Iterable[Found], path: Path | None, *, resume: bool = Fal
     """A line for each, behind those that are there if that is said; None is standard output."""
     with _growing(path, "ab" if resume else "wb") as stream:
         for one in found:
-            stream.write(_encoded(as_object(one)) + b"\n")
+            stream.write(encoded(as_object(one)) + b"\n")
             stream.flush()
 
 
-def _encoded(value: dict[str, Any]) -> bytes:
+def encoded(value: dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
@@ -108,13 +108,13 @@ def _check_last(path: Path, count: int, last: bytes, stream: Iterator[Text]) -> 
     passed = deque(enumerate(islice(stream, count), start=1), maxlen=1)
     if not passed or passed[0][0] < count:
         raise UsageError(f"{path}: has {count:,} lines, which is more than there are texts to predict")
-    if _head(path, count, last) != json.loads(_encoded(head_of(passed[0][1]))):
+    if _head(path, count, last) != json.loads(encoded(head_of(passed[0][1]))):
         raise UsageError(f"{path}:{count}: {_OTHER.format(count)}")
 
 
 def _begins(path: Path, start: int, text: Text) -> bool:
     """Whether what stands in the file from there on is how the line of this text begins."""
-    wanted = _encoded(head_of(text))[:-1]
+    wanted = encoded(head_of(text))[:-1]
     with path.open("rb") as stream:
         stream.seek(start)
         return wanted.startswith(stream.read(len(wanted)))

@@ -1,7 +1,8 @@
-"""What `fencepost predict` reads: raw texts, a line or a JSON object each, or the sentences of a corpus.
+"""What is predicted: raw texts, a line, a JSON object or a row each, or the sentences of a corpus.
 
 A corpus has words and entities, and is predicted sentence by sentence with the words that it has. All other
-files are raw text, which the model's own rules split: lines of plain text, and JSON with nothing but a text.
+files are raw text, which the model's own rules split: lines of plain text, JSON with nothing but a text, and
+Parquet with a column of texts.
 """
 
 from __future__ import annotations
@@ -15,23 +16,25 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.corpora import Skipped
 from fencepost.corpus import conll, conll2012, iob, json_text, json_tokens
 from fencepost.corpus.docbin import is_docbin
+from fencepost.corpus.format import ReadOptions
 from fencepost.corpus.formats import FORMATS, detect_format
 from fencepost.corpus.json_fields import SURROGATES, is_json
 from fencepost.corpus.json_records import Record, records
 from fencepost.corpus.source import BYTE_ORDER_MARK, HEAD_BYTES, Found, Rejected, Source
 from fencepost.entity import Sentence
 from fencepost.errors import DataError, UsageError
+from fencepost.prediction.parquet import Table, is_parquet
 from fencepost.text import make_splitter
 
 if TYPE_CHECKING:
-    from fencepost.corpus import Format, ReadOptions
+    from fencepost.corpus import Format
+    from fencepost.corpus.reader import OnInvalid
     from fencepost.text.splitter import Offsets
 
-PLAIN_TEXT = "text"
-"""The name of the format that is no corpus's."""
+PLAIN_TEXT, JSON_TEXT, PARQUET = "text", "json", "parquet"
+"""The kinds of files that are no corpora."""
 
 _TEXT_NAMES = (".txt", ".text")
 _JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
@@ -47,7 +50,8 @@ class Text:
     """What is predicted, and written, as one.
 
     `carried` goes to the output as it is. Where the words are known already, `sentences` has them, and
-    `offsets` says where they stand in the text. `end` is how far the file was read, in bytes.
+    `offsets` says where they stand in the text. `end` is how far the file was read, in bytes, and `line` the
+    line or row where the text stands.
     """
 
     text: str
@@ -55,6 +59,7 @@ class Text:
     sentences: Sequence[Sentence] | None = None
     offsets: Sequence[Sequence[Offsets]] = ()
     end: int = 0
+    line: int = 0
 
 
 Read = Callable[[Source], Iterator[Text | Rejected]]
@@ -63,10 +68,12 @@ Read = Callable[[Source], Iterator[Text | Rejected]]
 class Texts:
     """The texts of a source, read once, as they are asked for; an invalid one is an error or skipped."""
 
-    def __init__(self, source: Source, read: Read, skipped: Skipped | None) -> None:
+    def __init__(self, source: Source, kind: str, options: ReadOptions, on_invalid: OnInvalid | None) -> None:
+        """`kind` is that of the file: text, json, parquet, or the name of a corpus format."""
         self.source = source
-        self._read = read
-        self._skipped = skipped
+        self.kind = kind
+        self._read = read_as(kind, options)
+        self._on_invalid = on_invalid
 
     def __iter__(self) -> Iterator[Text]:
         empty = True
@@ -74,29 +81,26 @@ class Texts:
             empty = False
             if isinstance(one, Text):
                 yield one
-            elif self._skipped is None:
+            elif self._on_invalid is None:
                 raise DataError(one.reason, source=one.file or self.source.name, line=one.line or None)
             else:
-                self._skipped(one)
+                self._on_invalid(one)
         if empty:
             self.source.note("there is no text in it")
 
 
 @contextmanager
 def opened_texts(
-    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
+    path: str, format_: str | None, options: ReadOptions, on_invalid: OnInvalid | None
 ) -> Iterator[Texts]:
-    """The texts of a file; when all is done, what there is to say about them is told."""
+    """The texts of a file."""
     if format_ is not None and format_ not in (PLAIN_TEXT, *FORMATS):
         raise UsageError.unknown("format", format_, (PLAIN_TEXT, *FORMATS))
     source = Source.open(path)
-    skipped = Skipped()
     try:
-        read = _way(source, format_, options)
-        yield Texts(source, read, skipped if skip_invalid else None)
+        yield Texts(source, _kind(source, format_), options, on_invalid)
     finally:
         source.close()
-    skipped.tell(source, quiet=quiet)
 
 
 def given(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
@@ -107,19 +111,19 @@ def given(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
         yield _split(Text(text), options)
 
 
-# Which of the two ways a file goes
+# Which kind a file is
 
 
-def _way(source: Source, format_: str | None, options: ReadOptions) -> Read:
+def _kind(source: Source, format_: str | None) -> str:
     if format_ == PLAIN_TEXT and source.path is not None and source.path.is_dir():
         raise UsageError(f"{source.name}: is a folder; text is read from a file")
-    if format_ == PLAIN_TEXT or (format_ is None and _is_plain(source)):
-        return partial(_lines, options=options)
-    if format_ is None and _is_json_text(source):
-        return partial(_objects, options=options)
-    return partial(
-        _sentences, format_=FORMATS[format_] if format_ else detect_format(source), options=options
-    )
+    if format_ is not None:
+        return format_
+    if is_parquet(source.head):
+        return PARQUET
+    if _is_plain(source):
+        return PLAIN_TEXT
+    return JSON_TEXT if _is_json_text(source) else detect_format(source).name
 
 
 def _is_plain(source: Source) -> bool:
@@ -184,6 +188,13 @@ def _has_entities(record: dict[str, Any]) -> bool:
 # How it is read
 
 
+def read_as(kind: str, options: ReadOptions) -> Read:
+    """What reads a file of this kind."""
+    if kind in FORMATS:
+        return partial(_sentences, format_=FORMATS[kind], options=options)
+    return partial({PLAIN_TEXT: _lines, JSON_TEXT: _objects, PARQUET: _rows}[kind], options=options)
+
+
 def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     """Each line as a text, blank ones too."""
     end = 0
@@ -192,7 +203,7 @@ def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
         else:
-            yield _split(Text(line.text, end=end), options)
+            yield _split(Text(line.text, end=end, line=line.number), options)
 
 
 def _objects(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
@@ -200,16 +211,34 @@ def _objects(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     end = 0
     for record in records(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
-        text, problem = _string(record), record.problem
-        if text is None and not problem:
-            text = record.value.get("text")
-            problem = None if isinstance(text, str) else "'text' is missing, or not a string"
-        elif text is not None:
-            problem = None
-        if problem or not isinstance(text, str):
-            yield Rejected(record.line, problem or "", record.raw)
-        else:
-            yield _split(Text(text, _carried(record.value), end=end), options)
+        yield _of_record(record, options, end)
+
+
+def _rows(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
+    """Each row with a text, whose other columns go to the output."""
+    if source.path is None:
+        raise UsageError(f"{source.name}: Parquet is read from a file; name it with --input")
+    size = source.path.stat().st_size
+    with Table(source.path, source.name) as table:
+        for record in table.records(0, table.rows, source):
+            yield _of_record(record, options, size * record.line // table.rows)
+
+
+def rows_between(table: Table, first: int, end: int) -> Iterator[Text | Rejected]:
+    """As all rows are read, those from `first` up to `end`."""
+    return (_of_record(record, ReadOptions(), 0) for record in table.records(first, end))
+
+
+def _of_record(record: Record, options: ReadOptions, end: int) -> Text | Rejected:
+    text, problem = _string(record), record.problem
+    if text is None and not problem:
+        text = record.value.get("text")
+        problem = None if isinstance(text, str) else "'text' is missing, or not a string"
+    elif text is not None:
+        problem = None
+    if problem or not isinstance(text, str):
+        return Rejected(record.line, problem or "", record.raw)
+    return _split(Text(text, _carried(record.value), end=end, line=record.line), options)
 
 
 def _string(record: Record) -> str | None:

@@ -1,0 +1,121 @@
+"""What `predict --engine ray` refuses, before any Ray is started; and Parquet without Ray."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet, table
+
+from fencepost.cli import predict_ray
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch):
+    def started(*_):
+        raise AssertionError("Ray must not start")
+
+    monkeypatch.setattr(predict_ray, "running", started)
+
+
+@pytest.fixture
+def asked(tmp_path, small_model) -> list[object]:
+    (tmp_path / "in.txt").write_text("Ada\nmet him\n")
+    return [
+        *("predict", small_model, "--engine", "ray"),
+        *("--input", tmp_path / "in.txt", "--output", tmp_path / "out"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--to", "conll"], "--to does not go with --engine ray"),
+        (["--limit", "3"], "--limit does not go with --engine ray"),
+        (["--overlaps", "best"], "--overlaps does not go with --engine ray"),
+        (["--pretokenized"], "--pretokenized does not go with --engine ray"),
+        (["--output", "-"], "--engine ray writes a file for each input: give --output, the name of a folder"),
+        (["--input", "-"], "--engine ray reads files: give --input, a file, a folder or a quoted pattern"),
+        (["--input", "nowhere*"], "nowhere*: no file fits it"),
+        (["--resume", "--force"], "choose one of them"),
+        (["--types", "PERS"], "there is no type 'PERS'"),
+        (["--min-confidence", "3"], "a confidence is between 0 and 1"),
+        (["--format", "conll"], "is a corpus (conll)"),
+        (["--engine", "ray:int8"], "this model was not exported to int8"),
+        (["--engine", "auto", "--workers", "2"], "--workers is for --engine ray"),
+        (["--engine", "auto", "--ray-address", "auto"], "--ray-address is for --engine ray"),
+    ],
+)
+def test_what_cannot_be_asked(run, asked, tmp_path, more, message):
+    assert message in run(*asked, *more, code=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_in_the_command(run, small_model, tmp_path):
+    told = run("predict", small_model, "Ada", "--engine", "ray", "--output", tmp_path / "out", code=2).stderr
+    assert "--engine ray reads files" in told
+
+
+def test_an_invalid_line_is_seen_first(run, asked, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a"}\n{"text": 3}\n')
+    told = run(*asked, "--input", path, code=2).stderr
+    assert "in.jsonl:2: 'text' is missing, or not a string" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "manifest.json").write_text('{"command": "predict", "shards": [1]}')
+    (out / "part-00000-of-00001.jsonl").write_text("precious\n")
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\n')
+    run(*asked, "--input", tmp_path / "in.jsonl", "--force", code=2)
+    assert (out / "part-00000-of-00001.jsonl").read_text() == "precious\n"
+    told = run(*asked, "--input", out, "--force", code=2).stderr
+    assert "is in the folder of the output" in told
+
+
+def test_ray_is_not_installed(run, asked, monkeypatch, tmp_path):
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    told = run(*asked, code=2).stderr
+    assert "--engine ray needs ray.data, which is not installed: pip install 'fencepost[ray]'" in told
+
+
+# One process
+
+
+def test_parquet_in_one_process(run, small_model, tmp_path):
+    path: Path = tmp_path / "in.parquet"
+    rows = {
+        "id": [1, 2, 3],
+        "text": ["Ada", None, "London"],
+        "raw": [b"x", b"y", b"z"],
+        "tags": [["a"], [], None],
+    }
+    parquet.write_table(table(rows), path)
+    arguments = ["predict", small_model, "--input", path, "--output", "-"]
+    assert "in.parquet:2: 'text' is missing, or not a string" in run(*arguments, code=2).stderr
+    told = run(*arguments, "--skip-invalid")
+    first, second = map(json.loads, told.stdout.splitlines())
+    assert {**first, "entities": []} == {"id": 1, "tags": ["a"], "text": "Ada", "entities": []}
+    assert (second["id"], second["tags"], second["text"]) == (3, None, "London")
+    assert "what JSON cannot hold is not in the output: column 'raw' (3 times, first here)" in told.stderr
+
+
+def test_parquet_needs_a_file(run, small_model, tmp_path):
+    path = tmp_path / "in.parquet"
+    parquet.write_table(table({"text": ["Ada"]}), path)
+    told = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
+    assert "Parquet is read from a file; name it with --input" in told
+
+
+def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):
+    path = tmp_path / "in.parquet"
+    parquet.write_table(table({"text": ["Ada"]}), path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    told = run("predict", small_model, "--input", path, code=2).stderr
+    assert "needs pyarrow, which is not installed: pip install 'fencepost[ray]'" in told

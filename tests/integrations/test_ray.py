@@ -1,0 +1,269 @@
+"""`predict --engine ray`, on a local Ray with two workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet, scalar, table
+from typer.testing import CliRunner, Result
+
+from fencepost.cli import predict_ray
+from fencepost.cli.frame import app
+from fencepost.errors import UsageError
+from fencepost.integrations import ray as on_ray
+from fencepost.integrations.ray import Work, Worker
+from fencepost.prediction.folder import PartFile
+from tests.cli.conftest import heed_ctrl_c
+from tests.integrations.mortal import Mortal
+from tests.runtime import models
+
+TEXTS = [" ".join(sentence.words) for sentence in models.sentences(60, seed=1)]
+NAMES = ("a.txt", "b.jsonl", "c.parquet")
+PART = 8
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return models.saved(models.trained(), tmp_path_factory.mktemp("trained"), int8=True)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    """A shard of each kind, with several parts if these are small."""
+    folder = tmp_path_factory.mktemp("inputs")
+    texts = [text.replace("\n", " ") for text in TEXTS]
+    (folder / "a.txt").write_bytes(("\ufeff" + "\r\n".join(texts)).encode())
+    lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(TEXTS)]
+    lines[9:9] = ["", '{"text": 3}', '"a string"', "\ufeffno JSON"]
+    (folder / "b.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    columns = table({"id": range(60), "text": TEXTS, "when": [scalar(0, "timestamp[s]")] * 60})
+    parquet.write_table(columns, folder / "c.parquet", row_group_size=13)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        on_ray._prepare(None)
+        on_ray._start(None, 2)
+        import ray
+
+        yield
+        ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch) -> None:
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", PART)
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["predict", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def single(model, inputs, tmp_path_factory) -> dict[str, bytes]:
+    """What one process writes for each shard."""
+    folder = tmp_path_factory.mktemp("single")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fencepost.runtime.chunks.TEXTS", PART)
+        for name in NAMES:
+            arguments = ["--input", inputs / name, "--output", folder / f"{name}.jsonl"]
+            run(model, *arguments, "--engine", "int8", "--skip-invalid")
+    return {name: (folder / f"{name}.jsonl").read_bytes() for name in NAMES}
+
+
+def asked(model: Path, inputs: Path, output: Path) -> list[object]:
+    return [
+        *(model, "--engine", "ray:int8", "--input", inputs, "--output", output),
+        *("--skip-invalid", "--workers", 2),
+    ]
+
+
+def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
+    """That the output is the same as that of one process, and that the manifest fits; which is returned."""
+    manifest: dict[str, Any] = json.loads((output / "manifest.json").read_text())
+    assert {path.name for path in output.iterdir()} == {
+        "manifest.json",
+        *(shard["output"] for shard in manifest["shards"]),
+    }
+    for name, shard in zip(NAMES, manifest["shards"], strict=True):
+        written = (output / shard["output"]).read_bytes()
+        assert written == single[name]
+        assert shard["sha256"] == hashlib.sha256(written).hexdigest()
+        assert shard["bytes"] == len(written)
+        records = [json.loads(line) for line in written.splitlines()]
+        assert shard["texts"] == len(records)
+        assert shard["entities"] == sum(len(record["entities"]) for record in records) > 10
+        assert Path(shard["input"]).name == name
+    return manifest
+
+
+def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path):
+    told = run(*asked(model, inputs, tmp_path / "out"))
+    manifest = check(tmp_path / "out", single)
+    assert [shard["parts"] for shard in manifest["shards"]] == [8, 8, 8]
+    assert [shard["rejected"] for shard in manifest["shards"]] == [0, 2, 0]
+    assert (manifest["texts"], manifest["rejected"]) == (181, 2)
+    assert manifest["model"]["engine"] == "int8"
+    assert manifest["model"]["settings"]["select"] == "nested"
+    assert not told.stdout
+    *notes, last = told.stderr.splitlines()
+    assert len(notes) == 3
+    assert "b.jsonl:11: skipped: 'text' is missing" in notes[0]
+    assert "b.jsonl:13: skipped: not JSON" in notes[1]
+    assert "column 'when' (60 times, first here)" in notes[2]
+    assert last.startswith("181 texts, ")
+    assert "(3 files)" in last
+
+
+def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "Worker", Mortal)
+    died = []
+    assemble = predict_ray.OutputFolder.assemble
+
+    def watched(self, shard, parts):
+        died.append((self.unfinished / "died").exists())
+        return assemble(self, shard, parts)
+
+    monkeypatch.setattr(predict_ray.OutputFolder, "assemble", watched)
+    told = run(*asked(model, inputs, tmp_path / "out"))
+    assert any(died)
+    assert "1 part done again, since a worker had died" in told.stderr
+    assert not told.stdout
+    check(tmp_path / "out", single)
+
+
+def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, monkeypatch):
+    output = tmp_path / "out"
+    arguments = asked(model, inputs, output)
+    stopped = predict_ray.ShardPrediction._predict
+
+    def stopping(self, shards, work, folder, job):
+        def tell(progress):
+            if progress.texts > 60:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], tell))
+            stopped(self, shards, work, folder, job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict_ray.ShardPrediction, "_predict", stopping)
+        told = run(*arguments, code=130).stderr
+    assert f"interrupted; what is done is in {output}: go on with the same command and --resume" in told
+    assert not (output / "manifest.json").exists()
+
+    assert "--resume goes on where it stopped, --force begins anew" in run(*arguments, code=2).stderr
+    other = run(*arguments, "--resume", "--min-confidence", 0.5, code=2).stderr
+    assert "was begun with other options, so it cannot go on; --force begins anew" in other
+
+    parts = sorted((output / "unfinished").glob("*.part"))
+    parts[0].write_bytes(parts[0].read_bytes()[:-5])
+    sent = []
+    results = on_ray._results
+
+    def watched(rows, work, workers):
+        sent.extend(rows)
+        return results(rows, work, workers)
+
+    monkeypatch.setattr(on_ray, "_results", watched)
+    run(*arguments, "--resume")
+    assert str(parts[0]) in {row["output"] for row in sent}
+    assert len(sent) < 20
+    check(output, single)
+    assert "is complete already" in run(*arguments, "--resume").stderr
+
+
+def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
+    script = (
+        "from fencepost.cli import main; from fencepost.runtime import chunks; chunks.TEXTS = 1\n"
+        "import os, signal; from fencepost.integrations.ray import Progress\n"
+        "Progress.__setattr__ = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # when a part is done\n"
+        "main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "predict", *map(str, asked(model, inputs, tmp_path / "out"))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+        start_new_session=True,
+    )
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "go on with the same command and --resume" in said
+    assert "Traceback" not in said
+    assert not out
+    deadline = time.monotonic() + 30
+    while (left := of_session(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+def of_session(leader: int) -> list[str]:
+    """The processes that a process and its children have started, and that have not ended."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = status.read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        state, _, _, session, *_ = rest.split()
+        if int(session) == leader and state != "Z":
+            found.append(name)
+    return found
+
+
+# Without Ray
+
+
+def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
+    known = {"shard": 0, "part": 0, "start": 0, "end": 9, "texts": 2}
+    size = path.stat().st_size if path.exists() else 8
+    return {**known, "path": str(path), "kind": "text", "size": size, "output": str(output), **changes}
+
+
+def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
+    (tmp_path / "in.txt").write_text("Ada\nLondon\n")
+    of_part = row(tmp_path / "in.txt", tmp_path / "0.part", end=11)
+    for _ in range(on_ray.TRIES):
+        PartFile(tmp_path / "0.part").tried()
+    worker = Worker(Work(str(model), "onnx"))
+    told = worker(of_part)["problem"]
+    assert "in.txt: 4 workers died while they predicted 2 texts of it, from 0 to 11 (bytes)" in told
+    (tmp_path / "0.tries").unlink()
+    assert worker(of_part) == {"shard": 0, "part": 0, "texts": 2, "tries": 1, "problem": ""}
+    assert not (tmp_path / "0.tries").exists()
+
+
+def test_what_a_worker_cannot_do_it_says(model, tmp_path):
+    (tmp_path / "in.txt").write_text("Ada\nLondon\n")
+    worker = Worker(Work(str(model), "onnx"))
+    output = tmp_path / "0.part"
+    assert (
+        "nowhere.txt: cannot be read: No such file"
+        in worker(row(tmp_path / "nowhere.txt", output))["problem"]
+    )
+    assert "has changed since" in worker(row(tmp_path / "in.txt", output, size=3))["problem"]
+    assert "has changed since" in worker(row(tmp_path / "in.txt", output, end=3))["problem"]
+    assert not output.exists()
+    nowhere = Worker(Work(str(tmp_path), "onnx"))
+    assert "there is no model here" in nowhere(row(tmp_path / "in.txt", output))["problem"]
+
+
+def test_a_client_is_told_where_to_run():
+    with pytest.raises(UsageError, match="on a machine of the cluster, with --ray-address auto"):
+        on_ray._start("ray://head:10001", 1)

@@ -1,0 +1,55 @@
+"""Which texts are computed together."""
+
+from __future__ import annotations
+
+from itertools import chain, count, islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.runtime.chunks import CHARACTERS, TEXTS, chunks
+from tests.runtime import models
+
+
+def cut(sizes: list[int]) -> list[list[int]]:
+    return list(chunks(sizes, lambda size: size))
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 100, 125, 126, CHARACTERS // 3, CHARACTERS, CHARACTERS + 1]), max_size=40)
+)
+def test_chunks_are_bounded_and_stand_for_themselves(sizes):
+    found = cut(sizes)
+    assert list(chain.from_iterable(found)) == sizes
+    for chunk in found:
+        assert len(chunk) == 1 or (len(chunk) <= TEXTS and sum(chunk) <= CHARACTERS)
+        assert cut(chunk) == [chunk]
+    for first in range(len(found)):
+        assert cut(list(chain.from_iterable(found[first:]))) == found[first:]
+
+
+def test_short_texts_are_many():
+    assert [len(chunk) for chunk in cut([10] * (2 * TEXTS + 5))] == [TEXTS, TEXTS, 5]
+    assert [len(chunk) for chunk in cut([0] * (TEXTS + 1))] == [TEXTS, 1]
+
+
+def test_no_more_is_read_than_is_needed():
+    numbers = count()
+    first = next(chunks(numbers, lambda _: 1))
+    assert len(first) == TEXTS
+    assert next(numbers) == TEXTS
+
+
+@pytest.mark.parametrize("engine", ["int8", "onnx"])
+def test_a_chunk_gives_the_same_bits_wherever_it_is_computed(folder, engine, monkeypatch):
+    from fencepost.loading import load
+
+    monkeypatch.setattr("fencepost.runtime.chunks.CHARACTERS", 400)
+    texts = [" ".join(sentence.words) for sentence in models.sentences(60)]
+    one, other = load(folder, engine=engine, threads=1), load(folder, engine=engine, threads=2)
+    whole = one.pipe(texts)
+    parts = list(chunks(texts, len))
+    assert len(parts) > 3
+    for part in parts:
+        assert list(other.pipe(part)) == list(islice(whole, len(part)))
