@@ -18,7 +18,7 @@ from pydantic import Field, SerializeAsAny, create_model
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
-from fencepost.methods import METHODS, MethodSettings, PredictSettings
+from fencepost.methods import METHODS, Method, MethodSettings, PredictSettings
 from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"
@@ -90,7 +90,7 @@ class Config(Settings):
         name = of_method.get("name", DEFAULT_METHOD) if isinstance(of_method, Mapping) else DEFAULT_METHOD
         if not isinstance(name, str) or name not in METHODS:
             raise UsageError(f"{prefix}method.name: {UsageError.unknown('method', str(name), METHODS)}")
-        return validated(_config_of(name), merged(METHODS[name].defaults, tree), where=where)
+        return validated(_config_of(METHODS[name]), merged(METHODS[name].defaults, tree), where=where)
 
     @classmethod
     def compose(
@@ -140,14 +140,13 @@ class Config(Settings):
 
 
 @cache
-def _config_of(method: str) -> type[Config]:
+def _config_of(method: type[Method[Any]]) -> type[Config]:
     """The config whose method and prediction are those of this method."""
-    class_ = METHODS[method]
     return create_model(
         "Config",
         __base__=Config,
-        method=(class_.Settings, Field(default_factory=class_.Settings)),
-        predict=(class_.Predict, Field(default_factory=class_.Predict)),
+        method=(method.Settings, Field(default_factory=method.Settings)),
+        predict=(method.Predict, Field(default_factory=method.Predict)),
     )
 
 

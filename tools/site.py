@@ -1,19 +1,36 @@
-"""Hooks of the documentation site: the command reference is made from the commands themselves."""
+"""Hooks of the documentation site: pages that stand elsewhere, and the command reference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+ROOT = Path(__file__).parent.parent
+ELSEWHERE = {"contributing.md": "CONTRIBUTING.md", "english-model.md": "fencepost/models/english/README.md"}
 PLACE = "<!-- the commands -->"
 _CELL = str.maketrans({"|": "\\|", "<": "&lt;", "\n": " "})
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for each page."""
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Called by MkDocs with all files: some pages of the repository stand outside of its folder."""
+    for name, path in ELSEWHERE.items():
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Called by MkDocs for each page: links to those pages lead to where they are on the site."""
+    if page.file.src_uri in ELSEWHERE:
+        markdown = markdown.replace("](docs/", "](")
+    for name, path in ELSEWHERE.items():
+        markdown = markdown.replace(f"](../{path}", f"]({name}")
     return markdown.replace(PLACE, command_reference()) if PLACE in markdown else markdown
 
 

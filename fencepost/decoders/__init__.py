@@ -5,12 +5,17 @@ from fencepost.decoders.boundary_smoothing import BoundarySmoothingDecoder
 from fencepost.decoders.decoder import Decoder, Graphs, PredictSettings, WordArrays
 from fencepost.decoders.diffusion import DiffusionDecoder
 from fencepost.decoders.locate_and_label import LocateAndLabelDecoder
+from fencepost.decoders.registry import Registry
 
-DECODERS: dict[str, type[Decoder]] = {
-    "boundary-smoothing": BoundarySmoothingDecoder,
-    "boundary-offset": BoundaryOffsetDecoder,
-    "locate-and-label": LocateAndLabelDecoder,
-    "diffusion": DiffusionDecoder,
-}
+DECODERS = Registry[Decoder](
+    "decoder",
+    Decoder,
+    {
+        "boundary-smoothing": BoundarySmoothingDecoder,
+        "boundary-offset": BoundaryOffsetDecoder,
+        "locate-and-label": LocateAndLabelDecoder,
+        "diffusion": DiffusionDecoder,
+    },
+)
 
-__all__ = ["DECODERS", "Decoder", "Graphs", "PredictSettings", "WordArrays"]
+__all__ = ["DECODERS", "Decoder", "Graphs", "PredictSettings", "Registry", "WordArrays"]

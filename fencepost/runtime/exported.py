@@ -81,7 +81,7 @@ class ExportedModel:
             self.calibration = Temperature(**saved.get("calibration", {}))
             encoder = validated(EncoderSettings, config["encoder"], where=str(folder / CONFIG_FILE))
             self.context = encoder.context
-            decoder = DECODERS[config["method"]["name"]]
+            decoder = _decoder(str(config["method"]["name"]))
             trained: PredictSettings = validated(decoder.Predict, config["predict"], key="predict")
             self.predict_settings = trained.changed(settings) if settings else trained
             self._decoder: Decoder = decoder(config["method"], self.types)
@@ -130,6 +130,12 @@ class ExportedModel:
         candidates = self._decoder.candidates(words, self._graphs, self.predict_settings)
         kept = self.predict_settings.selected(candidates)
         return entities_of(kept, self.calibration, self.types, len(sentences), vectors.shape[1])
+
+
+def _decoder(method: str) -> type[Decoder]:
+    if method not in DECODERS:
+        raise UsageError(f"there is no decoder {method!r} here: install the package that brings the method")
+    return DECODERS[method]
 
 
 class Session:
