@@ -12,7 +12,7 @@ from fencepost.corpus.json_fields import name
 if TYPE_CHECKING:
     from fencepost.entity import Sentence
     from fencepost.prediction.texts import Text
-    from fencepost.runtime import Annotated, Recogniser
+    from fencepost.runtime import Annotated, Recogniser, Span
     from fencepost.text.splitter import Offsets
 
 DIGITS = 4  # of a confidence
@@ -69,17 +69,17 @@ def _with_words(recogniser: Recogniser, texts: Iterator[Text]) -> Iterator[Found
 
 def as_object(found: Found) -> dict[str, Any]:
     """What was carried along, the text, and the entities by character."""
-    entities = [
-        {
-            "start": span.start,
-            "end": span.end,
-            "type": span.type,
-            "score": round(span.score, DIGITS),
-            "text": span.text,
-        }
-        for span in found.annotated.spans
-    ]
-    return {**head_of(found.source), "entities": entities}
+    return {**head_of(found.source), "entities": [entity_object(span) for span in found.annotated.spans]}
+
+
+def entity_object(span: Span) -> dict[str, Any]:
+    return {
+        "start": span.start,
+        "end": span.end,
+        "type": span.type,
+        "score": round(span.score, DIGITS),
+        "text": span.text,
+    }
 
 
 def head_of(text: Text) -> dict[str, Any]:

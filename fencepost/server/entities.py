@@ -12,12 +12,11 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from fencepost.prediction.found import entity_object
 from fencepost.runtime import Span
 from fencepost.server.batching import Batcher, Full, Limits
 from fencepost.server.metrics import Metrics
 from fencepost.server.schema import Question
-
-_DIGITS = 4  # of a confidence
 
 
 class Entities:
@@ -106,16 +105,7 @@ def _kept(spans: Sequence[Span], question: Question, metrics: Metrics) -> list[d
     ]
     for span in kept:
         metrics.entities.labels(span.type).inc()
-    return [
-        {
-            "start": span.start,
-            "end": span.end,
-            "type": span.type,
-            "score": round(span.score, _DIGITS),
-            "text": span.text,
-        }
-        for span in kept
-    ]
+    return [entity_object(span) for span in kept]
 
 
 def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
