@@ -72,10 +72,10 @@ def command_group(name: str, text: str) -> typer.Typer:
 
 
 class Command(TyperCommand):
-    """A command whose `--json` may stand without a value, and `--sweep` and `--grid` with several."""
+    """A command whose `--json` may stand without a value, and `--sweep`, `--grid` and `--search` with several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for option in ("--sweep", "--grid"):
+        for option in ("--sweep", "--grid", "--search"):
             args = with_repeated(option, args)
         return super().parse_args(ctx, with_json_target(args))
 

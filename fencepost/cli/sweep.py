@@ -250,7 +250,7 @@ def _told(sweep: Sweep, workers: int) -> Iterator[str]:
             seconds, cost = seconds + ended.seconds, cost + own
         line = f"{next(numbers):,}/{len(sweep.runs):,} {_came_to(sweep, ended)}"
         if todo and cost:
-            line += f"; about {_duration(sum(todo.values()) * seconds / cost / workers)} left"
+            line += f"; about {duration(sum(todo.values()) * seconds / cost / workers)} left"
         yield line
 
 
@@ -260,7 +260,7 @@ def _cost(run: Run) -> float:
 
 
 def _came_to(sweep: Sweep, ended: Ended[Run]) -> str:
-    name, time = ended.task.label, _duration(ended.seconds)
+    name, time = ended.task.label, duration(ended.seconds)
     if ended.failure is not None:
         return f"{name}: failed after {time}: {ended.failure.message}"
     scores = sweep.scores[ended.task]
@@ -269,7 +269,7 @@ def _came_to(sweep: Sweep, ended: Ended[Run]) -> str:
     return f"{name}: {', '.join([*told, time])}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"

@@ -1,0 +1,96 @@
+"""The figures of a tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fencepost.analysis.tuning import history, importance
+from tests.analysis.files import Written, assert_labelled, legend_of
+
+Trial = dict[str, Any]
+
+
+def trial(number: int, state: str, *scores: float) -> Trial:
+    """As `tuning.json` has one."""
+    return {
+        "trial": number,
+        "state": state,
+        "dev_f1": max(scores, default=None),
+        "dev_f1_by_epoch": list(scores),
+    }
+
+
+TRIALS = [
+    trial(0, "failed", 0.9),
+    trial(1, "complete", 0.2, 0.4),
+    trial(2, "complete", 0.1, 0.3),
+    trial(3, "pruned", 0.8),
+    trial(4, "complete", 0.3, 0.5, 0.45),
+    trial(5, "running", 0.9),
+]
+
+
+def points(collection: Any) -> list[tuple[float, float]]:
+    return [(float(x), pytest.approx(float(y))) for x, y in np.asarray(collection.get_offsets())]
+
+
+def test_only_complete_trials_are_ever_the_best() -> None:
+    found = history(TRIALS, {"tuning": "f"})
+    assert found.name == "tuning-history"
+    assert found.told == {"tuning": "f", "trials": TRIALS}
+    assert list(found.table.rows) == [
+        (0, "failed", 0.9, None),
+        (1, "complete", 0.4, 0.4),
+        (2, "complete", 0.3, 0.4),
+        (3, "pruned", 0.8, 0.4),
+        (4, "complete", 0.5, 0.5),
+    ]
+    scores, epochs = found.figure.axes
+    assert_labelled(found.figure)
+    assert legend_of(scores) == ["complete", "pruned", "failed (on the axis)", "best so far"]
+    complete, pruned, failed = scores.collections
+    assert points(complete) == [(1, 40), (2, 30), (4, 50)]
+    assert points(pruned) == [(3, 80)]
+    assert points(failed) == [(0, 0)]  # of the panel's height, not a score
+    (steps,) = scores.lines
+    assert np.asarray(steps.get_xydata()).tolist() == [[1, 40], [2, 40], [3, 40], [4, 50]]
+    assert [len(line.get_xdata()) for line in epochs.lines] == [1, 2, 2, 1, 3]  # type: ignore[arg-type]
+    assert epochs.get_title() == "By epoch (thick: trial 4, the best)"
+    thick = max(epochs.lines, key=lambda line: line.get_linewidth())
+    assert np.asarray(thick.get_ydata()).tolist() == [30, 50, 45]
+
+
+def test_without_a_complete_trial(tmp_path: Path) -> None:
+    found = history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
+    scores, epochs = found.figure.axes
+    assert (len(scores.lines), epochs.get_title()) == (0, "By epoch")
+    found.save(tmp_path)
+    assert [row["best_so_far"] for row in Written.read(tmp_path, "tuning-history", drawn=False).rows] == [
+        "",
+        "",
+    ]
+
+
+def test_the_figures_are_drawn(tmp_path: Path) -> None:
+    history(TRIALS, {}).save(tmp_path)
+    importance({"method.epsilon": 0.7, "a.b$c_d": 0.2, "training.learning_rate": 0.1}, {}).save(tmp_path)
+    assert "failed (on the axis)" in Written.read(tmp_path, "tuning-history").texts
+    found = Written.read(tmp_path, "tuning-importance")
+    assert {"method.epsilon", "a.b$c_d", "70.0"} <= set(found.texts)
+    assert found.rows[0] == {"setting": "method.epsilon", "importance": "0.7"}
+
+
+def test_bars_of_importance_in_their_order() -> None:
+    found = importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
+    (panel,) = found.figure.axes
+    assert_labelled(found.figure)
+    assert [bar.get_width() for bar in panel.patches] == [70, 30]  # type: ignore[attr-defined]
+    lowest_first = [label.get_text() for label in panel.get_yticklabels()]
+    assert lowest_first == ["method.epsilon", "training.learning_rate"]
+    assert list(panel.get_yticks()) == [2, 1]
+    assert list(found.table.rows) == [("method.epsilon", 0.7), ("training.learning_rate", 0.3)]
+    assert found.told["importance"] == {"method.epsilon": 0.7, "training.learning_rate": 0.3}
