@@ -72,7 +72,7 @@ def command_group(name: str, text: str) -> typer.Typer:
 
 
 class Command(TyperCommand):
-    """A command whose `--json` may stand without a value, and `--sweep`, `--grid` and `--search` with several."""
+    """A command whose `--json` may stand without a value, and some options with several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for option in ("--sweep", "--grid", "--search"):

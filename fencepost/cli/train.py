@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,7 @@ def train(
 ) -> None:
     """Train a recogniser on an annotated corpus; the best epoch by development F1 is kept."""
     check_json_target(json)
+    quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes, the first one speaks
     flags: dict[str, dict[str, Any]] = {
         "method": {"name": method},
         "encoder": {"name": encoder},
@@ -103,11 +105,7 @@ def train(
         return
     if train is None or out is None:
         raise UsageError("give the training data with --train and the folder for the model with --out")
-    if dev is not None and dev_share is not None:
-        raise UsageError("--dev and --dev-share contradict each other; give one of them")
-
-    if [train, dev, test].count("-") > 1:
-        raise UsageError("standard input can be read once, but it is named twice")
+    _check_sources(train, dev, dev_share, test)
 
     def read(path: str) -> list[Sentence]:
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
@@ -131,6 +129,15 @@ def train(
     _report(outcome, out, json)
     if report and outcome.first:
         write_report(outcome, out, learnt, held, tested, quiet=quiet)
+
+
+def _check_sources(train: str, dev: str | None, dev_share: float | None, test: str | None) -> None:
+    if dev is not None and dev_share is not None:
+        raise UsageError("--dev and --dev-share contradict each other; give one of them")
+    if [train, dev, test].count("-") > 1:
+        raise UsageError("standard input can be read once, but it is named twice")
+    if "-" in (train, dev, test) and os.environ.get("WORLD_SIZE", "1") != "1":
+        raise UsageError("standard input can be read once, but each process reads the data; give files")
 
 
 def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:

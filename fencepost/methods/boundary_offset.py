@@ -53,6 +53,7 @@ class BoundaryOffsetSettings(MethodSettings):
     """How far offsets reach, and what the network is made of."""
 
     name: Literal["boundary-offset"] = "boundary-offset"
+    searched: ClassVar = {"max_offset": {"low": 1, "high": 3}, "dropout": {"low": 0.1, "high": 0.5}}
     max_offset: int = Field(2, ge=0, description="S: the largest offset, in words; 0 is none (ablation).")
     offsets: Literal["both", "start", "end"] = Field("both", description="Which boundary may be off.")
     type_inputs: Literal["prompts", "embedding"] = Field(
@@ -252,12 +253,10 @@ class BoundaryOffset(Method[OffsetScores]):
     def _weights(self, lengths: Tensor) -> Tensor:
         """What each cell of a sentence counts for in the loss: `[B]`."""
         cells = len(self.types) * lengths.clamp(min=1).float() ** 2
-        over = {
-            "sentences": torch.full_like(cells, len(cells)),
-            "cells": len(cells) * cells,
-            "batch": cells.sum().expand_as(cells),
-        }
-        return 1 / over[self.settings.mean_over]
+        if self.settings.mean_over == "batch":
+            return (1 / self.counted(cells.sum())) * torch.ones_like(cells)
+        of_sentence = cells if self.settings.mean_over == "cells" else torch.ones_like(cells)
+        return 1 / (self.counted(len(cells)) * of_sentence)
 
     def cells(self, scores: OffsetScores) -> Cells:
         """The spans whose best label is an offset, of all types."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -40,6 +40,11 @@ class BoundarySmoothingSettings(MethodSettings):
     """How much the targets are smoothed, and the sizes of the biaffine layer."""
 
     name: Literal["boundary-smoothing"] = "boundary-smoothing"
+    searched: ClassVar = {
+        "epsilon": {"low": 0.0, "high": 0.3},
+        "smoothing_size": [1, 2],
+        "dropout": {"low": 0.1, "high": 0.5},
+    }
     epsilon: float = Field(
         0.1, ge=0, lt=1, description="The probability that neighbouring spans share; 0 is none."
     )
@@ -150,7 +155,7 @@ class BoundarySmoothing(Method[SpanScores]):
         totals = [
             self._total(scores.take(group), gold.take(group)) for group in _together(scores.lengths.tolist())
         ]
-        return {"span_loss": torch.stack(totals).sum() / len(scores.lengths)}
+        return {"span_loss": torch.stack(totals).sum() / self.counted(len(scores.lengths))}
 
     def _total(self, scores: SpanScores, gold: Gold) -> Tensor:
         length = scores.end.shape[3]

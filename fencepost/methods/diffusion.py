@@ -46,6 +46,11 @@ class DiffusionSettings(MethodSettings):
     """The noise, the network that takes it away, and the loss."""
 
     name: Literal["diffusion"] = "diffusion"
+    searched: ClassVar = {
+        "distance": {"low": 0.0, "high": 4.0},
+        "boundary_weight": {"low": 0.5, "high": 2.0, "log": True},
+        "dropout": {"low": 0.0, "high": 0.3},
+    }
     spans: int = Field(60, ge=1, description="K: noisy spans of each sentence; more if it has more entities.")
     draws: int = Field(1, ge=1, description="How many such sets of spans a step has, each at its own time.")
     times: int = Field(1000, ge=2, description="T: so many steps lead from entities to noise.")
@@ -212,15 +217,16 @@ class Diffusion(Method[DenoisedScores]):
         class_[where] = gold.type[entity] + 1
         of_type = functional.cross_entropy(scores.types.flatten(0, 2), class_.flatten(), reduction="none")
         none = class_.flatten() == 0
-        of_entities = of_type[~none].sum() / max(1, len(entity))
-        of_none = of_type[none].sum() / none.sum().clamp(min=1)
+        count = self.counted(len(entity))
+        of_entities = of_type[~none].sum() / count
+        of_none = of_type[none].sum() / self.counted(none.sum())
         type_loss = of_entities + settings.none_weight * of_none
         sentence, draw, span = where
         logits = scores.boundaries[:, sentence, draw, span]  # [2, M, T]
         boundaries = torch.stack((gold.start[entity], gold.end[entity] - 1))  # [2, M]
         is_boundary = functional.one_hot(boundaries, logits.shape[2]).to(logits)
         of_words = functional.binary_cross_entropy_with_logits(logits, is_boundary, reduction="sum")
-        boundary_loss = settings.boundary_weight * of_words / max(1, len(entity))
+        boundary_loss = settings.boundary_weight * of_words / count
         return {"type_loss": type_loss, "boundary_loss": boundary_loss}
 
     def candidates(self, scores: DenoisedScores) -> Candidates:

@@ -48,6 +48,11 @@ class LocateAndLabelSettings(MethodSettings):
     """Which spans are seeds, what counts as near an entity, and what the losses weigh."""
 
     name: Literal["locate-and-label"] = "locate-and-label"
+    searched: ClassVar = {
+        "near": {"low": 0.5, "high": 0.9},
+        "regressor_weight": {"low": 0.05, "high": 1.0, "log": True},
+        "dropout": {"low": 0.1, "high": 0.6},
+    }
     lengths: tuple[int, ...] = Field(
         tuple(range(1, 11)), description="The lengths of the seed spans, in words."
     )
@@ -285,7 +290,7 @@ class LocateAndLabel(Method[ProposalScores]):
         if examples is None:
             raise ValueError("there is no loss of scores that were made without gold")
         terms = {}
-        count = max(1, len(examples.iou))
+        count = self.counted(len(examples.iou))
         weight = soft_weights(examples.iou, examples.positive, settings.eta)
         if self.filter is not None:
             of_filter = focal_loss(scores.near, examples.positive, settings.gamma)
@@ -295,7 +300,7 @@ class LocateAndLabel(Method[ProposalScores]):
             of_regressor = regression_loss(
                 scores.seeds.take(positive), scores.offsets[positive], examples.entity.take(positive)
             )
-            mean = (weight[positive] * of_regressor).sum() / max(1, len(positive))
+            mean = (weight[positive] * of_regressor).sum() / self.counted(len(positive))
             terms["regressor_loss"] = settings.regressor_weight * mean
         class_, of_moved = self.reassigned(scores.moved, examples, gold, len(scores.lengths))
         weight = soft_weights(of_moved, class_ > 0, settings.eta)

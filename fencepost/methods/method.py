@@ -29,6 +29,8 @@ class MethodSettings(Settings):
     """What a method is trained with; subclasses fix `name` and add their own."""
 
     name: str
+    searched: ClassVar[Mapping[str, Any]] = {}
+    """What `fencepost tune` searches unless told otherwise: by key, `low` and `high`, or a list of values."""
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002 - for those who need it
         """With what depends on the training data filled in, so that the saved settings say it all."""
@@ -115,6 +117,9 @@ class Method(nn.Module, ABC, Generic[S]):
     learns_from_gold: ClassVar[bool] = False
     """Whether `score` makes its input from gold (by adding noise, say): then it cannot judge itself by it."""
 
+    across: Callable[[int | Tensor], Tensor] | None = None
+    """Set where several processes have a share of each batch: what `counted` says then, in training."""
+
     predict: PredictSettings
 
     def __init__(
@@ -145,7 +150,10 @@ class Method(nn.Module, ABC, Generic[S]):
 
     @abstractmethod
     def loss(self, scores: S, gold: Gold) -> dict[str, Tensor]:
-        """Named terms, each one number, that add up to the loss: a mean over the batch, not a sum."""
+        """Named terms, each one number, that add up to the loss: a mean over the batch, not a sum.
+
+        What a mean divides by is `counted`, so that it is one over the shares of all processes.
+        """
 
     @abstractmethod
     def candidates(self, scores: S) -> Candidates:
@@ -157,6 +165,12 @@ class Method(nn.Module, ABC, Generic[S]):
         A method without graphs cannot be exported.
         """
         return {}
+
+    def counted(self, count: int | Tensor) -> int | Tensor:
+        """What a mean over so many things of the batch divides by: never 0."""
+        if self.across is not None and self.training:
+            return self.across(count)
+        return count.clamp(min=1) if isinstance(count, Tensor) else max(1, count)
 
     def select(self, candidates: Candidates) -> Candidates:
         """Those that are entities."""

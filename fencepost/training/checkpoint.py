@@ -73,6 +73,11 @@ def save_chance(folder: Path, process: int) -> None:
     _write(folder / _chance_file(process), state)
 
 
+def processes_of(folder: Path) -> int:
+    """How many processes have left the state of their chance in this checkpoint."""
+    return len(list(folder.glob(_chance_file("*"))))
+
+
 def load_chance(folder: Path, process: int) -> None:
     """As they were; a process or a device that was not there before keeps its own."""
     if not (folder / _chance_file(process)).is_file():
@@ -86,7 +91,7 @@ def load_chance(folder: Path, process: int) -> None:
         torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8))
 
 
-def _chance_file(process: int) -> str:
+def _chance_file(process: int | str) -> str:
     return f"random-{process}.json"
 
 

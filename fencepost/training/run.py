@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, ProgressCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainingArguments, set_seed
 from transformers.utils import logging as transformers_logging
 
 from fencepost.config import Config, TrainingSettings
@@ -27,11 +27,15 @@ from fencepost.evaluation import Evaluation, Mentions, Temperature, evaluate, ma
 from fencepost.model import Model
 from fencepost.training.card import model_card
 from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.processes import as_launched
 from fencepost.training.records import Display, Records, read_metrics
 from fencepost.training.trainer import ModelTrainer
 
 RUN_FILE, DATA_FILE, CHECKPOINTS = "run.yaml", "data.json", "checkpoints"
 RESULT_FILE, CARD_FILE = "metrics.json", "README.md"
+
+AfterEpoch = Callable[[int, float], None]
+"""Is called with the number of an epoch, from 1, and its development F1; what it raises ends the run."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +97,15 @@ def train(
     *,
     resume: bool = False,
     quiet: bool = True,
+    after_epoch: AfterEpoch | None = None,
 ) -> Outcome:
     """Trains a model and saves it in the folder `out`, with records of how it went.
 
     The best epoch by development F1 is kept; without `dev`, the last one. With `resume`, a run that
-    was broken off goes on from its last checkpoint, and ends as if nothing had happened.
+    was broken off goes on from its last checkpoint, and ends as if nothing had happened. What
+    `after_epoch` raises breaks it off too.
     """
-    out = Path(out)
+    out, config = Path(out), as_launched(config)
     learnt = learnt_from(sentences, config)
     if not learnt:
         raise UsageError("the training data has no sentences")
@@ -119,12 +125,24 @@ def train(
         _begin(out, config, data)
     with _only_errors():
         trainer = ModelTrainer(model, config.training, arguments, learnt, dev)
+        if first and after_epoch is not None:
+            trainer.add_callback(_Hook(after_epoch))
         _run(trainer, checkpoint, [Records(out), *([Display()] if first and not quiet else [])])
         trainer.load_best()
         trainer.accelerator.wait_for_everyone()  # the checkpoints are removed when nobody needs them
         trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # a `forward` in bfloat16
     model.eval()
     return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None, first=False)
+
+
+class _Hook(TrainerCallback):
+    """For someone who watches the scores."""
+
+    def __init__(self, call: AfterEpoch) -> None:
+        self.call = call
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
+        self.call(round(state.epoch), more["metrics"]["eval_f1"])
 
 
 def learnt_from(sentences: Iterable[Sentence], config: Config) -> list[Sentence]:

@@ -9,17 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments, set_seed
 
 from fencepost.config import TrainingSettings
 from fencepost.encoder import Batch
 from fencepost.entity import Sentence
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, UsageError
 from fencepost.evaluation import best_cut, evaluate, match
 from fencepost.model import WEIGHTS_FILE, Model, Watch, read_config
 from fencepost.training.batches import LengthGroupedBatches
@@ -27,9 +28,11 @@ from fencepost.training.checkpoint import (
     last_checkpoint,
     load_chance,
     load_optimizer,
+    processes_of,
     save_chance,
     save_optimizer,
 )
+from fencepost.training.processes import Share, gathered, predicted_together
 
 
 class Diverged(FencepostError):
@@ -65,16 +68,28 @@ class ModelTrainer(Trainer):
             train_dataset=sentences,
             eval_dataset=dev,
         )
+        self._share = Share(self.accelerator)
+        if self.args.process_index:  # the weights are the same everywhere by now, but not what is dropped
+            chance = np.random.SeedSequence((settings.seed, self.args.process_index))
+            set_seed(int(chance.generate_state(1)[0]))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         sizes = [self.model.encoder.size(sentence) for sentence in self.sentences]
-        batches = LengthGroupedBatches(sizes, self.settings.batch_size, self.settings.seed)
+        batches = LengthGroupedBatches(
+            sizes, self.settings.batch_size, self.settings.seed, self.args.world_size
+        )
         loader: DataLoader[Any] = DataLoader(
             self.sentences,  # type: ignore[arg-type]
             batch_sampler=batches,
-            collate_fn=self.data_collator,
+            collate_fn=self._collate,
         )
         return self.accelerator.prepare(loader)  # type: ignore[no-any-return]
+
+    def _collate(self, sentences: Sequence[Sentence]) -> Batch:
+        """In the place of a share without sentences, one that is marked, as all must compute a gradient."""
+        if sentences:
+            return self.model.collate(sentences)
+        return self.model.collate(self.sentences[:1]) | {"empty": torch.ones(1)}
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:  # noqa: ARG002
         """AdamW; pretrained weights learn at their own rate, biases and norms do not decay."""
@@ -107,9 +122,11 @@ class ModelTrainer(Trainer):
             return
         for weight in self._pretrained:
             weight.requires_grad_(epoch >= self.settings.frozen_epochs)
+        self.model.method.across = self._share.mean_count if self.args.world_size > 1 else None
         try:
             super()._run_epoch(model, epoch, *args, **kwargs)  # type: ignore[no-untyped-call]
         finally:
+            self.model.method.across = None
             for weight in self._pretrained:
                 weight.requires_grad_(True)
 
@@ -138,9 +155,12 @@ class ModelTrainer(Trainer):
         return_outputs: bool = False,  # noqa: ARG002
         num_items_in_batch: Tensor | int | None = None,  # noqa: ARG002
     ) -> Tensor:
+        self._share.empty = "empty" in inputs
         terms: dict[str, Tensor] = model(inputs)
         if not math.isfinite(terms["loss"].item()):
             raise self._diverged("the loss", self.state.global_step + 1)
+        if self._share.empty:
+            terms = {name: 0 * term for name, term in terms.items()}
         for name, term in terms.items():
             self._terms[name] = self._terms.get(name, 0.0) + term.item()
         self._batches += 1
@@ -174,10 +194,17 @@ class ModelTrainer(Trainer):
         if "learning_rate" in logs and self._batches:
             terms = {name: value / self._batches for name, value in self._terms.items() if name != "loss"}
             if len(terms) > 1:
-                logs |= terms
+                logs |= self._means(terms)
             logs |= self._rates
             self._terms, self._batches = {}, 0
         super().log(logs, start_time)
+
+    def _means(self, terms: dict[str, float]) -> dict[str, float]:
+        """Over all processes."""
+        if self.args.world_size == 1:
+            return terms
+        parts = gathered(self.accelerator, terms)
+        return {name: sum(part[name] for part in parts) / len(parts) for name in terms}
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Strict scores and the loss on the development set, to which what can be tuned is tuned before."""
@@ -194,6 +221,7 @@ class ModelTrainer(Trainer):
         start = time.perf_counter()
         predicted = self._predicted(self.dev, watch)
         seconds = time.perf_counter() - start
+        losses = [of_batch for part in gathered(self.accelerator, losses) for of_batch in part]
         result = evaluate(self.dev, predicted)
         metrics = {
             "eval_loss": sum(loss * count for loss, count in losses) / max(1, sum(n for _, n in losses)),
@@ -211,13 +239,13 @@ class ModelTrainer(Trainer):
         """With the least confidence that an entity needs, if that is open, set to where F1 is best."""
         lenient = self._asked.at_least(0.0)
         if lenient is None:
-            return list(self.model.predict(dev, watch))
+            return predicted_together(self.model, dev, self.accelerator, watch)
         self.model.use(lenient)
-        predicted = list(self.model.predict(dev, watch))
+        predicted = predicted_together(self.model, dev, self.accelerator, watch)
         cut = best_cut(match(dev, predicted))
         if cut is None:  # nothing is right
             self.model.use(self._asked)
-            return list(self.model.predict(dev))
+            return predicted_together(self.model, dev, self.accelerator)
         self.model.use(self._asked.at_least(cut) or self._asked)
         return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
@@ -243,10 +271,21 @@ class ModelTrainer(Trainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
+            self._check_processes(Path(checkpoint))
             load_optimizer(Path(checkpoint), self.optimizer, self.lr_scheduler)
+
+    def _check_processes(self, checkpoint: Path) -> None:
+        """As many as before: an epoch would have other batches, and another number of them."""
+        then, now = processes_of(checkpoint), self.args.world_size
+        if then != now:
+            raise UsageError(
+                f"{checkpoint}: the run was on {then} processes and cannot go on with {now}; "
+                f"resume it with as many (torchrun --nproc-per-node times --nnodes)"
+            )
 
     def _save_rng_state(self, output_dir: str) -> None:
         save_chance(Path(output_dir), self.args.process_index)
+        self.accelerator.wait_for_everyone()  # what comes next makes the checkpoint a whole one
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:

@@ -23,7 +23,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
-from fencepost.cli.sweep import _duration
+from fencepost.cli.sweep import duration
 from fencepost.corpus import read, write
 from fencepost.entity import Sentence
 from fencepost.model import Model
@@ -310,4 +310,4 @@ def test_the_commands_of_the_documentation(
     [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
 )
 def test_durations(seconds: float, told: str) -> None:
-    assert _duration(seconds) == told
+    assert duration(seconds) == told

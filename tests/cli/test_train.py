@@ -44,6 +44,13 @@ def data(tmp_path_factory):
     return folder
 
 
+def test_several_processes_cannot_share_standard_input(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = CliRunner().invoke(app, ["train", "--train", "-", "--out", "m"])
+    assert result.exit_code == 2
+    assert "each process reads the data; give files" in result.stderr
+
+
 @pytest.fixture(scope="module")
 def trained(data):
     """A model, and what the command printed while it was made."""

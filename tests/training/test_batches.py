@@ -59,15 +59,25 @@ def test_the_longest_do_not_all_come_first() -> None:
     assert np.corrcoef(firsts, range(len(firsts)))[0, 1] == pytest.approx(0, abs=0.3)
 
 
-@given(sizes_of, batch_sizes, st.integers(2, 4), st.integers(0, 5))
-def test_processes_share_all_batches_and_take_equally_many(
-    sizes: list[int], batch_size: int, processes: int, seed: int
+@given(sizes_of, batch_sizes, st.integers(2, 5), st.integers(0, 5), st.integers(0, 5))
+def test_processes_have_together_what_one_has_in_a_larger_batch(
+    sizes: list[int], batch_size: int, processes: int, seed: int, epoch: int
 ) -> None:
-    """As accelerate shares them out: also when the one small batch comes in the middle."""
-    shards = [
-        BatchSamplerShard(LengthGroupedBatches(sizes, batch_size, seed), processes, index)
-        for index in range(processes)
-    ]
-    found = [list(shard) for shard in shards]
-    assert {position for shard in found for batch in shard for position in batch} == set(range(len(sizes)))
-    assert {len(batches) for batches in found} == {len(shards[0])}
+    """As accelerate deals them out: in each step, also that with the one small batch in the middle."""
+
+    def of_process(index: int) -> list[list[int]]:
+        batches = LengthGroupedBatches(sizes, batch_size, seed, processes)
+        batches.set_epoch(epoch)
+        shard = BatchSamplerShard(batches, processes, index)
+        found = list(shard)
+        assert len(found) == len(shard)
+        return found
+
+    alone = LengthGroupedBatches(sizes, processes * batch_size, seed)
+    alone.set_epoch(epoch)
+    shares = [of_process(index) for index in range(processes)]
+    assert {len(of) for of in shares} == {len(alone)}
+    for whole, *parts in zip(alone, *shares, strict=True):
+        assert sorted(position for part in parts for position in part) == sorted(whole)
+        assert max(map(len, parts)) <= batch_size
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1

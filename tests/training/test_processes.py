@@ -1,0 +1,454 @@
+"""Several processes train what one would with a batch as large as theirs together.
+
+Nothing is dropped in these comparisons, as each process has chance of its own; and where a method draws
+(noise, negative examples), every sentence gets the same, or all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fencepost.config import Config, merged
+from fencepost.corpus import read, write
+from fencepost.errors import UsageError
+from fencepost.methods import diffusion
+from fencepost.model import Model
+from fencepost.training import train
+from fencepost.training.processes import Share, as_launched
+from tests.training.runs import assert_same, before_step, config, metrics, result, run, weights
+
+LEARNT = list(read("sample:train"))[:21]  # in batches of 4, the last one is of one sentence
+DEV = LEARNT[:12]  # in which something is found after a few steps
+ROOT = Path(__file__).parents[2]
+
+TINY: dict[str, dict[str, Any]] = {
+    "boundary-smoothing": {"size": 16, "width_size": 4, "dropout": 0},
+    "boundary-offset": {"size": 16, "dropout": 0},
+    "locate-and-label": {
+        "lengths": [1, 2],
+        "size": 16,
+        "dropout": 0,
+        "classifier_gamma": 2.0,  # so that it finds something soon, with all negative examples
+        "extra_negatives": 1_000_000,
+    },
+    "diffusion": {
+        "spans": 12,
+        "size": 16,
+        "layers": 1,
+        "heads": 2,
+        "feed_forward": 16,
+        "pointer_size": 8,
+        "dropout": 0,
+    },
+}
+ENCODER = {
+    "name": "scratch",
+    "lstm": {"size": 16, "layers": 1, "dropout": 0},
+    "scratch": {"word_size": 16, "character_size": 8, "character_output": 8, "word_dropout": 0},
+}
+
+
+def settings_of(method: str, changes: dict[str, Any] | None = None, **training: Any) -> Config:
+    tree = {
+        "method": {"name": method, **TINY[method]},
+        "encoder": ENCODER,
+        "training": {"epochs": 2, "learning_rate": 0.01, **training},
+    }
+    return Config.parse(merged(tree, changes or {}))
+
+
+class SameForAll:
+    """In the place of `torch`: what is drawn for one sentence of a batch is drawn for all of them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def _one(self, draw: Any, *args: Any) -> Tensor:
+        *before, shape = args
+        one: Tensor = draw(*before, shape[1:], generator=torch.Generator().manual_seed(len(shape)))
+        return one.expand(shape)
+
+    def rand(self, shape: Any, **_: Any) -> Tensor:
+        return self._one(torch.rand, shape)
+
+    def randn(self, shape: Any, **_: Any) -> Tensor:
+        return self._one(torch.randn, shape)
+
+    def randint(self, behind: int, shape: Any, **_: Any) -> Tensor:
+        return self._one(torch.randint, behind, shape)
+
+
+@contextmanager
+def without_chance() -> Iterator[None]:
+    """In this process, nothing that is trained depends on who is in a batch with whom."""
+    build = Model.build
+
+    def built(*args: Any) -> Model:
+        model = build(*args)
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0  # of a pretrained encoder
+        return model
+
+    with patch.object(diffusion, "torch", SameForAll()), patch.object(Model, "build", built):
+        yield
+
+
+# The gradient of the parts
+
+
+class Recorder:
+    """An accelerator whose other processes had their turn before: two rounds, of which the first counts."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, processes: int) -> None:
+        self.num_processes = processes
+        self.counts: list[list[float]] = [[] for _ in range(processes)]
+        self.process, self.asked = 0, 0
+        self.counting = True
+
+    def reduce(self, count: Tensor, how: str) -> Tensor:
+        assert how == "sum"
+        if self.counting:
+            self.counts[self.process].append(float(count))
+            return count
+        whole = sum(of_process[self.asked] for of_process in self.counts)
+        self.asked += 1
+        return torch.tensor(whole)
+
+
+def largest(numbers: Tensor) -> float:
+    return max(map(abs, numbers.flatten().tolist()), default=0.0)
+
+
+def gradients(model: Model) -> dict[str, Tensor]:
+    found = {
+        name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None
+    }
+    model.zero_grad()
+    return found
+
+
+def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tuple[dict[str, Tensor], float]:
+    """The mean gradient and loss of processes that have every n-th sentence each, as in a training."""
+    accelerator = Recorder(processes)
+    share = Share(accelerator)
+    model.method.across = share.mean_count
+    losses = []
+    for counting in (True, False):
+        accelerator.counting, losses = counting, []
+        for process in range(processes):
+            accelerator.process, accelerator.asked = process, 0
+            own = sentences[process::processes]
+            share.empty = not own
+            loss = model(model.collate(own or sentences[:1]))["loss"] * bool(own)
+            losses.append(loss.item())
+            if not counting:
+                (loss / processes).backward()
+    model.method.across = None
+    return gradients(model), sum(losses) / processes
+
+
+VARIANTS = [
+    ("boundary-smoothing", {}),
+    ("boundary-offset", {"mean_over": "sentences"}),
+    ("boundary-offset", {"mean_over": "cells"}),
+    ("boundary-offset", {"mean_over": "batch", "type_inputs": "embedding"}),
+    ("locate-and-label", {}),
+    ("locate-and-label", {"filter": False, "classifier_gamma": 1.0}),
+    ("diffusion", {}),
+    ("diffusion", {"targets": "pad", "none_weight": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("method", "changes"), VARIANTS)
+@pytest.mark.parametrize(("sentences", "processes"), [(6, 2), (5, 2), (7, 3), (2, 3), (1, 2)])
+def test_the_gradient_of_the_shares_is_that_of_the_whole_batch(
+    method: str, changes: dict[str, Any], sentences: int, processes: int
+) -> None:
+    torch.manual_seed(1)
+    with without_chance():
+        model = Model.build(settings_of(method, {"method": changes}), LEARNT).train()
+        batch = LEARNT[3 : 3 + sentences]
+        loss = model(model.collate(batch))["loss"]
+        loss.backward()
+        whole = gradients(model)
+        shared, mean = of_processes(model, batch, processes)
+    assert mean == pytest.approx(loss.item(), rel=1e-5)
+    scale = max(map(largest, whole.values()))
+    assert shared.keys() == whole.keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(
+            shared[name],
+            gradient,
+            rtol=1e-4,
+            atol=1e-5 * scale,
+            msg=lambda text, name=name: f"{name}: {text}",
+        )
+
+
+def test_what_is_predicted_has_a_loss_of_its_own() -> None:
+    """Development data is judged batch by batch, each by one process: the others are not asked."""
+    model = Model.build(settings_of("boundary-smoothing"), LEARNT).eval()
+    expected = model(model.collate(LEARNT[:3]))["loss"]
+    model.method.across = lambda _: pytest.fail("asked")
+    assert torch.equal(model(model.collate(LEARNT[:3]))["loss"], expected)
+
+
+# Two processes
+
+
+def train_beside(
+    out: Path, tree: dict[str, Any], rank: int, port: int, dies_at: int, more: dict[str, Any]
+) -> None:
+    """One of two processes, as torchrun would start it."""
+    torch.set_num_threads(1)
+    log = os.open(out.with_name(f"{out.name}-{rank}.log"), os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ |= {
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+    }
+    with ExitStack() as stack:
+        if not tree["method"]["dropout"]:
+            stack.enter_context(without_chance())
+        if dies_at:
+            stack.enter_context(before_step(dies_at, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+        train(Config.parse(tree), LEARNT, out, DEV, **more)
+
+
+def two(out: Path, settings: Config, *, dies_at: int = 0, **more: Any) -> list[int | None]:
+    """Their exit codes."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
+    tree = settings.model_dump(mode="json")
+    processes = [
+        context.Process(target=train_beside, args=(out, tree, rank, port, dies_at, more)) for rank in (0, 1)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(300)  # a busy machine is no bug
+        process.kill()
+    return [process.exitcode for process in processes]
+
+
+def assert_near(one: Path, other: Path, *, weight: float = 1e-4, score: float = 1e-4) -> None:
+    """That two runs ended alike, as far as rounding lets them: weights, losses, scores.
+
+    The bias of attention's keys has no effect, since softmax does not see it: its gradient is rounding alone,
+    and the optimiser, to which only the direction matters, goes somewhere with it.
+    """
+    mine, theirs = weights(one), weights(other)
+    assert mine.keys() == theirs.keys()
+    assert max(largest(mine[name] - theirs[name]) for name in mine if not name.endswith("key.bias")) < weight
+    records, others = metrics(one), metrics(other)
+    assert [list(record) for record in records] == [list(record) for record in others]
+    for record, same in zip(records, others, strict=True):
+        assert record == {
+            key: None if value is None else pytest.approx(value, rel=score, abs=1e-6)
+            for key, value in same.items()
+        }
+    assert result(one)["kept_epoch"] == result(other)["kept_epoch"]
+
+
+def test_two_processes_are_as_good_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
+    """Also when a batch has one sentence, and the second process none."""
+    training: dict[str, Any] = {"epochs": 15, "learning_rate": 0.03, "warmup": 0}
+    changes = {"predict": {"batch_size": 2}}  # so that both have something to predict
+    settings = [settings_of("boundary-smoothing", changes, batch_size=size, **training) for size in (2, 4)]
+    assert two(tmp_path / "two", settings[0]) == [0, 0]
+    with without_chance():
+        train(settings[1], LEARNT, tmp_path / "one", DEV)
+    last = metrics(tmp_path / "one")[-1]
+    assert last["step"] == 90
+    assert last["dev_f1"] > 0.3
+    assert_near(tmp_path / "two", tmp_path / "one")
+
+
+def test_two_processes_that_accumulate_and_log_several_terms(tmp_path: Path) -> None:
+    training = {"epochs": 2, "accumulate": 4}  # 6 batches in an epoch
+    assert two(tmp_path / "two", settings_of("locate-and-label", batch_size=2, **training)) == [0, 0]
+    with without_chance():
+        train(settings_of("locate-and-label", batch_size=4, **training), LEARNT, tmp_path / "one", DEV)
+    assert {"filter_loss", "regressor_loss", "classifier_loss"} <= metrics(tmp_path / "one")[0].keys()
+    assert_near(tmp_path / "two", tmp_path / "one")
+
+
+def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
+    settings = config(batch_size=2)  # with dropout: each process has chance of its own, and keeps it
+    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    assert two(killed, settings, dies_at=9) == [-signal.SIGKILL] * 2
+    checkpoint = killed / "checkpoints" / "checkpoint-6"
+    states = [json.loads((checkpoint / f"random-{rank}.json").read_text())["torch"] for rank in (0, 1)]
+    assert states[0] != states[1]
+    shutil.copytree(killed, tmp_path / "alone")
+    with pytest.raises(
+        UsageError, match="the run was on 2 processes and cannot go on with 1; resume it with"
+    ):
+        train(settings, LEARNT, tmp_path / "alone", DEV, resume=True)
+    assert two(killed, settings, resume=True) == [0, 0]
+    assert two(undisturbed, settings) == [0, 0]
+    assert_same(killed, undisturbed)
+
+
+# Precision
+
+
+def test_the_precision_that_accelerate_launch_was_told_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    run(tmp_path / "model", config(epochs=1, batch_size=12), dev=False)
+    assert Config.compose(tmp_path / "model" / "run.yaml").training.precision == "bfloat16"
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert as_launched(config(precision="bfloat16")).training.precision == "bfloat16"
+    assert as_launched(config()) == config()
+
+
+@pytest.mark.parametrize("asked", ["fp16", "fp8"])
+def test_a_precision_that_there_is_not(asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
+    with pytest.raises(
+        UsageError, match=f"ACCELERATE_MIXED_PRECISION={asked}: there is no training with this"
+    ):
+        run(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+# With torchrun
+
+
+LAUNCHED = """
+import os, signal, sys
+from fencepost.cli import main
+from tests.training.runs import before_step
+from tests.training.test_processes import without_chance
+
+dies_at = int(os.environ.get("DIES_AT", "0")) if os.environ.get("RANK") == "1" else 0
+with without_chance(), before_step(dies_at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+    main()
+"""
+
+
+def launch(
+    folder: Path, processes: int, *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`fencepost train` without chance, alone or by torchrun."""
+    script = folder / "launched.py"
+    script.write_text(LAUNCHED)
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    return subprocess.run(
+        [sys.executable, *(torchrun if processes > 1 else []), str(script), "train", *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def prepared(folder: Path, settings: Config, sentences: int = 35) -> tuple[str, ...]:
+    """Files with the settings and some sentences (in batches of 8, the last one has 3), as arguments."""
+    (folder / "settings.yaml").write_text(settings.to_yaml())
+    write(islice(read("sample:train"), sentences), folder / "train.jsonl")
+    write(islice(read("sample:train"), sentences // 2), folder / "dev.jsonl")
+    return ("--train", "train.jsonl", "--dev", "dev.jsonl", "--config", "settings.yaml", "--no-report")
+
+
+def compared(tmp_path: Path, settings: Config, sentences: int = 35) -> tuple[Path, Path]:
+    """A run of two processes with 4 sentences each in a batch, and one of a single process with 8."""
+    data = prepared(tmp_path, settings, sentences)
+    for name, processes, size in (("two", 2, 4), ("one", 1, 8)):
+        done = launch(tmp_path, processes, *data, "--out", name, "--batch-size", str(size))
+        assert done.returncode == 0, done.stderr
+    return tmp_path / "two", tmp_path / "one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "sentences", "epochs", "rate", "far"),
+    [
+        ("boundary-smoothing", 35, 12, 0.02, 1e-4),
+        ("boundary-offset", 35, 15, 0.01, 1e-4),
+        ("locate-and-label", 99, 10, 0.02, 1e-4),
+        ("diffusion", 35, 15, 0.01, 1e-3),  # which span is matched to which entity may hang on the last digit
+    ],
+)
+def test_torchrun_is_as_good_as_one_process_with_the_doubled_batch(
+    method: str, sentences: int, epochs: int, rate: float, far: float, tmp_path: Path
+) -> None:
+    """So long that something is found, at rates at which rounding stays what it is.
+
+    At higher ones it grows until it shows, also in one process whose batches have another order.
+    """
+    settings = settings_of(method, epochs=epochs, learning_rate=rate, warmup=0.1)
+    together, alone = compared(tmp_path, settings, sentences)
+    assert max(record["dev_f1"] for record in result(alone)["epochs"]) > 0.02
+    assert_near(together, alone, weight=far, score=far)
+
+
+@pytest.mark.slow
+def test_torchrun_with_a_pretrained_encoder(tmp_path: Path) -> None:
+    settings = settings_of("boundary-smoothing", {"encoder": {"name": "minilm"}}, epochs=12)
+    together, alone = compared(tmp_path, settings)
+    assert max(record["dev_f1"] for record in result(alone)["epochs"]) > 0.02
+    assert_near(together, alone)
+
+
+@pytest.mark.slow
+def test_torchrun_in_bfloat16(tmp_path: Path) -> None:
+    """Rounded to three digits, so that runs differ; but hardly in what they have learnt."""
+    together, alone = compared(tmp_path, settings_of("boundary-smoothing", precision="bfloat16"))
+    losses = [[record["dev_loss"] for record in result(out)["epochs"]] for out in (together, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert losses[0][1] < losses[0][0]
+
+
+@pytest.mark.slow
+def test_torchrun_when_one_process_dies(tmp_path: Path) -> None:
+    """The other one does not wait for it, and the run can be resumed."""
+    settings = settings_of("boundary-smoothing")
+    data = (*prepared(tmp_path, settings), "--batch-size", "4", "--out", "model")
+    dead = launch(tmp_path, 2, *data, environment={"DIES_AT": "8"})
+    assert dead.returncode != 0
+    assert not (tmp_path / "model" / "metrics.json").exists()
+    done = launch(tmp_path, 2, *data, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [record["epoch"] for record in result(tmp_path / "model")["epochs"]] == [1, 2]
+
+
+@pytest.mark.slow
+def test_torchrun_with_data_that_is_not_there(tmp_path: Path) -> None:
+    done = launch(tmp_path, 2, "--train", "nothing.conll", "--out", "model")
+    assert done.returncode != 0
+    assert "nothing.conll" in done.stderr
+    assert not (tmp_path / "model").exists()
