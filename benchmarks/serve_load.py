@@ -16,6 +16,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ def serving(model: str | None, *options: str) -> Iterator[Server]:
     try:
         assert process.stderr
         line = process.stderr.readline()
+        threading.Thread(target=process.stderr.read, daemon=True).start()  # else it waits for a reader
         yield Server(int(line.partition("http://")[2].split()[0].rpartition(":")[2]))
     finally:
         process.terminate()
@@ -224,12 +226,14 @@ def main() -> None:
     sample = [s.text for part in ("train", "dev", "test") for s in read(f"sample:{part}")]
     texts = [sample[at % len(sample)] for at in range(arguments.texts)]
     numbered = [f"{sample[at % len(sample)]} ({at} Elm Street)" for at in range(arguments.requests)]
-    result = {
+    result: dict[str, Any] = {
         **machine(),
         "speed": speed(arguments.model, texts, arguments.rounds),
         "all_at_once": mixed_up(arguments.model, numbered),
     }
     report(result)
+    if result["all_at_once"]["wrong"]:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.frame import Quiet, command, say
+from fencepost.cli.frame import INTERRUPTED, Quiet, command, say
 from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config
-from fencepost.errors import UsageError
+from fencepost.errors import FencepostError, UsageError
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
 TOKEN = "FENCEPOST_TOKEN"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names of the machine itself."""
+
+_BACKLOG = 4096  # connections that wait to be taken
 _LIMITS, _ACCESS = "Limits", "Access"
 
 ModelFolder = Annotated[
@@ -85,6 +91,9 @@ MaxQueue = Annotated[
 MaxTexts = Annotated[
     int, typer.Option("--max-texts", min=1, help="Texts of one request.", rich_help_panel=_LIMITS)
 ]
+MaxCharacters = Annotated[
+    int, typer.Option("--max-characters", min=1, help="Characters of one text.", rich_help_panel=_LIMITS)
+]
 MaxBody = Annotated[
     int,
     typer.Option(
@@ -96,7 +105,8 @@ Timeout = Annotated[
     typer.Option(
         "--timeout",
         min=0.1,
-        help="Seconds until a request without an answer gets 503; as long takes a shutdown.",
+        max=3600,
+        help="Seconds until a request without an answer gets 503; as long may a shutdown take.",
         rich_help_panel=_LIMITS,
     ),
 ]
@@ -117,6 +127,7 @@ def serve(
     max_wait: MaxWait = 5,
     max_queue: MaxQueue = 1024,
     max_texts: MaxTexts = 256,
+    max_characters: MaxCharacters = 100_000,
     max_body: MaxBody = 1 << 20,
     timeout: Timeout = 30,
     quiet: Quiet = False,
@@ -130,17 +141,21 @@ def serve(
 
         from fencepost.server import Limits, make_app
     from fencepost.loading import SHIPPED
-    from fencepost.server.guard import LOOPBACK
 
     token = _token(token_file)
-    if token is None and host not in LOOPBACK:
+    if token is None and not _is_loopback(host):
         raise UsageError(
             f"--host {host}: others could ask then; set a token (--token-file, or the variable {TOKEN}), "
             "or listen at 127.0.0.1"
         )
+    if max_queue < max_texts:
+        raise UsageError(
+            f"--max-queue {max_queue}: a request of --max-texts {max_texts} would never fit; lower one or "
+            "raise the other"
+        )
     folder = model or SHIPPED
     recogniser = load_recogniser(folder, engine, changes, threads)
-    hosts = {*LOOPBACK, *(allow_host or ())} if token is None or allow_host else None
+    recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     app = make_app(
         recogniser,
         name=folder.resolve().name,
@@ -148,14 +163,16 @@ def serve(
         limits=Limits(
             batch=max_batch,
             wait=max_wait / 1000,
-            queue=max(max_queue, max_texts),
+            queue=max_queue,
+            queue_characters=max(Limits().queue_characters, max_body),
             texts=max_texts,
+            characters=max_characters,
             body=max_body,
             timeout=timeout,
         ),
         token=token,
-        origins=allow_origin or (),
-        hosts=hosts,
+        origins=[_origin(one) for one in allow_origin or ()],
+        hosts=_hosts(allow_host or (), host, token),
     )
     with _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
@@ -196,15 +213,35 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _hosts(allowed: Sequence[str], host: str, token: str | None) -> set[str] | None:
+    """The names that the server answers to; None is any."""
+    for name in allowed:
+        if not re.fullmatch(r"[\w.-]+|[0-9a-fA-F:.]+", name):
+            raise UsageError(f"--allow-host {name}: give a name or an address, without a port or a path")
+    return {*LOOPBACK, host, *allowed} if token is None or allowed else None
+
+
+def _origin(url: str) -> str:
+    if not re.fullmatch(r"https?://[^/\s]+/?", url):
+        raise UsageError(f"--allow-origin {url}: give the beginning of an address, as https://example.org")
+    return url.rstrip("/")
+
+
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=4096)
-    except OSError as error:
-        raise UsageError(
-            f"--host {host} --port {port}: cannot listen there: {error.strerror or error}"
-        ) from None
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"--host {host} --port {port}: cannot listen there: {reason}") from None
     with listener:
         yield listener
 
@@ -213,8 +250,10 @@ def _run(app: FastAPI, listener: socket.socket, timeout: float) -> None:
     """Until a signal; requests that were taken are answered first."""
     import uvicorn
 
+    _allow_connections()
     config = uvicorn.Config(
         app,
+        backlog=_BACKLOG,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -223,7 +262,24 @@ def _run(app: FastAPI, listener: socket.socket, timeout: float) -> None:
     )
     server = uvicorn.Server(config)
     server.capture_signals = lambda: _signals(server)  # type: ignore[method-assign]
-    server.run(sockets=[listener])
+    with suppress(SystemExit):
+        server.run(sockets=[listener])
+    if not server.started:
+        raise FencepostError("the server could not be started; what is above says why")
+    if server.force_exit:  # a second Ctrl-C; the model may still be at work, and would be waited for
+        typer.echo("stopped at once", err=True)
+        os._exit(INTERRUPTED)
+
+
+def _allow_connections() -> None:
+    """As many open files as the system lets us have, for each connection is one."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @contextmanager

@@ -29,6 +29,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     422: {"model": Problems, "description": "The request is wrong, and in which field."},
     429: {"model": Refusal, "description": "The queue is full; `Retry-After` says when to try again."},
     500: {"model": Refusal, "description": "The model failed on this text."},
+    408: {"model": Refusal, "description": "The body did not come in time."},
     503: {"model": Refusal, "description": "There was no answer in time."},
 }
 
@@ -59,7 +60,7 @@ def make_app(
         types=list(recogniser.types),
         select=recogniser.settings["select"],
         version=__version__,
-        limits=RequestLimits(texts=limits.texts, body=limits.body),
+        limits=RequestLimits(texts=limits.texts, characters=limits.characters, body=limits.body),
     )
 
     @asynccontextmanager
@@ -114,10 +115,12 @@ def _api(found: Entities, facts: ModelFacts) -> APIRouter:
 def _health(batcher: Batcher, metrics: Metrics) -> APIRouter:
     router = APIRouter()
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", summary="Whether the process lives")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", summary="Whether requests are answered", responses={503: {"model": Refusal}})
     async def readyz() -> Response:
         if batcher.ready:
@@ -136,6 +139,7 @@ def _add_pages(app: FastAPI) -> None:
     async def docs() -> HTMLResponse:
         return HTMLResponse(_docs(app.openapi()))
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html")

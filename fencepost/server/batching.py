@@ -19,7 +19,7 @@ from fencepost.server.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 _CHARACTERS = 100_000
-"""A batch is closed when it has as many, so that nobody waits for the long texts of others for long."""
+"""A batch of several texts has no more, so that nobody waits for the long texts of others for long."""
 
 _SLOWEST_RETRY = 60
 """Nobody is told to come back later than in so many seconds."""
@@ -29,9 +29,9 @@ _SLOWEST_RETRY = 60
 class Limits:
     """What the server takes on.
 
-    `queue` texts wait at most, and `queue_characters`; a request has `texts` and `body` bytes at most and is
-    answered within `timeout` seconds or not at all. A batch has up to `batch` texts, and begins at most
-    `wait` seconds after the first of them has come.
+    `queue` texts wait at most, and `queue_characters`; a request has `texts` of `characters` each and `body`
+    bytes at most, and is answered within `timeout` seconds or not at all. A batch has up to `batch` texts,
+    and begins at most `wait` seconds after the first of them has come.
     """
 
     batch: int = 64
@@ -39,6 +39,7 @@ class Limits:
     queue: int = 1024
     queue_characters: int = 16_000_000
     texts: int = 256
+    characters: int = 100_000
     body: int = 1 << 20
     timeout: float = 30.0
 
@@ -49,6 +50,10 @@ class Full(Exception):
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s")
         self.retry_after = retry_after
+
+
+class NotAtWork(Exception):
+    """The server has ended, or has not begun."""
 
 
 @dataclass(slots=True)
@@ -86,10 +91,6 @@ class Batcher:
         return self._loop is not None and not self._loop.done()
 
     async def __aenter__(self) -> Self:
-        """Warms the model up, so that the first request is as fast as others."""
-        await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._recognisers[None], "This is Ada."
-        )
         self._loop = asyncio.create_task(self._work())
         return self
 
@@ -102,7 +103,9 @@ class Batcher:
         self._thread.shutdown()
 
     async def find(self, texts: Sequence[str], *, flat: bool | None = None) -> list[list[Span]]:
-        """The entities of each text; raises what the model raised, or `Full`, or `TimeoutError`."""
+        """The entities of each text; raises what the model raised, `Full`, `NotAtWork` or `TimeoutError`."""
+        if not self.ready:
+            raise NotAtWork
         characters = sum(map(len, texts))
         if (
             len(self._queue) + len(texts) > self.limits.queue
@@ -117,8 +120,12 @@ class Batcher:
         self._more.set()
         if len(self._queue) >= self.limits.batch:
             self._full.set()
-        async with asyncio.timeout(self.limits.timeout):
-            return list(await asyncio.gather(*(one.future for one in waiting)))
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                return list(await asyncio.gather(*(one.future for one in waiting)))
+        finally:  # if one fails, nobody waits for the others
+            for one in waiting:
+                one.future.cancel()
 
     def _retry_after(self, texts: int) -> int:
         return max(1, min(_SLOWEST_RETRY, math.ceil((len(self._queue) + texts) / self._rate)))

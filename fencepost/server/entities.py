@@ -11,12 +11,16 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
+from starlette.requests import ClientDisconnect
 
 from fencepost.prediction.found import entity_object
 from fencepost.runtime import Span
-from fencepost.server.batching import Batcher, Full, Limits
+from fencepost.server.batching import Batcher, Full, Limits, NotAtWork
 from fencepost.server.metrics import Metrics
 from fencepost.server.schema import Question
+
+_GONE = 499  # as proxies have it for a client that did not wait; nobody reads it
+_PROBLEMS = 50  # of a request that are told
 
 
 class Entities:
@@ -28,10 +32,18 @@ class Entities:
         self._metrics = metrics
 
     async def answer(self, request: Request) -> Response:
+        limits = self._batcher.limits
+        try:
+            async with asyncio.timeout(limits.timeout):
+                body = await request.body()
+        except TimeoutError:
+            return refusal(408, f"the body did not come within {limits.timeout:g} s")
+        except ClientDisconnect:
+            return Response(status_code=_GONE)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return refusal(415, "send JSON, with the header Content-Type: application/json")
         try:
-            question = _checked(await request.body(), self._batcher.limits, self._types)
+            question = _checked(body, limits, self._types)
         except ValidationError as error:
             return JSONResponse({"detail": _problems(error)}, 422)
         found = await _found(self._batcher, request, question)
@@ -51,6 +63,13 @@ def _checked(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
     if len(question.all_texts) > limits.texts:
         told = PydanticCustomError("too_many", "a request has at most {most} texts", {"most": limits.texts})
         problems.append({"type": told, "loc": ("texts",), "input": None})
+    for place, text in enumerate(question.all_texts):
+        if len(text) > limits.characters:
+            told = PydanticCustomError(
+                "too_long", "a text has at most {most} characters", {"most": limits.characters}
+            )
+            where = ("text",) if question.text is not None else ("texts", place)
+            problems.append({"type": told, "loc": where, "input": None})
     for place, type_ in enumerate(question.types or ()):
         if type_ not in types:
             told = PydanticCustomError(
@@ -58,12 +77,15 @@ def _checked(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
             )
             problems.append({"type": told, "loc": ("types", place), "input": None})
     if problems:
-        raise ValidationError.from_exception_data("Question", problems)
+        raise ValidationError.from_exception_data("Question", problems[:_PROBLEMS])
     return question
 
 
 def _problems(error: ValidationError) -> list[dict[str, Any]]:
     """As FastAPI tells them, but without the text itself, which may be long."""
+    count = error.error_count()
+    if count > _PROBLEMS:  # to tell them all would take longer than to answer
+        return [{"loc": ["body"], "msg": f"{count:,} things are wrong with this request", "type": "too_many"}]
     return [
         {"loc": ["body", *one["loc"]], "msg": one["msg"], "type": one["type"]}
         for one in error.errors(include_url=False, include_input=False, include_context=False)
@@ -77,13 +99,15 @@ async def _found(batcher: Batcher, request: Request, question: Question) -> list
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            return refusal(503, "the client has gone")
+            return Response(status_code=_GONE)
         return work.result()
     except Full as full:
         return refusal(429, str(full), {"Retry-After": str(full.retry_after)})
     except TimeoutError:
-        told = f"there was no answer within {batcher.limits.timeout:g} s"
-        return refusal(503, told, {"Retry-After": "1"})
+        told = f"there was no answer within {batcher.limits.timeout:g} s; send less at a time, or try later"
+        return refusal(503, told)
+    except NotAtWork:
+        return refusal(503, "the model is not at work")
     except Exception as error:  # noqa: BLE001 - whatever the model raised; it is in the log
         return refusal(500, f"the model failed on a text of this request ({type(error).__name__})")
     finally:
@@ -98,14 +122,16 @@ async def _disconnected(request: Request) -> None:
 
 def _kept(spans: Sequence[Span], question: Question, metrics: Metrics) -> list[dict[str, Any]]:
     """The entities that were asked for."""
+    wanted = None if question.types is None else set(question.types)
+    entities = [entity_object(span) for span in spans]
     kept = [
-        span
-        for span in spans
-        if span.score >= question.min_confidence and (question.types is None or span.type in question.types)
+        one
+        for one in entities
+        if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
     ]
-    for span in kept:
-        metrics.entities.labels(span.type).inc()
-    return [entity_object(span) for span in kept]
+    for one in kept:
+        metrics.entities.labels(one["type"]).inc()
+    return kept
 
 
 def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:

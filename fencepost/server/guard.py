@@ -15,9 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.server.metrics import Metrics
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Names of the machine itself."""
-
 CONTENT_SECURITY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -75,14 +72,15 @@ class Guard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        rest = None if "expect" in headers else receive  # who waits for a word sends nothing more
         if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
-            await refuse(send, 421, "this server does not answer to that name; start it with --allow-host")
+            told = "this server does not answer to that name; start it with --allow-host"
+            await self._refuse(send, rest, 421, told)
         elif not self._knows(scope["path"], headers.get("authorization", "")):
-            told = {"www-authenticate": "Bearer"}
-            await refuse(send, 401, "this needs the header Authorization: Bearer TOKEN", told)
+            told = "this needs the header Authorization: Bearer TOKEN"
+            await self._refuse(send, rest, 401, told, {"www-authenticate": "Bearer"})
         elif int(headers.get("content-length", 0)) > self._body:
-            await _drain(receive, 8 * self._body)
-            await self._too_large(send)
+            await self._refuse(send, rest, 413, self._too_large)
         else:
             await self._measured(scope, receive, send)
 
@@ -107,11 +105,29 @@ class Guard:
         try:
             await self._app(scope, measured, send)
         except _TooLarge:
-            await _drain(receive, 8 * self._body)
-            await self._too_large(send)
+            await self._refuse(send, receive, 413, self._too_large)
 
-    async def _too_large(self, send: Send) -> None:
-        await refuse(send, 413, f"the body is too large: at most {self._body:,} bytes are read")
+    @property
+    def _too_large(self) -> str:
+        return f"the body is too large: at most {self._body:,} bytes are read"
+
+    async def _refuse(
+        self,
+        send: Send,
+        rest: Receive | None,
+        status: int,
+        detail: str,
+        headers: dict[str, Any] | None = None,
+    ) -> None:
+        """Reads the rest of the body before the end: who is cut off while still sending sees no answer."""
+        body = json.dumps({"detail": detail}).encode()
+        told = {"content-type": "application/json", "content-length": len(body), **(headers or {})}
+        raw = [(name.encode(), str(value).encode()) for name, value in told.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        if rest is not None:
+            await _drain(rest, 8 * self._body)
+        await send({"type": "http.response.body", "body": b""})
 
 
 class _TooLarge(Exception):
@@ -120,13 +136,14 @@ class _TooLarge(Exception):
 
 def _host(header: str) -> str:
     """The name without the port."""
+    header = header.lower()
     if header.startswith("["):
         return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+    return header.partition(":")[0]
 
 
 async def _drain(receive: Receive, most: int) -> None:
-    """Reads on: who is cut off while still sending never sees the answer."""
+    """Reads on, for as long as it is worth it."""
     read = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
@@ -135,11 +152,3 @@ async def _drain(receive: Receive, most: int) -> None:
                 read += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
-
-
-async def refuse(send: Send, status: int, detail: str, headers: dict[str, Any] | None = None) -> None:
-    body = json.dumps({"detail": detail}).encode()
-    told = {"content-type": "application/json", "content-length": len(body), **(headers or {})}
-    raw = [(name.encode(), str(value).encode()) for name, value in told.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})

@@ -22,11 +22,13 @@ class Question(BaseModel):
     )
 
     text: str | None = Field(default=None, description="The text; or give `texts`.")
-    texts: list[str] | None = Field(default=None, description="Several texts; or give `text`.")
+    texts: Annotated[list[str], Field(fail_fast=True)] | None = Field(
+        default=None, description="Several texts; or give `text`."
+    )
     min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=0.0, description="Leave out entities with a lower score."
     )
-    types: list[str] | None = Field(
+    types: Annotated[list[str], Field(fail_fast=True, max_length=1000)] | None = Field(
         default=None, description="Only entities of these types; unless set, of all."
     )
     flat: bool | None = Field(
@@ -73,6 +75,7 @@ class RequestLimits(BaseModel):
     """How large a request may be."""
 
     texts: int
+    characters: int = Field(description="Of one text.")
     body: int = Field(description="Bytes.")
 
 

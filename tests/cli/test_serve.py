@@ -114,6 +114,34 @@ def test_without_a_token_it_listens_at_this_machine_only(refusal, host):
     assert f"--host {host}: others could ask then; set a token" in refusal("--host", host)
 
 
+def test_all_addresses_of_this_machine_will_do():
+    with serving("--host", "127.0.0.2") as (address, _):
+        assert ask(address, ["Ada was here."]) == [["Ada"]]
+        _check_that_refusals_reach_who_is_still_sending(address)
+
+
+def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
+    """`urllib` closes the connection, and sends all of the body before it reads."""
+    for kind, body in (("application/json", b" " * 5_000_000), ("text/plain", b" " * 900_000)):
+        request = urllib.request.Request(f"{address}/v1/entities", body, {"content-type": kind})  # noqa: S310
+        with pytest.raises(urllib.error.HTTPError, match=r"41[35]") as refused:
+            urllib.request.urlopen(request, timeout=60)  # noqa: S310
+        refused.value.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--max-queue", "10"], "--max-queue 10: a request of --max-texts 256 would never fit"),
+        (["--allow-host", "ner.example.org:8000"], "without a port"),
+        (["--allow-origin", "example.org"], "as https://example.org"),
+        (["--allow-origin", "https://example.org/page"], "as https://example.org"),
+    ],
+)
+def test_options_that_could_not_work_are_refused(refusal, arguments, told):
+    assert told in refusal(*arguments)
+
+
 def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
     file = tmp_path / "token"
     assert "cannot be read" in refusal("--token-file", str(file))

@@ -21,12 +21,9 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 import fencepost
+from fencepost.server.guard import CONTENT_SECURITY
 
 PAGE = Path(fencepost.__file__).parent / "server" / "page"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 KINDS = {"index.html": "text/html", "style.css": "text/css", "app.js": "text/javascript"}
 FLAGS = (
     "--headless=new",
@@ -144,7 +141,7 @@ class StandIn:
     def send(self, http: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]) -> None:
         try:
             http.send_response(status)
-            for name, value in {"Content-Security-Policy": POLICY, **headers}.items():
+            for name, value in {"Content-Security-Policy": CONTENT_SECURITY, **headers}.items():
                 http.send_header(name, value)
             http.send_header("Content-Length", str(len(body)))
             http.end_headers()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fencepost
+from fencepost.entity import Entity
 from tests.server.conftest import Capitals, asking, post, recogniser
 
 
@@ -49,6 +50,12 @@ def test_options_filter_each_request_on_its_own():
     assert found(post({"text": "ADA in LONDON", "types": []})) == [[]]
 
 
+def test_an_entity_is_kept_by_the_score_that_is_shown():
+    model = recogniser(lambda sentence: [Entity(0, 1, "PER", 0.49996)])
+    answer = post({"text": "Ada", "min_confidence": 0.5}, model)
+    assert [entity["score"] for entity in answer.json()["results"][0]["entities"]] == [0.5]
+
+
 def test_the_answers_are_those_of_the_recogniser():
     ner = fencepost.load().using(batch_size=1)
     texts = ["The University of Toronto's president met Ada Lovelace.", "Nothing.", "He was born in London."]
@@ -84,18 +91,39 @@ def test_the_answers_are_those_of_the_recogniser():
         ('{"text": "a", "flat": "yes"}', ["flat"], "boolean"),
         ('{"text": "a", "confidence": 1}', ["confidence"], "not permitted"),
         (json.dumps({"texts": ["a"] * 4}), ["texts"], "at most 3 texts"),
+        (json.dumps({"text": "a" * 101}), ["text"], "at most 100 characters"),
+        (json.dumps({"texts": ["a", "a" * 101]}), ["texts", 1], "at most 100 characters"),
+        (json.dumps({"text": "a", "types": ["PER"] * 1001}), ["types"], "at most 1000 items"),
     ],
 )
 def test_a_wrong_request_is_told_its_field(body, place, told):
     headers = {"content-type": "application/json"}
     answer = asking(
-        lambda client: client.post("/v1/entities", content=body, headers=headers), limits={"texts": 3}
+        lambda client: client.post("/v1/entities", content=body, headers=headers),
+        limits={"texts": 3, "characters": 100},
     )
     assert answer.status_code == 422
     (problem, *_) = answer.json()["detail"]
     assert problem["loc"] == ["body", *place]
     assert told in problem["msg"]
     assert "input" not in problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"texts": [1] * 10_000},
+        {"text": "a", "types": [""] * 900},
+        {"text": "a", "types": [1] * 10_000},
+        {"text": "a", **{f"field{number}": 0 for number in range(10_000)}},
+        {"texts": ["a" * 11] * 100},
+    ],
+)
+def test_of_very_many_problems_only_some_are_told(body):
+    answer = post(body, limits={"characters": 10})
+    assert answer.status_code == 422
+    assert 1 <= len(answer.json()["detail"]) <= 50
+    assert len(answer.content) < 10_000
 
 
 def test_bytes_that_are_no_text_are_refused():

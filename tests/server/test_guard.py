@@ -65,7 +65,7 @@ def test_with_a_token_the_page_and_the_health_checks_stay_open():
     assert asking(talk) == dict.fromkeys(EVERYTHING, 200)
 
 
-def test_a_body_without_the_token_is_not_read():
+def test_who_asks_first_need_not_send_the_body_without_the_token():
     read = []
 
     async def talk(client):
@@ -73,7 +73,7 @@ def test_a_body_without_the_token_is_not_read():
             read.append(1)
             yield b"{}"
 
-        return await client.post("/v1/entities", content=chunks())
+        return await client.post("/v1/entities", content=chunks(), headers={"expect": "100-continue"})
 
     assert asking(talk, token=TOKEN).status_code == 401
     assert not read
@@ -165,7 +165,7 @@ def test_what_runs_is_told():
         "types": ["LOC", "ORG", "PER"],
         "select": "nested",
         "version": "0.1.0",
-        "limits": {"texts": 7, "body": 99},
+        "limits": {"texts": 7, "characters": 100_000, "body": 99},
     }
 
 
@@ -177,13 +177,20 @@ def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
     assert set(body["properties"]) == {"text", "texts", "min_confidence", "types", "flat"}
     for example in body["examples"]:
         assert post(example).status_code == 200
-    assert set(operation["responses"]) == {"200", "401", "413", "415", "422", "429", "500", "503"}
+    assert set(operation["responses"]) == {"200", "401", "408", "413", "415", "422", "429", "500", "503"}
     page = get("/docs").text
     assert "POST /v1/entities" in page
     for name in schema["components"]["schemas"]:
         assert f'id="{name}"' in page
     assert not re.findall(r"https?:|//", page.partition("</title>")[2])
     assert "<script" not in page
+
+
+def test_load_balancers_may_ask_for_the_head_alone():
+    async def talk(client):
+        return [(await client.head(path)).status_code for path in ("/", "/healthz", "/readyz")]
+
+    assert asking(talk) == [200, 200, 200]
 
 
 def test_many_sizes_of_chunks_make_no_difference():

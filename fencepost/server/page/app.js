@@ -117,7 +117,10 @@ async function loadModel() {
   } catch (refusal) {
     if (refusal.status === 401) {
       askForToken();
-      if (page.token && !page.running) showError(refusal.message);
+      if (page.token && !page.running) {
+        showError(refusal.message);
+        $("token").focus();
+      }
     } else if (!page.running && !page.answer) showError(refusal.message);
     return;
   }
@@ -695,19 +698,22 @@ function find() {
     ask(text);
     return;
   }
-  page.running?.abort();
-  page.running = null;
-  showPending(false);
+  forget();
   showError("There is no text yet. Write or paste one, or take an example.");
   $("text").focus();
 }
 
-function stop() {
+/** Gives up the question that is being answered; all is as before it. */
+function forget() {
   page.running?.abort();
   page.running = null;
   page.asked = page.answer?.text ?? null;
   if (page.answer) checkShape(page.answer.shape);
   showPending(false);
+}
+
+function stop() {
+  forget();
   say("Stopped.");
   $("find").focus();
 }
@@ -751,7 +757,8 @@ function useToken(event) {
   }
   $("find").focus();
   checkShape(page.refused.shape);
-  ask(page.refused.text);
+  if ($("text").value.trim()) find();
+  else ask(page.refused.text);
 }
 
 let frame = 0;
