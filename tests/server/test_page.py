@@ -444,6 +444,24 @@ def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
     assert not page.every("#stop")
 
 
+def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server: StandIn) -> None:
+    page.find(TEXT)
+    go_on = threading.Event()
+    server.answer = lambda _: found(MAYOR) if go_on.wait(20) else found()
+    page.write("another text")
+    page.one("#find").click()
+    page.until(lambda: len(server.questions) == 2)
+    page.script("document.querySelector('#shapes input[value=flat]').click()")
+    page.until(lambda: len(server.questions) == 3)
+    page.write("")
+    page.one("#find").click()
+    go_on.set()
+    assert page.script("return document.querySelector('#shapes input:checked').value") == "nested"
+    page.script("document.querySelector('#shapes input[value=flat]').click()")
+    page.until(lambda: len(server.questions) == 4)
+    assert server.questions[-1]["text"] == TEXT
+
+
 def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
     with stand_in_server() as server:
         page = Page(browser, server.url)
@@ -519,6 +537,20 @@ def test_a_token_is_asked_for_and_kept_in_memory_only(open_page: Open, server: S
     assert page.script("return localStorage.length + sessionStorage.length + document.cookie.length") == 0
     assert "s3cret" not in page.browser.page_source
     assert page.browser.current_url == server.url
+
+
+def test_with_the_token_what_stands_in_the_field_is_asked_about(open_page: Open, server: StandIn) -> None:
+    server.token = "s3cret"
+    page = open_page()
+    page.until(lambda: page.every("#access"))
+    page.one("#token").send_keys("wrong", Keys.ENTER)
+    page.until(lambda: page.one("#error").text == "The server does not know this token.")
+    assert focused(page) == "token"
+    page.find("an older text")
+    page.write(TEXT)
+    page.one("#token").send_keys("s3cret", Keys.ENTER)
+    page.until(page.chips)
+    assert page.drawn() == TEXT
 
 
 # ----------------------------------------------------------------------------------------------- hostile text
