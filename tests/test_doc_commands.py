@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from fencepost.cli import app
 from fencepost.config import Config
 from tests.test_docs import PAGES, ROOT
 
-LANGUAGES = {"console", "python", "sh", "json", "yaml", "text", "ini"}
+LANGUAGES = {"console", "python", "sh", "json", "yaml", "toml", "text"}
 OTHERS = {"cat", "cd", "curl", "git", "jq", "make", "pip", "python", "tensorboard"}
 LAUNCHERS = ("torchrun", "accelerate")
 
@@ -93,7 +94,9 @@ def test_every_command_is_one_that_the_command_line_takes(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_json_and_yaml_are_what_they_say(page):
+def test_json_yaml_and_toml_are_what_they_say(page):
+    for block in fenced(page, "toml"):
+        tomllib.loads(block)
     for block in fenced(page, "json"):
         try:
             json.loads(block)

@@ -81,7 +81,7 @@ class ExportedModel:
             self.calibration = Temperature(**saved.get("calibration", {}))
             encoder = validated(EncoderSettings, config["encoder"], where=str(folder / CONFIG_FILE))
             self.context = encoder.context
-            decoder = _decoder(str(config["method"]["name"]))
+            decoder = _decoder(str(config["method"]["name"]), folder)
             trained: PredictSettings = validated(decoder.Predict, config["predict"], key="predict")
             self.predict_settings = trained.changed(settings) if settings else trained
             self._decoder: Decoder = decoder(config["method"], self.types)
@@ -132,9 +132,11 @@ class ExportedModel:
         return entities_of(kept, self.calibration, self.types, len(sentences), vectors.shape[1])
 
 
-def _decoder(method: str) -> type[Decoder]:
+def _decoder(method: str, folder: Path) -> type[Decoder]:
     if method not in DECODERS:
-        raise UsageError(f"there is no decoder {method!r} here: install the package that brings the method")
+        raise UsageError(
+            f"{folder}: its method is {method!r}, which is not known here: install the package that brings it"
+        )
     return DECODERS[method]
 
 
