@@ -113,7 +113,7 @@ def test_python_blocks_run(page, tmp_path):
     """One after another in one process, each on its own: starting another for each takes long."""
     programs = blocks(page, "python")
     if programs:
-        run_all = f"for block in {programs!r}: exec(compile(block, 'block', 'exec'), {{'__name__': '__main__'}})"
+        run_all = f"for block in {programs!r}: exec(block, {{'__name__': '__main__'}})"
         subprocess.run([sys.executable, "-c", run_all], cwd=tmp_path, check=True, capture_output=True)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,7 +101,7 @@ class Rows:
             raise DataError(
                 f"a row is a dictionary, not {type(first).__name__}", source=f"{self.name}, row 0"
             )
-        layout = _layout(there or list(first), self._named, first, self.name)
+        layout = _layout(there or list(first), self._named, _Row(first, features), self.name)
         writer = _Writer(layout, features, self.options, self.name)
         yield from self._read(writer, chain([first], stream))
 
@@ -150,19 +152,40 @@ class _Layout:
         return f" ({', '.join(others)})" if self.shape is None and others else ""
 
 
-def _layout(there: Sequence[str], named: dict[str, str], first: Mapping[str, Any], name: str) -> _Layout:
+@dataclass(frozen=True)
+class _Row:
+    """The first one, by which a layout is chosen, and what the data set says of its columns."""
+
+    values: Mapping[str, Any]
+    features: Mapping[str, Any]
+
+    def may_be_tokens(self, column: str) -> bool:
+        """Whether words can be here, or words with offsets; a text that has such a name is neither."""
+        value = self.values.get(column)
+        if value is None:
+            return getattr(self.features.get(column), "dtype", None) not in ("string", "large_string")
+        if isinstance(value, Mapping):
+            return all(map(_is_list, value.values()))
+        return _is_list(value)
+
+    def may_be_words(self, column: str) -> bool:
+        value = self.values.get(column)
+        return value is None or (_is_list(value) and not any(isinstance(one, Mapping) for one in value))
+
+
+def _layout(there: Sequence[str], named: dict[str, str], first: _Row, name: str) -> _Layout:
     """The one that the columns have, those that the user names before all others."""
     for role, given in named.items():
         if given not in there:
             raise UsageError(f"{name}: columns[{role!r}] is {given!r}, but the columns are {_list(there)}")
-    found = {
-        role: column
-        for role, names in COLUMNS.items()
-        if (column := named.get(role) or next((one for one in names if one in there), None)) is not None
-    }
+    found = dict(named)
+    for role, names in COLUMNS.items():
+        fit = [one for one in names if one in there and (role != "tokens" or first.may_be_tokens(one))]
+        if fit:
+            found.setdefault(role, fit[0])
     besides = {role: found[role] for role in _BESIDES if role in found}
-    words = "tokens" in named or ("text" not in named and _may_be_words(first.get(found.get("tokens", ""))))
-    if "tokens" in found and words:
+    words = "tokens" in found and first.may_be_words(found["tokens"])
+    if "tokens" in named or (words and "text" not in named):
         return _layout_of_words(found, named, besides, there, name)
     spans = named.get("spans") or next((one for one in json_text.SPAN_KEYS if one in there), None)
     if "text" not in found or spans is None:
@@ -174,7 +197,7 @@ def _layout(there: Sequence[str], named: dict[str, str], first: Mapping[str, Any
         )
     columns = {"text": found["text"], "spans": spans}
     columns |= {role: column for role, column in besides.items() if role in _NAMES}
-    if "tokens" in found and not _may_be_words(first.get(found["tokens"])):  # with offsets, as in Prodigy
+    if "tokens" in found and not words:  # with offsets, as in Prodigy
         columns["tokens"] = found["tokens"]
     return _Layout(columns, json_text.read)
 
@@ -214,18 +237,25 @@ def _is_transformed(rows: Any) -> bool:
     return (getattr(rows, "format", None) or {}).get("type") == "custom"
 
 
-def _may_be_words(value: Any) -> bool:
-    if value is None:
-        return True
-    return _is_list(value) and not any(isinstance(one, Mapping) for one in value)
-
-
 def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _is_name(value: Any) -> bool:
-    return type(value) in (str, int)
+def _number(value: Any) -> int | None:
+    """A whole number, also one of an array; None is anything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def _name(value: Any) -> str | int | None:
+    """Of a sentence or a document; None is what is neither text nor a number."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):  # in a table, all numbers of a column with gaps
+        return str(float(value))
+    return _number(value)
 
 
 def _list(names: Sequence[str]) -> str:
@@ -272,9 +302,9 @@ class _Writer:
             raise ValueError(f"a row is a dictionary, not {type(row).__name__}")
         columns, shape = self.layout.columns, self.layout.shape
         record = {role: row[columns[role]] for role in _BESIDES if row.get(columns.get(role, "")) is not None}
-        record = {role: value for role, value in record.items() if role not in _NAMES or _is_name(value)}
+        record = self._with_names(record, line)
         if "pos" in record:
-            record["pos"] = [self._pos_name(value) for value in _values(record["pos"])]
+            record["pos"] = self._pos_of(record["pos"])
         if shape is None:
             record |= {"text": row.get(columns["text"]), "spans": self._items(row, "label")}
             if row.get(columns.get("tokens", "")) is not None:
@@ -286,9 +316,28 @@ class _Writer:
         )
         return record
 
+    def _with_names(self, record: dict[str, Any], line: int) -> dict[str, Any]:
+        """What a row tells besides, its names as text or numbers; of what can be neither a note is made."""
+        for role in (role for role in _NAMES if role in record):
+            value = record.pop(role)
+            value = value.tolist() if hasattr(value, "tolist") else value
+            if isinstance(value, float) and math.isnan(value):  # a gap in a table
+                continue
+            if (name := _name(value)) is not None:
+                record[role] = name
+            else:
+                kind = f"{self.layout.columns[role]!r} that is neither text nor a number, left out"
+                self.notes.setdefault(kind, Note(kind, f"{self._name}:{line}", repr(value)[:40])).count += 1
+        return record
+
+    def _pos_of(self, values: Any) -> list[str]:
+        if not _is_list(values):
+            raise ValueError(f"{self.layout.columns['pos']!r} is {values!r}, not a list")
+        return [self._pos_name(value) for value in _values(values)]
+
     def _pos_name(self, value: Any) -> str:
-        named = self._pos_names is not None and type(value) is int and 0 <= value < len(self._pos_names)
-        return self._pos_names[value] if self._pos_names is not None and named else str(value)
+        names, number = self._pos_names or (), _number(value)
+        return names[number] if number is not None and 0 <= number < len(names) else str(value)
 
     def _tagged(self, row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
         """The entities that a row's tags describe."""
@@ -317,19 +366,19 @@ class _Writer:
     def _tag(self, index: int, value: Any) -> str:
         if isinstance(value, str):
             return value
-        place = f"{self.tags}[{index}]"
-        if type(value) is not int:
+        place, number = f"{self.tags}[{index}]", _number(value)
+        if number is None:
             raise ValueError(f"{place} is {value!r}, not a tag")
         if self._tag_names is None:
             raise ValueError(
                 f"{place} is the number {value}, and nothing says which tag that is; give tags as strings, "
                 f"or names to the numbers: dataset.cast_column({self.tags!r}, List(ClassLabel(names=[...])))"
             )
-        if not 0 <= value < len(self._tag_names):
+        if not 0 <= number < len(self._tag_names):
             raise ValueError(
                 f"{place} is {value}, but the column has names for 0 to {len(self._tag_names) - 1}"
             )
-        return self._tag_names[value]
+        return self._tag_names[number]
 
     def _items(self, row: Mapping[str, Any], type_key: str) -> list[Any]:
         """The spans of a row: each a dictionary, whatever the table had instead."""
@@ -351,8 +400,9 @@ class _Writer:
             return item
         span = dict(item)
         for key, names in self._item_names.items():
-            if type(span.get(key)) is int and 0 <= span[key] < len(names):
-                span[key] = names[span[key]]
+            number = _number(span.get(key))
+            if number is not None and 0 <= number < len(names):
+                span[key] = names[number]
         other = next((key for key in _TYPES if key in span), None)
         if self.layout.shape is not None and type_key not in span and other is not None:
             span[type_key] = span.pop(other)

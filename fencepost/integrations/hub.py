@@ -11,13 +11,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.card import NAME, folder_card, has_metadata, with_metadata
 from fencepost.errors import FencepostError, UsageError
-from fencepost.integrations.files import CARD_FILE, CONFIG_FILE, FILES, files_of
+from fencepost.integrations.files import CARD_FILE, CONFIG_FILE, FACTS_FILE, FILES, files_of, is_model_file
 from fencepost.loading import TorchEngine, load
 from fencepost.runtime.engine import Engine
 
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 
 _NEVER = ["*..*", "onnx/*/*"]
 """A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""
+
+_EITHER = ("model.safetensors", FACTS_FILE)
+"""Of these a model has one at least, or else nothing that could compute."""
 
 _LOG_IN = "log in with `hf auth login`, or give a token"
 _LEAST = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
@@ -92,7 +94,14 @@ def fetch(
                 f"{name}: this is no fencepost model (its {CONFIG_FILE} is missing, or of another kind); "
                 "an encoder is given to fencepost train, as --encoder"
             )
-        return download(FILES, folder.name)  # the same commit, whatever happens meanwhile
+        folder = download(FILES, folder.name)  # the same commit, whatever happens meanwhile
+        if not any((folder / file).is_file() for file in _EITHER):
+            raise UsageError(
+                f"{name}: the model is not whole, in the cache ({folder} has neither {_EITHER[0]} nor "
+                f"{_EITHER[1]}); load it again while the hub can be reached. If it was reached, the hub has "
+                "no weights of this model either"
+            )
+        return folder
 
 
 def _is_ours(config: Path) -> bool:
@@ -162,7 +171,7 @@ def push_to_hub(
     if not commit_message:
         raise UsageError("commit_message is empty; say what this version of the model is")
     with _files(source, engine) as folder:
-        text = _card(folder, name, metadata or {})
+        text = _card(folder, name, {} if metadata is None else metadata)
         with _in_words(name):
             from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -178,7 +187,7 @@ def push_to_hub(
             operations += [  # graphs of other weights, say, which would be taken for this model's
                 CommitOperationDelete(old)
                 for old in api.list_repo_files(name, revision=branch)
-                if old not in (CARD_FILE, *others) and any(fnmatch(old, pattern) for pattern in FILES)
+                if old not in (CARD_FILE, *others) and is_model_file(old)
             ]
             done = api.create_commit(
                 name, operations, commit_message=commit_message, revision=branch, create_pr=create_pr
@@ -189,7 +198,14 @@ def push_to_hub(
 def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
     """The folder's own card, or a new one, with the model's name in it and what else is to be said."""
     path = folder / CARD_FILE
-    text = path.read_text(encoding="utf-8") if path.is_file() else folder_card(folder)
+    if not isinstance(metadata, Mapping):
+        raise UsageError(
+            f'metadata is a dictionary, as {{"license": "apache-2.0"}}, not {type(metadata).__name__}'
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig") if path.is_file() else folder_card(folder)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 (at byte {error.start}); save it as UTF-8") from None
     text = text.replace(NAME, name)
     more = dict(metadata) if has_metadata(text) else {**_LEAST, **metadata}
     if not more:

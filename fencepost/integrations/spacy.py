@@ -40,6 +40,7 @@ ALIGNMENT_MODES = ("strict", "contract", "expand")
 FLAT = ("outermost", "innermost", "best")
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
+_CONFIGURED = "model"  # in what is saved: the model by the name that the config has for it
 _MOST_BYTES = 2**32 - 1  # of what MessagePack holds in one piece
 
 Source = Path | Mapping[str, bytes] | None
@@ -92,8 +93,10 @@ def make(
         None if model is None else Path(model).absolute(),
         options,
         Marking(spans_key, ents, overwrite_ents, alignment_mode),
+        configured=model,
+        awaits_files=_is_being_read(nlp, name),
     )
-    if not _is_being_read(nlp):
+    if not component.awaits_files:
         component.load()
     return component
 
@@ -101,16 +104,15 @@ def make(
 _MADE_HERE: WeakSet[Language] = WeakSet()
 
 
-def _is_being_read(nlp: Language) -> bool:
+def _is_being_read(nlp: Language, name: str) -> bool:
     """Whether this pipeline was saved and is about to get its own copy of the model.
 
-    The folder that its config names may be gone, or be on another machine. What was saved says in its `meta`
-    that it had the component.
+    The folder that its config names may be gone, or be on another machine. spaCy saves the names of all
+    components; until the property `meta` is read, which replaces them, they are still those of the saved one.
     """
-    if nlp.path is None and nlp not in _MADE_HERE and nlp.meta.get("fencepost"):
+    if nlp.path is None and nlp not in _MADE_HERE and name in (nlp._meta.get("components") or ()):
         return True
     _MADE_HERE.add(nlp)
-    nlp.meta["fencepost"] = True
     return False
 
 
@@ -185,16 +187,19 @@ def aligned(doc: Doc, found: Iterable["Found"], mode: str) -> tuple[list[Entity]
 
 
 def score_of(span: Span) -> float | None:
-    """The confidence of an entity that Fencepost has found, be it from `doc.spans` or `doc.ents`."""
-    wanted = _place(span)
+    """The confidence of an entity that Fencepost has found, be it from `doc.spans` or `doc.ents`.
+
+    It is None where several components have found it and their confidences differ.
+    """
+    wanted, found = _place(span), set()
     for group in span.doc.spans.values():
         scores = group.attrs.get(SCORES, ())
         if UNALIGNED not in group.attrs or len(scores) != len(group):
             continue
         at = bisect_left(group, wanted, key=_place)
         if at < len(group) and _place(group[at]) == wanted:
-            return float(scores[at])
-    return None
+            found.add(float(scores[at]))
+    return found.pop() if len(found) == 1 else None
 
 
 def _place(span: Span) -> tuple[int, int, str]:
@@ -208,11 +213,22 @@ if not Span.has_extension("fencepost_score"):
 class FencepostComponent(Pipe):
     """Finds entities in a document's text and puts them on its tokens."""
 
-    def __init__(self, name: str, model: Source, options: Mapping[str, Any], marking: Marking) -> None:
-        """`options` are those of `fencepost.load`."""
+    def __init__(
+        self,
+        name: str,
+        model: Source,
+        options: Mapping[str, Any],
+        marking: Marking,
+        *,
+        configured: str | None = None,
+        awaits_files: bool = False,
+    ) -> None:
+        """`options` are those of `fencepost.load`; `configured` is what the config calls the model."""
         self.name = name
         self.marking = marking
         self._model = model
+        self._configured = configured
+        self.awaits_files = awaits_files
         self._options = options
         self._told = False
         self._recogniser: Recogniser | None = None
@@ -306,7 +322,11 @@ class FencepostComponent(Pipe):
 
         path, files = Path(path), self._files()
         path.mkdir(parents=True, exist_ok=True)
-        about = {"fencepost": __version__, "shipped": self._model is None}
+        about = {
+            "fencepost": __version__,
+            "shipped": self._model is None,
+            _CONFIGURED: self._configured,
+        }
         (path / _ABOUT_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
         _write(files, path / _MODEL_FOLDER)
 
@@ -315,12 +335,18 @@ class FencepostComponent(Pipe):
         about = Path(path) / _ABOUT_FILE
         if about.exists():
             try:
-                shipped = bool(json.loads(about.read_text(encoding="utf-8"))["shipped"])
+                saved = json.loads(about.read_text(encoding="utf-8"))
+                shipped, another = bool(saved["shipped"]), self._is_to_have_another(saved)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 message = f"this is not what Fencepost saves: {error!r}; save the pipeline again"
                 raise DataError(message, source=str(about)) from None
-            return self._with(None if shipped else Path(path).absolute() / _MODEL_FOLDER)
+            if not another:
+                return self._with(None if shipped else Path(path).absolute() / _MODEL_FOLDER)
         return self._with(self._model)
+
+    def _is_to_have_another(self, saved: Mapping[str, Any]) -> bool:
+        """Whether the config with which a saved pipeline is read names another model than was saved."""
+        return self.awaits_files and saved.get(_CONFIGURED, self._configured) != self._configured
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:  # noqa: ARG002
         """All files of the model, unless it is the one that ships with Fencepost."""
@@ -330,17 +356,18 @@ class FencepostComponent(Pipe):
         }
         if sum(map(len, files.values())) > _MOST_BYTES:
             raise UsageError(f"{self.name}: the model is too large for bytes; save the pipeline to a folder")
-        return bytes(srsly.msgpack_dumps({"shipped": self._model is None, "files": files}))
+        saved = {"shipped": self._model is None, _CONFIGURED: self._configured, "files": files}
+        return bytes(srsly.msgpack_dumps(saved))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
         try:
             saved = srsly.msgpack_loads(data)
-            shipped, files = saved["shipped"], dict(saved["files"])
+            shipped, files, another = saved["shipped"], dict(saved["files"]), self._is_to_have_another(saved)
             if not all(is_model_file(name) and isinstance(content, bytes) for name, content in files.items()):
                 raise ValueError(f"files are {', '.join(map(repr, files))}")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"these are not bytes of Fencepost's: {error!r}", source=self.name) from None
-        return self._with(None if shipped else files)
+        return self._with(self._model if another else None if shipped else files)
 
     def _with(self, model: Source) -> Self:
         """Itself with another model; if that cannot be loaded, all stays as it was."""
@@ -350,16 +377,18 @@ class FencepostComponent(Pipe):
         except BaseException:
             self._model = before
             raise
+        self.awaits_files = False
         return self
 
     def __reduce__(self) -> tuple[Callable[..., "FencepostComponent"], tuple[dict[str, Any]]]:
         """Another process loads the model for itself."""
-        return _revived, ({**vars(self), "_recogniser": None, "_parents": None},)
+        return _revived, ({**vars(self), "name": self.name, "_recogniser": None, "_parents": None},)
 
 
 def _revived(state: dict[str, Any]) -> FencepostComponent:
     component = FencepostComponent.__new__(FencepostComponent)
-    vars(component).update(state)
+    for name, value in state.items():
+        setattr(component, name, value)
     return component
 
 

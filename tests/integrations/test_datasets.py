@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import datasets
+import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Sequence, Value
 from hypothesis import given, settings
@@ -177,6 +178,43 @@ def test_raw_text_with_words_and_their_offsets_keeps_them(lists):
     assert found.entities == (Entity(0, 1, "PER"),)
 
 
+@pytest.mark.parametrize("column", ["sentence", "tokens", "words"])
+@pytest.mark.parametrize("first", ["Ada left.", None])
+def test_raw_text_may_have_other_text_beside_it(column, first):
+    spans = [{"start": 0, "end": 3, "label": "PER"}]
+    rows = [{column: one, "text": "Ada left.", "entities": spans} for one in (first, "She left.")]
+    read_rows = list(sentences(Dataset.from_list(rows)))
+    assert [one.words for one in read_rows] == [("Ada", "left", ".")] * 2
+    assert [one.entities for one in read_rows] == [(Entity(0, 1, "PER"),)] * 2
+
+
+def test_words_are_where_the_lists_are():
+    (found,) = sentences([{"tokens": "Ada left", "words": ["Ada", "left"], "tags": ["B-PER", "O"]}])
+    assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")])
+
+
+def test_numbers_of_arrays_are_numbers():
+    class Table(list):
+        features = Features(
+            {"ner_tags": List(ClassLabel(names=TAGS)), "pos": List(ClassLabel(names=["N", "V"]))}
+        )
+
+    row = {"id": np.int64(7), "tokens": ["Ada", "left"], "ner_tags": [np.int64(1), np.int32(0)]}
+    (found,) = sentences(Table([{**row, "pos": [np.int64(0), np.int64(1)]}]))
+    assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
+
+
+def test_names_are_text_or_numbers_and_what_is_neither_is_told():
+    names = [3.0, np.float32(0.5), float("nan"), True, ["a"], "b"]
+    reading = Rows([{"id": name, "tokens": ["a"], "tags": ["O"]} for name in names])
+    assert [(one.id, one.meta) for one in reading] == [
+        (id_, {}) for id_ in ("3.0", "0.5", None, None, None, "b")
+    ]
+    assert [str(note) for note in reading.notes] == [
+        "the data set, row 3: 'id' that is neither text nor a number, left out (2 times, first here): True"
+    ]
+
+
 def test_columns_can_be_named(flat):
     renamed = flat.rename_columns({"tokens": "w", "ner_tags": "t", "id": "key", "doc_id": "book"})
     columns = {"tokens": "w", "tags": "t", "id": "key", "doc": "book"}
@@ -234,6 +272,14 @@ WRONG = {
     "numbers for words": (
         [{"tokens": [1], "tags": ["O"]}],
         r"row 0: 'tokens' is missing, or not a list of str",
+    ),
+    "part of speech that is no list": (
+        [{"tokens": ["a"], "tags": ["O"], "pos_tags": 3}],
+        r"row 0: 'pos_tags' is 3, not a list",
+    ),
+    "parts of speech in a string": (
+        [{"tokens": ["a", "b"], "tags": ["O", "O"], "pos": "NV"}],
+        r"row 0: 'pos' is 'NV', not a list",
     ),
     "null spans": (
         [{"tokens": ["a"], "spans": []}, {"tokens": ["a"], "spans": None}],

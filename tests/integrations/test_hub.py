@@ -330,10 +330,11 @@ def test_a_model_is_pushed_as_one_commit(server, trained):
 
 def test_files_of_an_older_model_go_and_others_stay(server, trained, tmp_path):
     load(trained).push_to_hub("me/model", token=TOKEN)
-    server.branches["me/model", "main"]["LICENSE"] = b"mine"
+    others = {"LICENSE", "onnx/deeper/graph.onnx", ".gitattributes"}
+    server.branches["me/model", "main"] |= dict.fromkeys(others, b"mine")
     Recogniser(TorchEngine(models.trained())).push_to_hub("me/model", token=TOKEN)
     assert server.commits[1]["deleted"] == GRAPHS
-    assert server.branches["me/model", "main"].keys() == {*(ALL - GRAPHS), ".gitattributes", "LICENSE"}
+    assert server.branches["me/model", "main"].keys() == {*(ALL - GRAPHS), *others}
 
 
 def test_a_branch_and_a_proposal(server, trained):
@@ -358,6 +359,21 @@ def test_what_the_hub_shall_read_can_be_added(server, trained):
     assert card.text == "# me/model\n"
     with pytest.raises(UsageError, match="not valid YAML"):
         load(trained).push_to_hub("me/model", token=TOKEN, metadata={"license": object()})
+    for wrong in (["mit"], "mit", []):
+        with pytest.raises(UsageError, match=f"metadata is a dictionary, as .*, not {type(wrong).__name__}"):
+            load(trained).push_to_hub("me/model", token=TOKEN, metadata=wrong)
+
+
+def test_a_card_in_another_encoding(server, trained, tmp_path):
+    load(trained).save_pretrained(tmp_path / "model")
+    card = tmp_path / "model" / "README.md"
+    card.write_text("---\nlicense: mit\n---\n# Größe\n", encoding="utf-8-sig")
+    load(tmp_path / "model").push_to_hub("me/model", token=TOKEN)
+    assert server.commits[0]["files"]["README.md"].decode() == "---\nlicense: mit\n---\n# Größe\n"
+    card.write_text("# Größe\n", encoding="latin-1")
+    with pytest.raises(UsageError, match=r"README\.md: is not UTF-8 \(at byte 4\); save it as UTF-8"):
+        load(tmp_path / "model").push_to_hub("me/model", token=TOKEN)
+    assert len(server.commits) == 1
 
 
 def test_the_model_that_ships_keeps_its_card(server):
@@ -435,6 +451,19 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
     again.save_pretrained(tmp_path / "copy")
     assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))
     assert files_in(tmp_path / "copy") == ALL
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_cache_that_is_not_whole_is_told(server, trained, listed):
+    """Also where the cache has no list of the files, by which the client would notice."""
+    server.add("you/model", trained)
+    if listed:
+        huggingface_hub.snapshot_download("you/model", allow_patterns=["config.json"])
+    else:
+        huggingface_hub.hf_hub_download("you/model", "config.json")
+    with pytest.raises(UsageError, match=r"^you/model: .*not whole, in the cache"):
+        Recogniser.from_pretrained("you/model", local_files_only=True)
+    assert found(Recogniser.from_pretrained("you/model")) != []
 
 
 def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):

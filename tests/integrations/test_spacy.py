@@ -112,6 +112,16 @@ def test_every_span_of_a_long_text_has_its_own_score(make) -> None:
     assert {span._.fencepost_score for span in group} == {None}
 
 
+def test_a_score_that_two_components_do_not_agree_on_is_none(make) -> None:
+    nlp = make(nested)
+    nlp.add_pipe("fencepost", name="second", config={"spans_key": "second"})
+    doc = nlp("The University of Toronto opened.")
+    assert [span._.fencepost_score for span in doc.spans["second"]] == [0.7, 0.9, 0.2]
+    doc.spans["second"].attrs["scores"] = np.array([0.7, 0.4, 0.2])
+    for span in (*doc.spans["fencepost"], *doc.spans["second"]):
+        assert span._.fencepost_score == {"ORG": 0.7, "LOC": None, "PER": 0.2}[span.label_]
+
+
 def test_groups_of_others_stay_and_scores_of_others_are_not_taken(make) -> None:
     nlp = make(nested)
     doc = nlp.make_doc("The University of Toronto opened.")
@@ -407,6 +417,7 @@ def test_a_pipeline_goes_to_a_process_that_is_started_anew(folder) -> None:
     sent = pickle.dumps(nlp)
     assert len(sent) < 3_000_000  # the vocabulary; not the model
     again = pickle.loads(sent)  # noqa: S301
+    assert again.get_pipe("fencepost").name == "fencepost"
     assert flat(again(TEXTS[0])) == flat(nlp(TEXTS[0])) != []
 
 
@@ -467,6 +478,62 @@ def test_a_pipeline_is_saved_where_it_was_loaded_from_and_elsewhere(folder, tmp_
     again = spacy.load(tmp_path / "second", config={"components": {"fencepost": {"types": ["PER"]}}})
     assert entities(again(TEXTS[0])) == [("Ada", "PER"), ("Charles", "PER")]
     assert len(entities(spacy.load(first)(TEXTS[0]))) == 3
+
+
+def test_a_component_from_another_pipeline_is_saved_with_its_model(folder, tmp_path) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    source = spacy.blank("xx")
+    source.add_pipe("fencepost", config={"model": str(tmp_path / "model")})
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("fencepost", source=source)
+    nlp.add_pipe("fencepost", name="second", source=source)
+    nlp.to_disk(tmp_path / "pipeline")
+    shutil.rmtree(tmp_path / "model")
+    again = spacy.load(tmp_path / "pipeline")
+    assert again.pipe_names == ["sentencizer", "fencepost", "second"]
+    assert len(entities(again(TEXTS[0]))) == 3
+
+
+def test_a_component_is_made_anew_in_a_pipeline_that_was_saved(folder, tmp_path) -> None:
+    """Its name is then known as that of a saved one, which is not being read."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("fencepost", config={"model": str(folder)})
+    nlp.to_disk(tmp_path / "pipeline")
+    for pipeline in (nlp, spacy.load(tmp_path / "pipeline")):
+        pipeline.remove_pipe("fencepost")
+        with pytest.raises(UsageError, match="nowhere: there is no model here"):
+            pipeline.add_pipe("fencepost", config={"model": "nowhere"})
+
+
+def test_a_saved_pipeline_can_be_loaded_with_another_model(folder, tmp_path) -> None:
+    path, other = saved(folder, tmp_path / "pipeline"), tmp_path / "other"
+    shutil.copytree(folder, other)
+
+    def loaded(path, model):
+        nlp = spacy.load(path, config={"components": {"fencepost": {"model": model}}})
+        return nlp, nlp.get_pipe("fencepost").recogniser.folder
+
+    assert loaded(path, str(folder))[1] == path / "fencepost" / "model"
+    nlp, used = loaded(path, str(other))
+    assert used == other
+    nlp.to_disk(tmp_path / "again")
+    shutil.rmtree(other)
+    with pytest.raises(UsageError, match=f"{other}: there is no model here"):
+        loaded(path, str(other))
+    assert loaded(tmp_path / "again", str(other))[1] == tmp_path / "again" / "fencepost" / "model"
+    shipped, _ = loaded(path, None)
+    assert "person" in shipped.get_pipe("fencepost").labels
+    shipped.from_disk(path)  # now it is asked for
+    assert shipped.get_pipe("fencepost").labels == ("LOC", "ORG", "PER")
+
+
+def test_bytes_can_be_loaded_with_another_model(folder) -> None:
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("fencepost", config={"model": str(folder)})
+    config = nlp.config.merge({"components": {"fencepost": {"model": None}}})
+    again = get_lang_class("xx").from_config(config, meta=nlp.meta).from_bytes(nlp.to_bytes())
+    assert "person" in again.get_pipe("fencepost").labels
 
 
 def test_another_model_is_replaced_and_what_is_not_a_model_stays(folder, tmp_path) -> None:
