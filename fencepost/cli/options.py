@@ -12,39 +12,43 @@ import typer
 _PANEL = "How to read the input"
 
 
-def _option(name: str, text: str) -> Any:
+def reading_option(name: str, text: str) -> Any:
     return typer.Option(name, help=text, rich_help_panel=_PANEL)
 
 
 def _read_options(
     scheme: Annotated[
         Literal["iob1", "iob2", "bioes"] | None,
-        _option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
+        reading_option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
     ] = None,
     word_column: Annotated[
-        int | None, _option("--word-column", "Columns: where the words are; 1 is the first, -1 the last.")
+        int | None,
+        reading_option("--word-column", "Columns: where the words are; 1 is the first, -1 the last."),
     ] = None,
-    tag_column: Annotated[int | None, _option("--tag-column", "Columns: where the tags are.")] = None,
+    tag_column: Annotated[int | None, reading_option("--tag-column", "Columns: where the tags are.")] = None,
     pos_column: Annotated[
-        int | None, _option("--pos-column", "Columns: where the parts of speech are.")
+        int | None, reading_option("--pos-column", "Columns: where the parts of speech are.")
     ] = None,
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,
-        _option("--ends", "JSON: whether a span's end is its last word or the word behind it."),
+        reading_option("--ends", "JSON: whether a span's end is its last word or the word behind it."),
     ] = None,
     check_text: Annotated[
         bool,
-        _option("--check-text/--no-check-text", "Whether an entity's text must be that of its words."),
+        reading_option("--check-text/--no-check-text", "Whether an entity's text must be that of its words."),
     ] = True,
     language: Annotated[
-        str, _option("--language", "Raw text: spaCy's rules for words and sentences; zh is by character.")
+        str,
+        reading_option("--language", "Raw text: spaCy's rules for words and sentences; zh is by character."),
     ] = "en",
     pretokenized: Annotated[
         bool,
-        _option("--pretokenized", "Raw text: words are separated by white space, sentences by line ends."),
+        reading_option(
+            "--pretokenized", "Raw text: words are separated by white space, sentences by line ends."
+        ),
     ] = False,
     spans_key: Annotated[
-        str | None, _option("--spans-key", "spacy: the span group with the entities.")
+        str | None, reading_option("--spans-key", "spacy: the span group with the entities.")
     ] = None,
 ) -> None:
     """The fields of `fencepost.corpus.ReadOptions`, each as an option."""
@@ -77,8 +81,9 @@ def reads_corpora(function: Callable[..., None]) -> Callable[..., None]:
 
 
 FormatName = Annotated[
-    str | None, _option("--format", "The input's format, instead of finding it out from the content.")
+    str | None, reading_option("--format", "The input's format, instead of finding it out from the content.")
 ]
 SkipInvalid = Annotated[
-    bool, _option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first.")
+    bool,
+    reading_option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first."),
 ]

@@ -167,10 +167,15 @@ def _target(
     if resume and (target or output == "-"):
         raise UsageError("--resume goes on with a file of JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":
-        if source is not None and path.resolve() == Path(source).resolve():
+        if source is not None and _is_same(path, Path(source)):
             raise UsageError(f"{output}: the output would overwrite the input; give another name")
         check_new(path, resume=resume, force=force)
     return target
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether both are one file, through whatever links."""
+    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
 
 
 def _check_flat(recogniser: Recogniser, target: Format) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from fencepost.cli.models import EngineName
-from fencepost.cli.options import _option as reading_option
+from fencepost.cli.options import reading_option
 from fencepost.errors import UsageError
 
 Arguments = Annotated[

@@ -18,9 +18,10 @@ from fencepost.cli.frame import say
 from fencepost.cli.models import EngineName, load_recogniser, settings_of
 from fencepost.cli.predict_options import types_of
 from fencepost.cli.prediction import many
-from fencepost.cli.progress import _bar as bar
+from fencepost.cli.progress import bar
 from fencepost.errors import FencepostError, UsageError
-from fencepost.integrations.ray import Progress, Work, predict, running
+from fencepost.integrations.files import CARD_FILE, files_of
+from fencepost.integrations.ray import Progress, Work, check_ready, predict, running
 from fencepost.loading import SHIPPED
 from fencepost.prediction.folder import OutputFolder
 from fencepost.prediction.shards import Shard, planned, shard_files
@@ -29,8 +30,6 @@ from fencepost.prediction.texts import opened_texts
 if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
     from fencepost.runtime import Recogniser
-
-_FILES = ("*.json", "model.safetensors", "onnx/*")  # of a model, that decide what it finds
 
 
 def check_request(
@@ -72,6 +71,7 @@ class ShardPrediction:
             raise UsageError(
                 "--resume goes on with the output, and --force begins it anew: choose one of them"
             )
+        check_ready(self.address)
         files = shard_files(self.source)
         folder = OutputFolder(Path(self.output), len(files))
         folder.check(resume=resume, force=force)
@@ -80,11 +80,10 @@ class ShardPrediction:
                 raise UsageError(f"{file}: is in the folder of the output; give another --output")
         work, job = self._work()
         shards, job["shards"] = self._planned(files)
-        folder.begin(job, resume=resume)
-        if folder.complete:
+        if resume and folder.is_complete(job):
             say(f"{self.output}: is complete already", quiet=self.quiet)
         else:
-            self._predict(shards, work, folder, job)
+            self._predict(shards, work, folder, job, resume=resume)
 
     def _work(self) -> tuple[Work, dict[str, Any]]:
         """What the processes are told, and what is recorded; a model that cannot be loaded is seen here."""
@@ -131,23 +130,19 @@ class ShardPrediction:
         return shards, records
 
     def _predict(
-        self, shards: Sequence[Shard], work: Work, folder: OutputFolder, job: dict[str, Any]
+        self, shards: Sequence[Shard], work: Work, folder: OutputFolder, job: dict[str, Any], *, resume: bool
     ) -> None:
-        on = f"what is done is in {self.output}: go on with the same command and --resume"
-        start = time.perf_counter()
-        try:
-            with (
-                running(self.address, (self.workers or _processors() // self.threads or 1) * self.threads),
-                _shown(sum(shard.texts for shard in shards), quiet=self.quiet) as tell,
-            ):
-                start = time.perf_counter()
-                done, progress = predict(shards, work, folder, self.workers, tell)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"; {on}") from None
-        except UsageError:
-            raise
-        except FencepostError as error:
-            raise FencepostError(f"{error}; {on}") from error
+        """Touches the output only when Ray runs."""
+        processors = (self.workers or _processors() // self.threads or 1) * self.threads
+        with (
+            running(self.address, processors, self.threads),
+            _shown(sum(shard.texts for shard in shards), quiet=self.quiet) as tell,
+            self._how_to_go_on(),
+        ):
+            for path in folder.begin(job, resume=resume):
+                say(f"{path}: is missing or was changed, so it is made again", quiet=self.quiet)
+            start = time.perf_counter()
+            done, progress = predict(shards, work, folder, self.workers, tell)
         folder.finish(job, done)
         rate = progress.texts / max(time.perf_counter() - start, 1e-9)
         texts, sentences, entities = (
@@ -161,12 +156,27 @@ class ShardPrediction:
         if progress.again:
             say(f"{many(progress.again, 'part')} done again, since a worker had died", quiet=self.quiet)
 
+    @contextmanager
+    def _how_to_go_on(self) -> Iterator[None]:
+        """Said with whatever stops the work."""
+        on = f"what is done is in {self.output}: go on with the same command and --resume"
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"; {on}") from None
+        except UsageError:
+            raise
+        except FencepostError as error:
+            raise FencepostError(f"{error}; {on}") from error
+
 
 def _facts(folder: Path, recogniser: Recogniser) -> dict[str, Any]:
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()}):
-        digest.update(path.name.encode())
-        with path.open("rb") as stream:
+    for name in files_of(folder):
+        if name == CARD_FILE:  # which changes nothing that is found
+            continue
+        digest.update(name.encode())
+        with (folder / name).open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return {
         "name": folder.resolve().name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,13 @@ class Prediction:
         self.tally = Tally()
         self.start = time.perf_counter()
 
-    def _found(self, *, done: int = 0, silent: bool = False) -> Iterator[Found]:
-        """What is found, counted, and shown unless that would come between the lines of the output."""
+    def _found(self, *, done: int = 0, again: int = 0, silent: bool = False) -> Iterator[Found]:
+        """What is found, counted, and shown unless that would come between the lines of the output.
+
+        The first `again` are among the `done` that are there already.
+        """
         self.start = time.perf_counter()
-        found = self.tally.counting(find(self.recogniser, self.texts))
+        found = self.tally.counting(islice(find(self.recogniser, self.texts), again, None))
         return shown(found, self.file, done=done, quiet=self.quiet or silent)
 
     def draw(self) -> None:
@@ -52,11 +56,12 @@ class Prediction:
 
     def write_lines(self, output: str, *, resume: bool) -> None:
         path = None if output == "-" else Path(output)
-        done = 0
+        done = again = 0
         if path is not None and resume:
-            done, self.texts = without_done(self.texts, path)
+            rest = without_done(self.texts, path)
+            done, again, self.texts = rest.done, rest.again, rest.texts
         try:
-            write_lines(self._found(done=done, silent=path is None), path, resume=resume)
+            write_lines(self._found(done=done, again=again, silent=path is None), path, resume=resume)
         except KeyboardInterrupt:
             on = path is not None and path.is_file()
             how = f"; what is done is in {output}: go on with the same command and --resume" if on else ""

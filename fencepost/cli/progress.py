@@ -22,7 +22,7 @@ def shown(found: Iterable[Found], source: Source | None, *, done: int, quiet: bo
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
     start = time.perf_counter()
-    with _bar(known=size is not None) as progress:
+    with bar(known=size is not None) as progress:
         task = progress.add_task("", total=size, texts=done, rate=0.0)
         for count, one in enumerate(found, start=1):
             rate = count / (time.perf_counter() - start)
@@ -30,7 +30,7 @@ def shown(found: Iterable[Found], source: Source | None, *, done: int, quiet: bo
             yield one
 
 
-def _bar(*, known: bool) -> Progress:
+def bar(*, known: bool) -> Progress:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -183,25 +183,40 @@ def _results(rows: list[dict[str, Any]], work: Work, workers: int | None) -> Ite
         raise FencepostError(f"Ray could not go on ({type(error).__name__}): {last}") from error
 
 
-@contextmanager
-def running(address: str | None, processors: int) -> Iterator[None]:
-    """A Ray of our own with so many processors, which ends with the work, or else a connection to a cluster.
-
-    One that runs in this process already is used, and left as it is.
-    """
-    address = address or os.environ.get("RAY_ADDRESS") or None
+def check_ready(address: str | None) -> None:
+    """Refuses what cannot work before anything is begun: no Ray, or an address that it is not reached by."""
+    address = _address(address)
+    if address is not None and address.startswith(_CLIENT):
+        raise UsageError(
+            f"--ray-address {address}: run the command on a machine of the cluster, with --ray-address auto"
+        )
     with _silence():
         _prepare(address)
+
+
+def _address(given: str | None) -> str | None:
+    return given or os.environ.get("RAY_ADDRESS") or None
+
+
+@contextmanager
+def running(address: str | None, processors: int, threads: int) -> Iterator[None]:
+    """A Ray of our own with so many processors, which ends with the work, or else a connection to a cluster.
+
+    One that runs in this process already is used, and left as it is. A worker will need `threads` processors.
+    """
+    check_ready(address)
+    with _silence():
         import ray
         from ray.data import DataContext
 
         ours = not ray.is_initialized()
         if ours:
-            _start(address, processors)
+            _start(_address(address), processors)
         context = DataContext.get_current()
         before = context.enable_progress_bars
         context.enable_progress_bars = False
         try:
+            _check_room(threads)
             yield
         finally:
             context.enable_progress_bars = before
@@ -223,13 +238,22 @@ def _prepare(address: str | None) -> None:
         ) from None
 
 
+def _check_room(threads: int) -> None:
+    """That a machine has the processors that a worker needs; Ray would wait for one that has, in silence."""
+    import ray
+
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    most = max((int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]), default=0)
+    if most < threads:
+        raise UsageError(
+            f"--threads {threads}: a worker runs on one machine, and none has so many processors for Ray; "
+            f"the most that one has is {most}"
+        )
+
+
 def _start(address: str | None, processors: int) -> None:
     import ray
 
-    if address is not None and address.startswith(_CLIENT):
-        raise UsageError(
-            f"--ray-address {address}: run the command on a machine of the cluster, with --ray-address auto"
-        )
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         settings |= {"num_cpus": processors, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.corpus.output import whole_file
+from fencepost.corpus.output import TEMPORARY, whole_file
 from fencepost.errors import FencepostError, UsageError
 from fencepost.prediction.found import Found, Tally, as_object
 from fencepost.prediction.lines import encoded
@@ -29,7 +29,8 @@ _OTHER = {
     "options": "other options",
     "shards": "another input",
 }
-_OURS = {"command": "predict"}  # by which our own files are known
+_OURS = {"command": "predict"}  # by which our own files are known, and by what else every one has
+_LEFT = (_JOB, f"*{_PART}", f"*{_TRIES}", "[0-9]" * 5 + ".json", f"{TEMPORARY}*")  # in `unfinished/`
 
 INPUT_KEYS = ("format", "input_bytes", "input_sha256", "parts", "rejected")
 """What is known of an input besides its name, as `shards` of a job have it."""
@@ -109,6 +110,8 @@ class OutputFolder:
             raise UsageError(f"{self.path}: cannot be written: there is no folder {self.path.parent}")
         if not self.path.exists() or not any(self.path.iterdir()):
             return
+        if self.unfinished.is_symlink():
+            raise UsageError(f"{self.unfinished}: is a link, which predict does not make; give another name")
         if self._recorded() is None:
             raise UsageError(f"{self.path}: is there already, and is no output of predict; give another name")
         if not (resume or force):
@@ -117,38 +120,76 @@ class OutputFolder:
             )
 
     def _recorded(self) -> Job | None:
-        """The job whose output is there, complete or not."""
-        for path in (self.path / MANIFEST, self.unfinished / _JOB):
-            try:
-                found = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue
-            if isinstance(found, dict) and found.items() >= _OURS.items():
-                return found
-        return None
+        """The job whose output is there, complete or not; where a manifest is not ours, it is none."""
+        path = self.path / MANIFEST if self._has_manifest else self.unfinished / _JOB
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return found if _is_ours(found) else None
 
     @property
-    def complete(self) -> bool:
-        return (self.path / MANIFEST).is_file()
+    def _has_manifest(self) -> bool:
+        return (self.path / MANIFEST).exists()
 
-    def begin(self, job: Job, *, resume: bool) -> None:
-        """Makes the folder ready; what an earlier run left is used if it was the same job, or removed."""
+    def is_complete(self, job: Job) -> bool:
+        """Whether all the output is there as the manifest says; refuses what another job has left."""
+        recorded = self._recorded()
+        if recorded is None:
+            return False
+        self._check_same(job, recorded)
+        return self._has_manifest and all(self._as_recorded(recorded))
+
+    def begin(self, job: Job, *, resume: bool) -> list[Path]:
+        """Makes the folder ready; what an earlier run left is used if it was the same job, or removed.
+
+        Returns the files of an output that was complete which are gone or were changed.
+        """
         recorded = self._recorded()
         if recorded is not None and resume:
             self._check_same(job, recorded)
             for tries in self.unfinished.glob(f"*{_TRIES}"):
                 tries.unlink()
-            return
+            return self._reopened(job, recorded) if self._has_manifest else []
+        earlier = OutputFolder(self.path, 0 if recorded is None else len(recorded["shards"]))
+        for path in set(self._files()) - set(earlier._files()):
+            if path.exists():
+                raise UsageError(f"{path}: is in the way; give another --output")
         if recorded is not None:
-            self._remove(len(recorded.get("shards", ())))
-        for number in range(self.count):
-            if self.file(number).exists():
-                raise UsageError(f"{self.file(number)}: is in the way; give another --output")
+            earlier._remove()
+        self._open(job)
+        return []
+
+    def _open(self, job: Job) -> None:
         try:
             self.unfinished.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}") from error
         _write(self.unfinished / _JOB, {"fencepost": job["fencepost"], **_OURS, **job})
+
+    def _reopened(self, job: Job, manifest: Job) -> list[Path]:
+        """Turns what was complete into what is not, so that it can go on; the manifest goes last."""
+        self._open(job)
+        wrong = []
+        for number, done in enumerate(self._as_recorded(manifest)):
+            if done is None:
+                wrong.append(self.file(number))
+            else:
+                _write(self._record(number), asdict(done))
+        (self.path / MANIFEST).unlink()
+        return wrong
+
+    def _as_recorded(self, manifest: Job) -> Iterator[Done | None]:
+        """What each file is by the manifest; None where it is not so."""
+        for path, shard in zip(self._files(), manifest["shards"], strict=True):
+            kept = {part.name: shard.get(part.name) for part in fields(Done)}
+            right = (
+                None not in kept.values()
+                and path.is_file()
+                and path.stat().st_size == kept["bytes"]
+                and _sha256(path) == kept["sha256"]
+            )
+            yield Done(**kept) if right else None
 
     def _check_same(self, job: Job, recorded: Job) -> None:
         """That the job is the recorded one; a manifest says more about each shard."""
@@ -162,16 +203,28 @@ class OutputFolder:
                     f"{self.path}: was begun with {_OTHER[key]}, so it cannot go on; --force begins anew"
                 )
 
-    def _remove(self, count: int) -> None:
-        """The earlier output, and nothing else that may be there; the manifest first."""
+    def _remove(self) -> None:
+        """The output, and nothing else that may be there; the manifest first."""
         (self.path / MANIFEST).unlink(missing_ok=True)
-        for number in range(count):
-            OutputFolder(self.path, count).file(number).unlink(missing_ok=True)
-        shutil.rmtree(self.unfinished, ignore_errors=True)
+        for path in self._files():
+            path.unlink(missing_ok=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes what the work has left in `unfinished/`, and that too, unless it has something else."""
+        for pattern in _LEFT:
+            for path in self.unfinished.glob(pattern):
+                if path.is_file():
+                    path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.unfinished.rmdir()
 
     def file(self, shard: int) -> Path:
         """The output for the input with this number."""
         return self.path / f"part-{shard:05d}-of-{self.count:05d}.jsonl"
+
+    def _files(self) -> list[Path]:
+        return [self.file(number) for number in range(self.count)]
 
     def part(self, shard: int, part: int) -> PartFile:
         return PartFile(self.unfinished / f"{shard:05d}-{part:06d}{_PART}")
@@ -187,8 +240,7 @@ class OutputFolder:
         """What the output for an input is, if it is there."""
         try:
             done = Done(**json.loads(self._record(shard).read_text(encoding="utf-8")))
-            with self.file(shard).open("rb") as stream:
-                same = hashlib.file_digest(stream, "sha256").hexdigest() == done.sha256
+            same = _sha256(self.file(shard)) == done.sha256
         except (OSError, ValueError, TypeError):
             return None
         return done if same else None
@@ -214,7 +266,7 @@ class OutputFolder:
 
     def finish(self, job: Job, done: Sequence[Done]) -> None:
         """Says that all is there."""
-        names = [self.file(number).name for number in range(self.count)]
+        names = [path.name for path in self._files()]
         shards = [
             {**of_input, "output": name, **asdict(of_output)}
             for of_input, name, of_output in zip(job["shards"], names, done, strict=True)
@@ -225,7 +277,22 @@ class OutputFolder:
         head = {key: value for key, value in job.items() if key not in ("fencepost", "shards")}
         whole = {"fencepost": job["fencepost"], **_OURS, **head, **totals, "shards": shards}
         _write(self.path / MANIFEST, whole)
-        shutil.rmtree(self.unfinished, ignore_errors=True)
+        self._tidy()
+
+
+def _is_ours(found: object) -> bool:
+    return (
+        isinstance(found, dict)
+        and found.items() >= _OURS.items()
+        and isinstance(found.get("fencepost"), str)
+        and isinstance(shards := found.get("shards"), list)
+        and all(isinstance(shard, dict) for shard in shards)
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

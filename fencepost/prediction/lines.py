@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from fencepost.errors import UsageError
 from fencepost.prediction.found import as_object, head_of
+from fencepost.runtime.chunks import chunks
 
 if TYPE_CHECKING:
     from fencepost.prediction.found import Found
@@ -86,29 +87,59 @@ def check_new(path: Path, *, resume: bool, force: bool) -> None:
         raise UsageError(f"{path}: is there already; --resume goes on where it stopped, --force begins anew")
 
 
-def without_done(texts: Iterable[Text], path: Path) -> tuple[int, Iterator[Text]]:
-    """How many texts the lines of an earlier run are of, and the other ones."""
-    stream = iter(texts)
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is to be predicted behind the `done` texts of an earlier run.
+
+    The first `again` of `texts` are done too: they are computed once more as the company of the others, so
+    that these get what they would have got.
+    """
+
+    done: int
+    again: int
+    texts: Iterator[Text]
+
+
+def without_done(texts: Iterable[Text], path: Path) -> Rest:
+    """What the lines of an earlier run have left to do."""
     if not path.is_file():
-        return 0, stream
+        return Rest(0, 0, iter(texts))
     count, last, end = _surveyed(path)
-    if count:
-        _check_last(path, count, last, stream)
+    groups = _computed_together(iter(texts))
+    passed, latest, group = 0, None, next(groups, [])
+    while group and passed + len(group) <= count:
+        passed, latest = passed + len(group), group[-1]
+        group = next(groups, [])
+    again = count - passed
+    if again > len(group):
+        raise UsageError(f"{path}: has {count:,} lines, which is more than there are texts to predict")
+    if again:
+        latest = group[again - 1]
+    if latest is not None:
+        _check_last(path, count, last, latest)
     if path.stat().st_size > end:  # a part of a line; another's file is not cut
-        following = next(stream, None)
-        if following is None or not _begins(path, end, following):
+        if not group or not _begins(path, end, group[again]):
             raise UsageError(f"{path}:{count + 1}: {_OTHER.format(count + 1)}")
         os.truncate(path, end)
-        stream = chain([following], stream)
-    return count, stream
+    return Rest(count, again, chain(group, chain.from_iterable(groups)))
 
 
-def _check_last(path: Path, count: int, last: bytes, stream: Iterator[Text]) -> None:
-    """Passes the texts that are done; refuses to go on if the last line is not of the last of them."""
-    passed = deque(enumerate(islice(stream, count), start=1), maxlen=1)
-    if not passed or passed[0][0] < count:
-        raise UsageError(f"{path}: has {count:,} lines, which is more than there are texts to predict")
-    if _head(path, count, last) != json.loads(encoded(head_of(passed[0][1]))):
+def _computed_together(texts: Iterator[Text]) -> Iterator[list[Text]]:
+    """The texts in the chunks of the recogniser; one by one where their words are known already."""
+    first = next(texts, None)
+    if first is None:
+        return iter(())
+    texts = chain([first], texts)
+    return chunks(texts, _length) if first.sentences is None else ([text] for text in texts)
+
+
+def _length(text: Text) -> int:
+    return len(text.text)
+
+
+def _check_last(path: Path, count: int, last: bytes, text: Text) -> None:
+    """Refuses to go on if the last line is not of the last text that is done."""
+    if _head(path, count, last) != json.loads(encoded(head_of(text))):
         raise UsageError(f"{path}:{count}: {_OTHER.format(count)}")
 
 

@@ -36,7 +36,7 @@ class Table:
                 "pip install 'fencepost[ray]'"
             ) from None
         self.name = name
-        self._broken = (ArrowException, OSError, UnicodeDecodeError)
+        self._broken = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(path)
         except self._broken as error:
@@ -49,6 +49,7 @@ class Table:
         self._batch: Any = None
         self._start = self._end = 0  # the rows of the current batch
         self._check_text()
+        self._columns, self._left_out = _chosen(self._file.schema_arrow)
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +76,9 @@ class Table:
 
     def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
         """The rows from `first` up to `end`; what JSON cannot hold is left out and noted at the source."""
+        if source is not None:
+            for told in self._left_out:
+                source.note(told)
         try:
             while first < end:
                 self._seek(first)
@@ -98,12 +102,47 @@ class Table:
         group = bisect_right(self._groups, row) - 1
         if row < self._start or self._groups[group] > self._end or self._batch is None:
             groups = list(range(group, len(self._groups) - 1))
-            self._batches = self._file.iter_batches(_BATCH, row_groups=groups)
+            self._batches = self._file.iter_batches(_BATCH, row_groups=groups, columns=self._columns)
             self._end = self._groups[group]
             self._next()
         while row >= self._end:
             self._next()
 
     def _next(self) -> None:
-        self._batch = next(self._batches)
+        self._batch = next(self._batches).select(self._columns)  # `a` brings a column `a.b` along
         self._start, self._end = self._end, self._end + self._batch.num_rows
+
+
+def _chosen(columns: Any) -> tuple[list[str], list[str]]:
+    """The names of the columns that go to the output, and what is to be said of the others."""
+    chosen: list[str] = []
+    left_out: dict[str, None] = {}
+    for column in columns:
+        if columns.names.count(column.name) > 1:
+            left_out[f"columns with the same name are not in the output: {column.name!r}"] = None
+        elif not _fits_json(column.type):
+            left_out[
+                f"what JSON cannot hold is not in the output: column {column.name!r} ({column.type})"
+            ] = None
+        else:
+            chosen.append(column.name)
+    return chosen, list(left_out)
+
+
+def _fits_json(kind: Any) -> bool:
+    """Whether JSON has something for values of this type, and of all that it consists of."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _fits_json(kind.value_type)
+    if types.is_nested(kind):
+        return all(_fits_json(kind.field(number).type) for number in range(kind.num_fields))
+    unfit = (
+        types.is_temporal,  # durations are among them
+        types.is_decimal,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+    )
+    return not any(is_kind(kind) for is_kind in unfit)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import glob
 import hashlib
 import io
+import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -62,6 +64,8 @@ class Shard:
 
 def shard_files(named: str) -> list[Path]:
     """The files that `--input` names: one, those of a folder, or those that fit a pattern; in order."""
+    if not named:
+        raise UsageError("an empty file name")
     if named == STANDARD_INPUT or named.startswith(SAMPLE):
         raise UsageError(f"--input {named}: several processes read files; name one, a folder or a pattern")
     path = Path(named)
@@ -84,6 +88,7 @@ def planned(texts: Texts) -> Shard:
     source = texts.source
     _check_kind(texts.kind, source)
     path = Path(source.name)
+    before = _state(source.rest)
     lines, counts = [0], []  # behind which line, or row, a part begins; the texts of each
     for chunk in chunks(texts, lambda text: len(text.text)):
         lines.append(chunk[-1].line)
@@ -94,12 +99,19 @@ def planned(texts: Texts) -> Shard:
         else:
             places, sha256 = _places(stream, lines)
         size = stream.tell()
-    if len(places) < len(lines):
+        same = before == _state(stream) == _state(source.rest)
+    if len(places) < len(lines) or not same:
         raise _changed(source.name)
     if source.head.startswith(BYTE_ORDER_MARK) and texts.kind != PARQUET:
         places[0] = len(BYTE_ORDER_MARK)
     parts = [Part(*place, count) for place, count in zip(pairwise(places), counts, strict=True)]
     return Shard(source.name, File(str(path.resolve()), texts.kind, size), sha256, parts)
+
+
+def _state(stream: BinaryIO | BufferedIOBase) -> tuple[int, int, int]:
+    """By which it is seen whether a file has changed."""
+    facts = os.fstat(stream.fileno())
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _places(stream: BinaryIO, lines: Sequence[int]) -> tuple[list[int], str]:

@@ -29,6 +29,8 @@ from fencepost.prediction.parquet import Table, is_parquet
 from fencepost.text import make_splitter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fencepost.corpus import Format
     from fencepost.corpus.reader import OnInvalid
     from fencepost.text.splitter import Offsets
@@ -121,21 +123,41 @@ def _kind(source: Source, format_: str | None) -> str:
         return format_
     if is_parquet(source.head):
         return PARQUET
+    if _is_blank(source) and (of_blank := _kind_of_blank(source)):
+        return of_blank
     if _is_plain(source):
         return PLAIN_TEXT
     return JSON_TEXT if _is_json_text(source) else detect_format(source).name
 
 
+def _is_blank(source: Source) -> bool:
+    """Whether nothing but white space is in a file."""
+    is_folder = source.path is not None and source.path.is_dir()
+    whole = len(source.head) < HEAD_BYTES
+    return whole and not is_folder and not source.head.removeprefix(BYTE_ORDER_MARK).strip()
+
+
+def _kind_of_blank(source: Source) -> str | None:
+    """By the name alone; None where that is the name of a corpus."""
+    name = "" if source.path is None else source.path.name.lower()
+    if name.endswith(FORMATS["jsonl"].suffixes):
+        return JSON_TEXT
+    return None if source.path is not None and _is_corpus_name(source.path) else PLAIN_TEXT
+
+
+def _is_corpus_name(path: Path) -> bool:
+    suffixes = tuple(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+    return path.name.lower().endswith(suffixes) or path.with_suffix(".ann").is_file()
+
+
 def _is_plain(source: Source) -> bool:
     """Whether each line is a text: by the name, or because the content is nothing else."""
     path = source.path
-    if path is not None and (path.is_dir() or path.with_suffix(".ann").is_file()):
+    if path is not None and (path.is_dir() or _is_corpus_name(path)):
         return False
-    name = "" if path is None else path.name.lower()
-    suffixes = tuple(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
-    if name.endswith(suffixes) or is_docbin(source.head) or _has_tags(source.head_lines()):
+    if is_docbin(source.head) or _has_tags(source.head_lines()):
         return False
-    if name.endswith(_TEXT_NAMES):
+    if path is not None and path.name.lower().endswith(_TEXT_NAMES):
         return True
     head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if b"\x00" in head or head.startswith(b"<") or _JSON.match(head):
@@ -211,6 +233,7 @@ def _objects(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     end = 0
     for record in records(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
+        _note_entities(record, source)
         yield _of_record(record, options, end)
 
 
@@ -221,6 +244,7 @@ def _rows(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     size = source.path.stat().st_size
     with Table(source.path, source.name) as table:
         for record in table.records(0, table.rows, source):
+            _note_entities(record, source)
             yield _of_record(record, options, size * record.line // table.rows)
 
 
@@ -259,6 +283,11 @@ def _carried(record: dict[str, Any]) -> dict[str, Any]:
         for key, value in record.items()
         if key not in ("text", "entities") and not (key in json_text.SPAN_KEYS and value == [])
     }
+
+
+def _note_entities(record: Record, source: Source) -> None:
+    if record.value.get("entities"):
+        source.note("the output has entities of its own, not what the input has as 'entities'", record.line)
 
 
 def _sentences(source: Source, format_: Format, options: ReadOptions) -> Iterator[Text | Rejected]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet, table
 
 from fencepost.cli import predict_ray
+from fencepost.errors import FencepostError
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,8 @@ def asked(tmp_path, small_model) -> list[object]:
         (["--output", "-"], "--engine ray writes a file for each input: give --output, the name of a folder"),
         (["--input", "-"], "--engine ray reads files: give --input, a file, a folder or a quoted pattern"),
         (["--input", "nowhere*"], "nowhere*: no file fits it"),
+        (["--input", ""], "an empty file name"),
+        (["--ray-address", "ray://head:10001"], "on a machine of the cluster, with --ray-address auto"),
         (["--resume", "--force"], "choose one of them"),
         (["--types", "PERS"], "there is no type 'PERS'"),
         (["--min-confidence", "3"], "a confidence is between 0 and 1"),
@@ -66,23 +70,54 @@ def test_an_invalid_line_is_seen_first(run, asked, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path):
+@pytest.fixture
+def earlier(tmp_path) -> Callable[[], dict[str, str]]:
+    """An output that is there; what is in it is returned."""
     out = tmp_path / "out"
     out.mkdir()
-    (out / "manifest.json").write_text('{"command": "predict", "shards": [1]}')
+    (out / "manifest.json").write_text('{"fencepost": "1", "command": "predict", "shards": [{}]}')
     (out / "part-00000-of-00001.jsonl").write_text("precious\n")
+    return lambda: {str(path.relative_to(out)): path.read_text() for path in out.rglob("*")}
+
+
+def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlier, monkeypatch):
+    before = earlier()
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\n')
     run(*asked, "--input", tmp_path / "in.jsonl", "--force", code=2)
-    assert (out / "part-00000-of-00001.jsonl").read_text() == "precious\n"
-    told = run(*asked, "--input", out, "--force", code=2).stderr
+    assert earlier() == before
+    told = run(*asked, "--input", tmp_path / "out", "--force", code=2).stderr
     assert "is in the folder of the output" in told
+    run(*asked, "--ray-address", "ray://head:10001", "--force", code=2)
+    assert earlier() == before
+
+    def silent(*_):
+        raise FencepostError("the Ray cluster does not answer")
+
+    monkeypatch.setattr(predict_ray, "running", silent)
+    told = run(*asked, "--force", code=1).stderr
+    assert "does not answer" in told
+    assert "--resume" not in told
+    assert earlier() == before
 
 
-def test_ray_is_not_installed(run, asked, monkeypatch, tmp_path):
+def test_nothing_is_begun_where_ray_does_not_start(run, asked, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(predict_ray, "running", interrupted)
+    assert "--resume" not in run(*asked, code=130).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_ray_is_not_installed(run, asked, monkeypatch, tmp_path, earlier):
+    before = earlier()
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "ray.data", None)
-    told = run(*asked, code=2).stderr
-    assert "--engine ray needs ray.data, which is not installed: pip install 'fencepost[ray]'" in told
+    for more in (["--force"], ["--output", tmp_path / "new"]):
+        told = run(*asked, *more, code=2).stderr
+        assert "--engine ray needs ray.data, which is not installed: pip install 'fencepost[ray]'" in told
+    assert earlier() == before
+    assert not (tmp_path / "new").exists()
 
 
 # One process
@@ -103,7 +138,7 @@ def test_parquet_in_one_process(run, small_model, tmp_path):
     first, second = map(json.loads, told.stdout.splitlines())
     assert {**first, "entities": []} == {"id": 1, "tags": ["a"], "text": "Ada", "entities": []}
     assert (second["id"], second["tags"], second["text"]) == (3, None, "London")
-    assert "what JSON cannot hold is not in the output: column 'raw' (3 times, first here)" in told.stderr
+    assert "what JSON cannot hold is not in the output: column 'raw' (binary)\n" in told.stderr
 
 
 def test_parquet_needs_a_file(run, small_model, tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.corpus import read
+from fencepost.entity import Entity
 from fencepost.prediction import lines as lines_module
 from fencepost.prediction.lines import whole_lines
 from fencepost.runtime import Recogniser
@@ -61,10 +62,15 @@ def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
     for more in ("--force", "--resume"):
         told = run("predict", small_model, "--input", path, "--output", path, more, code=2).stderr
         assert "the output would overwrite the input" in told
+    (tmp_path / "same.jsonl").hardlink_to(path)
+    arguments = ["predict", small_model, "--input", path, "--output", tmp_path / "same.jsonl", "--force"]
+    assert "the output would overwrite the input" in run(*arguments, code=2).stderr
+    assert path.read_text() == '{"text": "a"}\n'
 
 
 @pytest.mark.parametrize("torn", [0, 1, 15])
-def test_resume_predicts_the_rest_alone(run, small_model, source, whole, torn, monkeypatch):
+def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whole, torn, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 5)
     out = source.with_name("out.jsonl")
     done = whole.splitlines(keepends=True)
     out.write_bytes(b"".join(done[:12]) + done[12][:torn])
@@ -76,13 +82,43 @@ def test_resume_predicts_the_rest_alone(run, small_model, source, whole, torn, m
 
     monkeypatch.setattr(Recogniser, "annotate", watched)
     told = run("predict", small_model, "--input", source, "--output", out, "--resume")
-    assert predicted == TEXTS[12:]
+    assert predicted == TEXTS[10:]
     assert out.read_bytes() == whole
     assert "18 texts, 18 sentences, " in told.stderr
     assert "(and 12 texts that were there)" in told.stderr
     again = run("predict", small_model, "--input", source, "--output", out, "--resume")
     assert "is complete already, with 30 texts" in again.stderr
     assert out.read_bytes() == whole
+
+
+@pytest.mark.parametrize("done", [1, 5, 12, 29])
+def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, done, monkeypatch):
+    """Though what is found in a text depends on those that are computed with it."""
+
+    def predict(_, sentences):
+        company = list(sentences)
+        score = sum(len(sentence.words) for sentence in company) / 1000
+        return (sentence.with_entities([Entity(0, 1, "place", score)]) for sentence in company)
+
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 5)
+    monkeypatch.setattr(Recogniser, "predict", predict)
+    out = source.with_name("out.jsonl")
+    arguments = ["predict", small_model, "--input", source, "--output", out]
+    run(*arguments)
+    whole = out.read_bytes()
+    assert len({json.loads(line)["entities"][0]["score"] for line in whole.splitlines()}) > 3
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:done]))
+    run(*arguments, "--resume")
+    assert out.read_bytes() == whole
+
+
+def test_sentences_with_words_go_on_one_by_one(run, small_model, tmp_path):
+    arguments = ["predict", small_model, "--input", "sample:dev", "--output", tmp_path / "out.jsonl"]
+    run(*arguments, "--limit", 3)
+    told = run(*arguments, "--limit", 8, "--resume").stderr
+    assert "5 texts, 5 sentences" in told
+    texts = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert texts == [sentence.text for sentence in islice(read("sample:dev"), 8)]
 
 
 def test_resume_without_an_earlier_run_begins(run, small_model, source, whole):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -111,6 +112,7 @@ def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.slow
 def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path):
     told = run(*asked(model, inputs, tmp_path / "out"))
     manifest = check(tmp_path / "out", single)
@@ -124,7 +126,7 @@ def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path)
     assert len(notes) == 3
     assert "b.jsonl:11: skipped: 'text' is missing" in notes[0]
     assert "b.jsonl:13: skipped: not JSON" in notes[1]
-    assert "column 'when' (60 times, first here)" in notes[2]
+    assert "c.parquet: what JSON cannot hold is not in the output: column 'when' (timestamp" in notes[2]
     assert last.startswith("181 texts, ")
     assert "(3 files)" in last
 
@@ -143,22 +145,25 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
     assert any(died)
     assert "1 part done again, since a worker had died" in told.stderr
     assert not told.stdout
+    assert [path.name for path in (tmp_path / "out" / "unfinished").iterdir()] == ["died"]  # not its own
+    shutil.rmtree(tmp_path / "out" / "unfinished")
     check(tmp_path / "out", single)
 
 
+@pytest.mark.slow
 def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, monkeypatch):
     output = tmp_path / "out"
     arguments = asked(model, inputs, output)
     stopped = predict_ray.ShardPrediction._predict
 
-    def stopping(self, shards, work, folder, job):
+    def stopping(self, *given, **chosen):
         def tell(progress):
             if progress.texts > 60:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], tell))
-            stopped(self, shards, work, folder, job)
+            stopped(self, *given, **chosen)
 
     with monkeypatch.context() as patch:
         patch.setattr(predict_ray.ShardPrediction, "_predict", stopping)
@@ -186,7 +191,24 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
     check(output, single)
     assert "is complete already" in run(*arguments, "--resume").stderr
 
+    changed, missing, _ = sorted(output.glob("part-*"))
+    changed.write_bytes(changed.read_bytes().replace(b"Ada", b"Bob"))
+    missing.unlink()
+    monkeypatch.setattr(on_ray, "_results", lambda rows, work, _: map(Worker(work), rows))
+    told = run(*arguments, "--resume").stderr
+    for path in (changed, missing):
+        assert f"{path}: is missing or was changed, so it is made again" in told
+    check(output, single)
 
+
+def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path):
+    told = run(*asked(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
+    assert "--threads 3: a worker runs on one machine, and none has so many processors for Ray" in told
+    assert "the most that one has is 2" in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
     script = (
         "from fencepost.cli import main; from fencepost.runtime import chunks; chunks.TEXTS = 1\n"
@@ -266,4 +288,4 @@ def test_what_a_worker_cannot_do_it_says(model, tmp_path):
 
 def test_a_client_is_told_where_to_run():
     with pytest.raises(UsageError, match="on a machine of the cluster, with --ray-address auto"):
-        on_ray._start("ray://head:10001", 1)
+        on_ray.check_ready("ray://head:10001")

@@ -74,9 +74,9 @@ def test_parts_become_files_and_a_manifest_says_so(tmp_path):
     done = [folder.assemble(shard, 2) for shard in range(2)]
     assert [folder.finished(shard) for shard in range(2)] == done
     assert not list(folder.unfinished.glob("*.part"))
-    assert not folder.complete
+    assert not folder.is_complete(given)
     folder.finish(given, done)
-    assert folder.complete
+    assert folder.is_complete(given)
     assert {path.name for path in folder.path.iterdir()} == {
         *("manifest.json", "part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl")
     }
@@ -102,6 +102,32 @@ def test_a_file_that_was_changed_is_made_again(tmp_path):
     folder.file(0).write_bytes(b"other\n")
     assert folder.finished(0) is None
     assert list(folder.missing(0, 2)) == [0, 1]
+
+
+def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
+    given = job("a", "b", "c")
+    folder = OutputFolder(tmp_path / "out", 3)
+    folder.begin(given, resume=False)
+    for shard in range(3):
+        for part in range(2):
+            folder.part(shard, part).write(found(f"text {shard}{part}"))
+    done = [folder.assemble(shard, 2) for shard in range(3)]
+    folder.finish(given, done)
+    manifest = (folder.path / "manifest.json").read_bytes()
+    folder.file(0).write_bytes(folder.file(0).read_bytes().replace(b"text 00", b"text 99"))
+    folder.file(2).unlink()
+    assert not folder.is_complete(given)
+    assert folder.begin(given, resume=True) == [folder.file(0), folder.file(2)]
+    assert [folder.finished(shard) for shard in range(3)] == [None, done[1], None]
+    assert not (folder.path / "manifest.json").exists()
+    for shard in (0, 2):
+        assert list(folder.missing(shard, 2)) == [0, 1]
+        for part in range(2):
+            folder.part(shard, part).write(found(f"text {shard}{part}"))
+        folder.assemble(shard, 2)
+    folder.finish(given, done)
+    assert (folder.path / "manifest.json").read_bytes() == manifest
+    assert folder.is_complete(given)
 
 
 @pytest.mark.parametrize("complete", [False, True])
@@ -151,7 +177,44 @@ def test_a_folder_that_is_not_its_own(tmp_path):
         with pytest.raises(UsageError, match=told):
             OutputFolder(path, 1).check(resume=False, force=True)
     OutputFolder(tmp_path / "out", 1).check(resume=False, force=False)
-    (tmp_path / "out" / "manifest.json").write_text('{"name": "another tool"}')
+    for manifest in (
+        '{"name": "another tool"}',
+        '{"command": "predict"}',
+        '{"command": "predict", "fencepost": 1, "shards": []}',
+        '{"command": "predict", "fencepost": "1", "shards": [1]}',
+        '{"command": "predict", "fencepost": "1", "shards": {}}',
+    ):
+        (tmp_path / "out" / "manifest.json").write_text(manifest)
+        for resume, force in ((False, False), (True, False), (False, True)):
+            with pytest.raises(UsageError, match="is there already, and is no output of predict"):
+                OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
+
+
+def test_what_others_have_put_into_it(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    for name in ("mine.txt", "1.json"):
+        (folder.unfinished / name).write_text("precious")
+    (folder.unfinished / ".fencepost-torn").touch()
+    folder.part(0, 0).tried()
+    folder.begin(given, resume=False)
+    assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
+
+
+def test_a_link_is_not_followed(tmp_path):
+    folder = filled(tmp_path / "out", job("a", "b"))
+    folder.unfinished.rename(tmp_path / "elsewhere")
+    folder.unfinished.symlink_to(tmp_path / "elsewhere")
     for resume, force in ((False, False), (True, False), (False, True)):
-        with pytest.raises(UsageError, match="is there already, and is no output of predict"):
-            OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
+        with pytest.raises(UsageError, match="unfinished: is a link"):
+            folder.check(resume=resume, force=force)
+
+
+def test_what_is_in_the_way_is_seen_before_anything_is_removed(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    (folder.path / "part-00000-of-00001.jsonl").write_text("precious")
+    with pytest.raises(UsageError, match="is in the way"):
+        OutputFolder(folder.path, 1).begin(job("c"), resume=False)
+    assert folder.is_complete(given)

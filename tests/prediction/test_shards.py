@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyarrow import array, parquet, table
+from pyarrow import StructArray, Table, array, date32, list_, parquet, table
 
 from fencepost.corpus.format import ReadOptions
 from fencepost.errors import DataError, UsageError
 from fencepost.prediction.shards import Part, Shard, Tables, planned, shard_files, texts_of
-from fencepost.prediction.texts import opened_texts
+from fencepost.prediction.texts import Text, Texts, opened_texts
 
 LINES = ["Ada", "", "met", "Charles Babbage", "日本 ß", "\ufeffmarked", "x" * 30, "in", "London\x85here", "."]
 
@@ -105,6 +107,76 @@ def test_an_empty_file_has_no_parts(tmp_path):
     assert shard(tmp_path / "a.txt").parts == shard(tmp_path / "a.parquet").parts == []
 
 
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\n\t\n", b"\xef\xbb\xbf\n"])
+def test_a_blank_file_is_no_corpus(tmp_path, content):
+    for name, kind in (("a.jsonl", "json"), ("a.JSON", "json"), ("a.txt", "text"), ("a", "text")):
+        (tmp_path / name).write_bytes(content)
+        cut = shard(tmp_path / name)
+        assert cut.file.kind == kind
+        assert cut.texts == (content.count(b"\n") if kind == "text" else 0)
+    (tmp_path / "a.conll").write_bytes(content)
+    with pytest.raises(UsageError, match=r"is a corpus \(conll\)"):
+        shard(tmp_path / "a.conll")
+
+
+def noted(path: Path) -> tuple[list[Text], list[str]]:
+    """The texts of a file, and what is said of it."""
+    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+        found = list(texts)
+        return found, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
+
+
+def test_columns_that_json_cannot_hold(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = {
+        "text": array(["Ada", "met"]),
+        "n": array([1, 2]),
+        "when": array([2**62, 0], "timestamp[ms]"),  # Python has no such year
+        "price": array([Decimal("1.5"), None]),
+        "took": array([1, 2], "duration[ns]"),
+        "raw": array([b"x", None]),
+        "days": array([[0], []], list_(date32())),
+        "deep": array([{"a": b"x"}, None]),
+        "a": array([{"b": 1, "c": [2]}, None]),
+        "a.b": array([b"x", b"y"]),
+        "word": array(["x", "x"]).dictionary_encode(),
+    }
+    names = [*columns, "twice", "twice"]
+    arrays = [*columns.values(), array([1, 2]), array([3, 4])]
+    parquet.write_table(Table.from_arrays(arrays, names=names), path)
+    texts, notes = noted(path)
+    assert [text.carried for text in texts] == [
+        {"n": 1, "a": {"b": 1, "c": [2]}, "word": "x"},
+        {"n": 2, "a": None, "word": "x"},
+    ]
+    left_out = ("'when' (timestamp", "'price' (decimal", "'took' (duration", "'raw' (binary", "'days' (list<")
+    left_out += ("'deep' (struct<", "'a.b' (binary")
+    assert len(notes) == len(left_out) + 1
+    for note, column in zip(notes, left_out, strict=False):
+        assert note.startswith(f": what JSON cannot hold is not in the output: column {column}")
+    assert notes[-1] == ": columns with the same name are not in the output: 'twice'"
+
+
+def test_rows_that_python_cannot_hold(tmp_path):
+    path = tmp_path / "a.parquet"
+    twice = StructArray.from_arrays([array([1]), array([2])], names=["x", "x"])
+    parquet.write_table(table({"text": ["Ada"], "pair": twice}), path)
+    with pytest.raises(DataError, match=r"a\.parquet(:1)?: .*cannot be read"):
+        noted(path)
+
+
+@pytest.mark.parametrize("entities", ['["Ada"]', '"none"', "[]"])
+def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "Ada", "entities": {entities}}}\n' * 3)
+    texts, notes = noted(path)
+    assert [text.carried for text in texts] == [{}] * 3
+    told = (
+        ":1: the output has entities of its own, not what the input has as 'entities' (3 times, first here)"
+    )
+    assert notes == ([] if entities == "[]" else [told])
+
+
 def test_what_only_one_process_can_read(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"words": ["Ada"], "entities": []}\n')
@@ -128,6 +200,25 @@ def test_a_file_that_changes_meanwhile(tmp_path):
         texts_of(cut.file, Part(0, 7, 2), Tables())
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
+    path = tmp_path / "a.txt"
+    path.write_text("Ada\nmet\n")
+
+    class Changing(Texts):
+        def __iter__(self):
+            yield from super().__iter__()
+            if replaced:
+                path.rename(tmp_path / "old.txt")
+            path.write_text("Bob\nmet\n")  # as many bytes and lines
+            os.utime(path, ns=(1, 1))
+
+    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+        texts.__class__ = Changing
+        with pytest.raises(DataError, match=r"a\.txt: has changed since"):
+            planned(texts)
+
+
 def test_which_files_are_meant(tmp_path):
     (tmp_path / "deep").mkdir()
     for name in ("b.txt", "a.txt", "c.jsonl", ".hidden", "_SUCCESS", "deep/d.txt"):
@@ -145,6 +236,7 @@ def test_which_files_are_meant(tmp_path):
         (tmp_path / "*.parquet", "no file fits it"),
         ("-", "several processes read files"),
         ("sample:test", "several processes read files"),
+        ("", "an empty file name"),
     ):
         with pytest.raises(UsageError, match=told):
             shard_files(str(given))
