@@ -56,7 +56,7 @@ def test_a_text_waits_for_others_but_not_for_long():
         both = [ask(client, "ROME"), ask(client, "OSLO")]
         await asyncio.gather(*both)  # and nothing more comes
 
-    asking(talk, model, limits={"batch": 8, "wait": 0.2})
+    asking(talk, model, limits={"batch": 8, "wait": 1.0})
     assert [sorted(texts) for texts in model.batches] == [["OSLO", "ROME"]]
 
     model = recogniser(Capitals())
@@ -152,7 +152,7 @@ def test_who_waits_too_long_is_told_so_and_not_computed():
         finds.open.set()
         return late, third, await ask(client, "BERN")
 
-    late, third, after = asking(talk, model, limits={"batch": 2, "timeout": 0.3})
+    late, third, after = asking(talk, model, limits={"batch": 2, "timeout": 1.0})
     assert [answer.status_code for answer in (*late, third, after)] == [503, 503, 503, 200]
     assert "send less at a time" in late[0].json()["detail"]
     assert not any("PARIS" in texts for texts in model.batches)
