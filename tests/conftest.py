@@ -13,9 +13,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile(
     "fencepost",
     deadline=None,  # a busy machine is no bug
+    max_examples=50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("fencepost")
+settings.register_profile("thorough", parent=settings.get_profile("fencepost"), max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fencepost"))
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -20,7 +20,14 @@ from fencepost.methods import METHODS, PredictSettings
 from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent
+TRAINING = {"extending.md", "own-data.md", "recipes.md", "sweeps.md", "training.md", "tuning.md"}
+"""Pages whose blocks train models, which takes longer than all others together."""
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in TRAINING else [], id=page.name)
+    for page in PAGES
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -41,28 +48,47 @@ def commands(page: Path) -> list[tuple[str, list[str]]]:
     return found
 
 
-def run(command: str, folder: Path) -> list[str]:
-    program, *arguments = shlex.split(command)
-    assert program == "fencepost"
-    result = subprocess.run(
-        [sys.executable, "-m", "fencepost", *arguments],
+RUN_ALL = """
+import os, sys
+from fencepost.cli import main
+for arguments, shown in {commands}:
+    target = os.open(shown, os.O_CREAT | os.O_WRONLY)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+    sys.argv = ["fencepost", *arguments]
+    try:
+        main()
+    except SystemExit:
+        pass
+    sys.stdout.flush()
+"""
+
+
+def printed(lines: list[str], folder: Path, shown: Path) -> list[list[str]]:
+    """What commands print, one after another in one process: starting another for each takes long."""
+    programs = [shlex.split(line) for line in lines]
+    assert all(program == "fencepost" for program, *_ in programs)
+    commands = [(words[1:], str(shown / f"{number}.txt")) for number, words in enumerate(programs)]
+    subprocess.run(
+        [sys.executable, "-c", RUN_ALL.format(commands=commands)],
         cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        encoding="utf-8",
+        check=True,
         env={**os.environ, "COLUMNS": "80"},
     )
-    return [line.rstrip() for line in result.stdout.splitlines()]
+    texts = [Path(file).read_text(encoding="utf-8") for _, file in commands]
+    return [[line.rstrip() for line in text.splitlines()] for text in texts]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_console_blocks_print_what_they_show(page, tmp_path):
-    for command, expected in commands(page):
-        printed = run(command, tmp_path)
+@pytest.mark.parametrize("page", RUN)
+def test_console_blocks_print_what_they_show(page, tmp_path, tmp_path_factory):
+    of_page = commands(page)
+    if not of_page:
+        return
+    all_printed = printed([line for line, _ in of_page], tmp_path, tmp_path_factory.mktemp("shown"))
+    for (command, expected), lines in zip(of_page, all_printed, strict=True):
         pattern = "\n".join("(.*\n)*?.*" if line == "…" else re.escape(line) for line in expected)
-        assert re.fullmatch(pattern, "\n".join(printed).strip("\n")), f"$ {command}\n" + "\n".join(printed)
+        assert re.fullmatch(pattern, "\n".join(lines).strip("\n")), f"$ {command}\n" + "\n".join(lines)
 
 
 def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object]]:
@@ -108,7 +134,7 @@ def test_every_setting_of_a_method_is_described_in_its_section(method):
     assert described(section) == defaults(config, "method", *(["predict"] if own else []))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUN)
 def test_python_blocks_run(page, tmp_path):
     """One after another in one process, each on its own: starting another for each takes long."""
     programs = blocks(page, "python")

@@ -293,6 +293,7 @@ def test_any_engine(analyzed, folder: Path) -> None:
     assert "was not exported" in told
 
 
+@pytest.mark.slow
 def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, monkeypatch) -> None:
     names = ["_a$b_{$", "日本\n[red]", "x" * 200 + "1", "x" * 200 + "2", "=cmd()"]
     for name in names:

@@ -53,6 +53,7 @@ def told(model, data):
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["centre", "all", "rules"])
 def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, told, mode):
     alone = run("evaluate", model, data / "test.jsonl", "--set", f"predict.mode={mode}", "--json").stdout

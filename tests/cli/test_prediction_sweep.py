@@ -43,6 +43,7 @@ def sweep(folder: Path, *arguments: Any, code: int = 0) -> Result:
     return result
 
 
+@pytest.mark.slow
 def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path) -> None:
     result = sweep(folder, "--sweep", "steps=1,3", "spans=2,5,30", "--json", "--quiet")
     rows = json.loads(result.stdout)["sweep"]

@@ -125,6 +125,7 @@ def test_again_and_with_one_more_seed(
     assert not list(out.rglob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> None:
     """As a terminal sends it: to all processes. They end at once, and the same command goes on."""
     out = tmp_path / "sweep"

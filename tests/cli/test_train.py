@@ -270,6 +270,7 @@ def test_without_pytorch_it_says_what_to_install(trained, arguments):
     assert "pip install 'fencepost[train]'" in result.stderr
 
 
+@pytest.mark.slow
 def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened(
     run, trained, data, tmp_path
 ):

@@ -166,6 +166,7 @@ def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_pa
     assert Model.load(out / best["model"]).settings == Model.load(tmp_path / "model").settings
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuning"
     wanted = [*arguments(data, out, "--trials=2"), "--epochs=30"]

@@ -226,6 +226,7 @@ def test_a_checkpoint_has_none_and_a_resumed_run_ends_with_the_same(folder: Path
     assert read_calibration(folder) != Temperature()
 
 
+@pytest.mark.slow
 def test_a_run_that_died_when_it_was_calibrated_does_it_afresh(folder: Path, tmp_path: Path) -> None:
     killed(tmp_path / "model", "before the result is saved", training={"epochs": EPOCHS})
     assert read_calibration(tmp_path / "model") == read_calibration(folder) != Temperature()

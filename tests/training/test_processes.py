@@ -278,6 +278,7 @@ def assert_near(one: Path, other: Path, *, weight: float = 1e-4, score: float = 
     assert result(one)["kept_epoch"] == result(other)["kept_epoch"]
 
 
+@pytest.mark.slow
 def test_two_processes_are_as_good_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
     """Also when a batch has one sentence, and the second process none."""
     training: dict[str, Any] = {"epochs": 15, "learning_rate": 0.03, "warmup": 0}
@@ -301,6 +302,7 @@ def test_two_processes_that_accumulate_and_log_several_terms(tmp_path: Path) -> 
     assert_near(tmp_path / "two", tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
     settings = config(batch_size=2)  # with dropout: each process has chance of its own, and keeps it
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"

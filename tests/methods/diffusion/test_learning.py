@@ -252,6 +252,7 @@ def test_divergence_is_told_in_words(rate: float, tmp_path: Path) -> None:
         train_run(Config.parse(settings), LEARNT, tmp_path / "model", LEARNT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", ["flat", "nested", "keep-all"])
 def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> None:
     settings = config_of({"threshold": None, "select": select}).model_dump(mode="json")
