@@ -172,8 +172,8 @@ def speed(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, Any
             start = time.perf_counter()
             direct(recogniser, texts)
             seen["pipe"].append(len(texts) / (time.perf_counter() - start))
-            seen["one text a request"].append(asyncio.run(closed_loop(server, texts, 128, 1)))
-            seen["16 texts a request"].append(asyncio.run(closed_loop(server, texts, 16, 16)))
+            seen["one text a request"].append(asyncio.run(closed_loop(server, texts, 256, 1)))
+            seen["16 texts a request"].append(asyncio.run(closed_loop(server, texts, 32, 16)))
         medians = {name: statistics.median(values) for name, values in seen.items()}
         half = medians["one text a request"] / 2
         latencies = sorted(asyncio.run(open_loop(server, texts, half, 20)))
