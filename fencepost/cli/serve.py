@@ -27,6 +27,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of the machine itself."""
 
 _BACKLOG = 4096  # connections that wait to be taken
+_WORKERS = 4  # at most, unless told otherwise: each takes memory for what it computes
 _LIMITS, _ACCESS = "Limits", "Access"
 
 ModelFolder = Annotated[
@@ -66,6 +67,16 @@ Hosts = Annotated[
         metavar="NAME",
         help="Answer to this name too, as a proxy passes it on; repeatable. With a token: any, unless set.",
         rich_help_panel=_ACCESS,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=64,
+        help="Batches computed at once, by --threads threads each; unless set, one a core, up to 4.",
+        rich_help_panel=_LIMITS,
     ),
 ]
 MaxBatch = Annotated[
@@ -123,7 +134,8 @@ def serve(
     token_file: TokenFile = None,
     allow_origin: Origins = None,
     allow_host: Hosts = None,
-    max_batch: MaxBatch = 64,
+    workers: Workers = None,
+    max_batch: MaxBatch = 128,
     max_wait: MaxWait = 5,
     max_queue: MaxQueue = 1024,
     max_texts: MaxTexts = 256,
@@ -154,6 +166,7 @@ def serve(
             "raise the other"
         )
     folder = model or SHIPPED
+    workers, threads = _shared(_cores(), workers, threads)
     recogniser = load_recogniser(folder, engine, changes, threads)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     app = make_app(
@@ -161,6 +174,7 @@ def serve(
         name=folder.resolve().name,
         method=saved_config(folder)["method"]["name"],
         limits=Limits(
+            workers=workers,
             batch=max_batch,
             wait=max_wait / 1000,
             queue=max_queue,
@@ -183,6 +197,21 @@ def serve(
         )
         _run(app, listener, timeout)
     say("stopped", quiet=quiet)
+
+
+def _cores() -> int:
+    """That this process may use, or as many as `OMP_NUM_THREADS` says."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _shared(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
+    """Workers, and threads of each: many workers do more than many threads, which wait for each other."""
+    if workers is None:
+        workers = min(_WORKERS, max(1, cores // (threads or 1)))
+    return workers, threads or max(1, cores // workers)
 
 
 @contextmanager

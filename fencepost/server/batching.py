@@ -1,4 +1,4 @@
-"""Texts of many requests, computed together: a bounded queue, a bounded wait, one thread for the model."""
+"""Texts of many requests, computed together: a bounded queue, a bounded wait, a few threads for the model."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ class Limits:
 
     `queue` texts wait at most, and `queue_characters`; a request has `texts` of `characters` each and `body`
     bytes at most, and is answered within `timeout` seconds or not at all. A batch has up to `batch` texts,
-    and begins at most `wait` seconds after the first of them has come.
+    and begins at most `wait` seconds after the first of them has come, unless `workers` batches are being
+    computed already.
     """
 
-    batch: int = 64
+    workers: int = 1
+    batch: int = 128
     wait: float = 0.005
     queue: int = 1024
     queue_characters: int = 16_000_000
@@ -79,11 +81,12 @@ class Batcher:
         self._metrics = metrics
         self._queue: deque[_Waiting] = deque()
         self._characters = 0  # of the texts that wait
-        self._rate = 100.0  # texts a second; what was seen takes over soon
+        self._rate = 100.0  # texts a second of one worker; what was seen takes over soon
+        self._idle = limits.workers
         self._more = asyncio.Event()
         self._full = asyncio.Event()  # as many as a batch takes
-        self._thread = ThreadPoolExecutor(1, "model")
-        self._loop: asyncio.Task[None] | None = None
+        self._threads = ThreadPoolExecutor(limits.workers, "model")
+        self._loop: asyncio.Future[list[None]] | None = None
         self._closing = False
 
     @property
@@ -91,7 +94,7 @@ class Batcher:
         return self._loop is not None and not self._loop.done()
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.create_task(self._work())
+        self._loop = asyncio.gather(*(self._work() for _ in range(self.limits.workers)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -100,7 +103,7 @@ class Batcher:
         self._more.set()
         if self._loop is not None:
             await self._loop
-        self._thread.shutdown()
+        self._threads.shutdown()
 
     async def find(self, texts: Sequence[str], *, flat: bool | None = None) -> list[list[Span]]:
         """The entities of each text; raises what the model raised, `Full`, `NotAtWork` or `TimeoutError`."""
@@ -128,10 +131,11 @@ class Batcher:
                 one.future.cancel()
 
     def _retry_after(self, texts: int) -> int:
-        return max(1, min(_SLOWEST_RETRY, math.ceil((len(self._queue) + texts) / self._rate)))
+        seconds = (len(self._queue) + texts) / (self._rate * self.limits.workers)
+        return max(1, min(_SLOWEST_RETRY, math.ceil(seconds)))
 
     async def _work(self) -> None:
-        """Batch by batch, until the end. While one is computed, the next one gathers."""
+        """What one worker does: batch by batch, until the end. While one is computed, the next one gathers."""
         loop = asyncio.get_running_loop()
         while not self._closing or self._queue:
             await self._more.wait()
@@ -140,7 +144,11 @@ class Batcher:
             if not batch:
                 continue
             start = time.monotonic()
-            found = await loop.run_in_executor(self._thread, self._computed, batch)
+            self._idle -= 1
+            try:
+                found = await loop.run_in_executor(self._threads, self._computed, batch)
+            finally:
+                self._idle += 1
             seconds = time.monotonic() - start
             self._rate += 0.2 * (len(batch) / max(seconds, 1e-6) - self._rate)
             self._metrics.batch_texts.observe(len(batch))
@@ -161,10 +169,11 @@ class Batcher:
                 await asyncio.wait_for(self._full.wait(), rest)
 
     def _taken(self) -> list[_Waiting]:
-        """The first of the queue that fit into a batch and are still wanted."""
+        """The first of the queue that fit into a batch and are still wanted; idle workers share what there is."""
         batch: list[_Waiting] = []
         characters = 0
-        while self._queue and len(batch) < self.limits.batch:
+        most = min(self.limits.batch, math.ceil(len(self._queue) / self._idle))
+        while self._queue and len(batch) < most:
             length = len(self._queue[0].text)
             if batch and characters + length > _CHARACTERS:
                 break
@@ -181,7 +190,7 @@ class Batcher:
         return batch
 
     def _computed(self, batch: Sequence[_Waiting]) -> list[list[Span] | Exception]:
-        """In the model's thread: the entities of each text, or what went wrong with it."""
+        """In a thread of its own: the entities of each text, or what went wrong with it."""
         found: dict[int, list[Span] | Exception] = {}
         for flat in {one.flat for one in batch}:
             places = [place for place, one in enumerate(batch) if one.flat is flat]

@@ -20,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
+from fencepost.cli.serve import _shared
 
 
 @contextmanager
@@ -165,3 +166,21 @@ def test_a_folder_without_a_model_is_told(refusal, tmp_path):
 def test_what_is_not_installed_is_told(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "pip install 'fencepost[serve]'" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "threads", "expected"),
+    [
+        (2, None, None, (2, 1)),
+        (1, None, None, (1, 1)),
+        (16, None, None, (4, 4)),
+        (6, None, None, (4, 1)),
+        (8, None, 8, (1, 8)),
+        (8, None, 3, (2, 3)),
+        (8, 2, None, (2, 4)),
+        (2, 3, None, (3, 1)),
+        (2, 3, 5, (3, 5)),
+    ],
+)
+def test_cores_are_shared_among_workers(cores, workers, threads, expected):
+    assert _shared(cores, workers, threads) == expected

@@ -5,8 +5,11 @@ import asyncio
 import httpx
 import pytest
 
+from fencepost.loading import load
+from fencepost.prediction.found import entity_object
 from fencepost.server import Batcher, Limits, make_app
 from fencepost.server.metrics import Metrics
+from tests.runtime import models
 from tests.server.conftest import Capitals, asking, recogniser, served
 
 
@@ -249,6 +252,42 @@ def test_at_the_end_what_was_taken_is_finished():
         return await asyncio.gather(*asked)
 
     assert [spans[0].text for (spans,) in asyncio.run(run())] == ["ROME"] * 20
+
+
+def test_idle_workers_share_what_has_come():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        asked = [ask(client, f"ROME {number}") for number in range(7)]
+        await reached(lambda: len(model.batches) == 3)
+        later = [ask(client, f"OSLO {number}") for number in range(5)]
+        await reached(lambda: _queue(client) == 5)
+        finds.open.set()
+        return await asyncio.gather(*asked, *later)
+
+    answers = asking(talk, model, limits={"workers": 3, "wait": 0.2})
+    assert [len(texts) for texts in model.batches[:3]] == [3, 2, 2]
+    assert sum(len(texts) for texts in model.batches[3:]) == 5
+    found = [answer.json()["results"][0]["entities"][0]["text"] for answer in answers]
+    assert found == ["ROME"] * 7 + ["OSLO"] * 5
+
+
+@pytest.mark.parametrize("engine", ["onnx", "pytorch"])
+def test_workers_do_not_mix_up_texts(tmp_path, engine):
+    model = load(models.saved(models.trained(), tmp_path), engine=engine, settings={"batch_size": 1})
+    known = [sentence.text for sentence in models.NESTED]
+    texts = [" ".join(known[at % 4 :] + known[: at % 3]) for at in range(200)]
+    expected = [[entity_object(span) for span in spans] for spans in model.pipe(texts)]
+
+    async def talk(client):
+        return await asyncio.gather(*(ask(client, text) for text in texts))
+
+    answers = asking(talk, model, limits={"workers": 4, "batch": 5})
+    assert [answer.json()["results"][0]["entities"] for answer in answers] == expected
+    assert sum(map(len, expected)) > 500
 
 
 def test_it_is_ready_from_its_beginning_to_its_end():

@@ -1,0 +1,118 @@
+"""The `sh` blocks of the documentation run in a shell, as they stand, on a folder that has what they name.
+
+Trainings are made small by options behind their own. What needs a network, a cluster or GPUs is named here;
+`test_doc_commands` lets the command line's parser read that too, and runs the serving page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fencepost.config import Config
+from fencepost.corpus import read, write
+from fencepost.entity import Sentence
+from fencepost.training import train
+from tests.runtime import models
+from tests.test_doc_commands import fenced
+from tests.test_docs import PAGES
+
+ELSEWHERE = (
+    "pip install ",  # the environment is there
+    "git clone ",
+    "accelerate launch --multi_gpu ",
+    "torchrun --nnodes 2 ",
+    "--encoder dmis-lab/",  # a name on the hub
+    "--ray-address auto",
+)
+SMALL = {
+    "train": "--epochs 1 --batch-size 8",
+    "sweep": "--epochs 1 --batch-size 8 --seeds 1",
+    "tune": "--epochs 1 --trials 2",
+}
+SCRATCH = "--encoder scratch --set encoder.lstm.size=8"
+PLACES = {"RECIPE": "boundary-smoothing/conll2003", "--nproc-per-node 4": "--nproc-per-node 2"}
+COMMANDS = re.compile(r"fencepost (train|sweep|tune) ")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    """Corpora of a few sentences, models that learnt next to nothing, texts, and what other programs made."""
+    folder: Path = tmp_path_factory.mktemp("prepared")
+    parts = {name: list(islice(read(f"sample:{name}"), 24)) for name in ("train", "dev", "test")}
+    for name, sentences in parts.items():
+        write(sentences, folder / f"{name}.jsonl")
+        write(sentences, folder / f"{name}.conll", prefer="outermost")
+    write(parts["test"], folder / "spans-of-another-program.jsonl")
+    write(_as_in_genia(parts["dev"]), folder / "GENIAcorpus3.02p.xml")
+    made = {"my-model": "boundary-smoothing", "diffusion-model": "diffusion"}
+    for name, method in made.items():
+        train(_small(method), parts["train"], folder / name, parts["dev"], quiet=True)
+    for name in ("other-model", "plain", "smoothed"):
+        shutil.copytree(folder / "my-model", folder / name)
+    models.save_bert(folder / "my-encoder")
+    texts = "".join(f"{sentence.text}\n" for sentence in parts["test"])
+    (folder / "texts").mkdir()
+    for name in ("texts.txt", "texts/a.txt", "texts/b.txt"):
+        (folder / name).write_text(texts, encoding="utf-8")
+    return folder
+
+
+def _as_in_genia(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    names = {"person": "DNA_part", "organization": "RNA_part", "place": "protein_part"}
+    for sentence in sentences:
+        yield sentence.with_entities(
+            replace(entity, type=names.get(entity.type, "cell_line")) for entity in sentence.entities
+        )
+
+
+def _small(method: str) -> Config:
+    changes = ["encoder.name=scratch", "encoder.lstm.size=8", "training.epochs=1", f"method.name={method}"]
+    return Config.compose(changes=changes)
+
+
+def runnable(block: str) -> Iterator[str]:
+    """The commands of a block that can run here, small."""
+    for line in block.replace("\\\n", " ").splitlines():
+        if any(other in line for other in ELSEWHERE):
+            continue
+        command, _, _ = line.partition("  #")
+        for name, here in PLACES.items():
+            command = command.replace(name, here)
+        if kind := COMMANDS.search(command):
+            (out,) = re.findall(r"--out (\S+)", command)
+            yield f"rm -rf {out}"
+            command = f"{command} {SMALL[kind[1]]}" + ("" if "--encoder" in command else f" {SCRATCH}")
+        yield command.replace("| jq .entities", "")  # jq need not be here
+
+
+RUN = [page for page in PAGES if page.name != "serving.md" and any(map(list, map(runnable, fenced(page, "sh"))))]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_shell_blocks_run(page, prepared, tmp_path):
+    folder = tmp_path / "work"
+    shutil.copytree(prepared, folder)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for block in fenced(page, "sh"):
+        for command in runnable(block):
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"$ {command}\n{done.stderr}"
