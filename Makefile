@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
+# What Python has compiled is kept, also where the environment says otherwise: so only what is used is compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test slow coverage lint docs bench fuzz clean
 
 demo: $(READY)
@@ -41,7 +44,6 @@ fuzz: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,docs,hub,ray,serve,train,tune]'
-	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1  # faster than pip does it; some files are no Python 3
 	touch $@
 
 clean:

@@ -20,7 +20,16 @@ from fencepost.methods import METHODS, PredictSettings
 from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent
-TRAINING = {"extending.md", "own-data.md", "recipes.md", "sweeps.md", "training.md", "tuning.md"}
+TRAINING = {
+    "calibration.md",
+    "extending.md",
+    "hub.md",
+    "own-data.md",
+    "recipes.md",
+    "sweeps.md",
+    "training.md",
+    "tuning.md",
+}
 """Pages whose blocks train models, which takes longer than all others together."""
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
