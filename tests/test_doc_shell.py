@@ -91,13 +91,17 @@ def runnable(block: str) -> Iterator[str]:
         for name, here in PLACES.items():
             command = command.replace(name, here)
         if kind := COMMANDS.search(command):
-            (out,) = re.findall(r"--out (\S+)", command)
+            (out,) = re.findall(r"--out ([\w-]+)", command)
             yield f"rm -rf {out}"
             command = f"{command} {SMALL[kind[1]]}" + ("" if "--encoder" in command else f" {SCRATCH}")
         yield command.replace("| jq .entities", "")  # jq need not be here
 
 
-RUN = [page for page in PAGES if page.name != "serving.md" and any(map(list, map(runnable, fenced(page, "sh"))))]
+RUN = [
+    page
+    for page in PAGES
+    if page.name != "serving.md" and any(list(runnable(block)) for block in fenced(page, "sh"))
+]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)

@@ -21,7 +21,6 @@ from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent
 TRAINING = {
-    "calibration.md",
     "extending.md",
     "hub.md",
     "own-data.md",

@@ -135,7 +135,7 @@ class Batcher:
         return max(1, min(_SLOWEST_RETRY, math.ceil(seconds)))
 
     async def _work(self) -> None:
-        """What one worker does: batch by batch, until the end. While one is computed, the next one gathers."""
+        """One worker: batch by batch, until the end. While one is computed, the next one gathers."""
         loop = asyncio.get_running_loop()
         while not self._closing or self._queue:
             await self._more.wait()
@@ -169,7 +169,10 @@ class Batcher:
                 await asyncio.wait_for(self._full.wait(), rest)
 
     def _taken(self) -> list[_Waiting]:
-        """The first of the queue that fit into a batch and are still wanted; idle workers share what there is."""
+        """The first of the queue that fit into a batch and are still wanted.
+
+        Workers that are idle share what there is.
+        """
         batch: list[_Waiting] = []
         characters = 0
         most = min(self.limits.batch, math.ceil(len(self._queue) / self._idle))
