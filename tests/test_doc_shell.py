@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """Corpora of a few sentences, models that learnt next to nothing, texts, and what other programs made."""
+    """Corpora of a few sentences, models that learnt little, texts, and what other programs made."""
     folder: Path = tmp_path_factory.mktemp("prepared")
     parts = {name: list(islice(read(f"sample:{name}"), 24)) for name in ("train", "dev", "test")}
     for name, sentences in parts.items():
@@ -56,9 +56,9 @@ def prepared(tmp_path_factory) -> Path:
         write(sentences, folder / f"{name}.conll", prefer="outermost")
     write(parts["test"], folder / "spans-of-another-program.jsonl")
     write(_as_in_genia(parts["dev"]), folder / "GENIAcorpus3.02p.xml")
-    made = {"my-model": "boundary-smoothing", "diffusion-model": "diffusion"}
-    for name, method in made.items():
-        train(_small(method), parts["train"], folder / name, parts["dev"], quiet=True)
+    learnt = list(islice(read("sample:train"), 150))
+    train(_small("boundary-smoothing", epochs=10), learnt, folder / "my-model", parts["dev"], quiet=True)
+    train(_small("diffusion", epochs=1), parts["train"], folder / "diffusion-model", parts["dev"], quiet=True)
     for name in ("other-model", "plain", "smoothed"):
         shutil.copytree(folder / "my-model", folder / name)
     models.save_bert(folder / "my-encoder")
@@ -77,9 +77,10 @@ def _as_in_genia(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         )
 
 
-def _small(method: str) -> Config:
-    changes = ["encoder.name=scratch", "encoder.lstm.size=8", "training.epochs=1", f"method.name={method}"]
-    return Config.compose(changes=changes)
+def _small(method: str, epochs: int) -> Config:
+    encoder = {"name": "scratch", "lstm": {"size": 64, "dropout": 0.0}}
+    training = {"epochs": epochs, "batch_size": 4, "learning_rate": 0.01}
+    return Config.parse({"method": {"name": method}, "encoder": encoder, "training": training})
 
 
 def runnable(block: str) -> Iterator[str]:
@@ -94,6 +95,8 @@ def runnable(block: str) -> Iterator[str]:
             (out,) = re.findall(r"--out ([\w-]+)", command)
             yield f"rm -rf {out}"
             command = f"{command} {SMALL[kind[1]]}" + ("" if "--encoder" in command else f" {SCRATCH}")
+        if "fencepost export" in command:  # where nothing is found, nothing can be checked
+            yield "rm -rf my-model && cp -r other-model my-model"
         yield command.replace("| jq .entities", "")  # jq need not be here
 
 
