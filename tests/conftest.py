@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile(
     "fencepost",
     deadline=None,  # a busy machine is no bug
-    max_examples=25,
+    max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("thorough", parent=settings.get_profile("fencepost"), max_examples=300)

@@ -20,7 +20,8 @@ from fencepost.methods import METHODS, PredictSettings
 from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent
-TRAINING = {
+LONG = {
+    "calibration.md",
     "extending.md",
     "hub.md",
     "own-data.md",
@@ -29,11 +30,11 @@ TRAINING = {
     "training.md",
     "tuning.md",
 }
-"""Pages whose blocks train models, which takes longer than all others together."""
+"""Pages whose blocks train models or predict much, which takes longer than all others together."""
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = [
-    pytest.param(page, marks=[pytest.mark.slow] if page.name in TRAINING else [], id=page.name)
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name)
     for page in PAGES
 ]
 

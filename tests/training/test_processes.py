@@ -293,6 +293,7 @@ def test_two_processes_are_as_good_as_one_with_the_doubled_batch(tmp_path: Path)
     assert_near(tmp_path / "two", tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_two_processes_that_accumulate_and_log_several_terms(tmp_path: Path) -> None:
     training = {"epochs": 2, "accumulate": 4}  # 6 batches in an epoch
     assert two(tmp_path / "two", settings_of("locate-and-label", batch_size=2, **training)) == [0, 0]
