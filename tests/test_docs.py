@@ -34,8 +34,7 @@ LONG = {
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = [
-    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name)
-    for page in PAGES
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name) for page in PAGES
 ]
 
 
