@@ -208,7 +208,7 @@ def _cores() -> int:
 
 
 def _shared(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
-    """Workers, and threads of each: many workers do more than many threads, which wait for each other."""
+    """Workers, and threads of each: two workers were faster than two threads (benchmarks/serve_load.py)."""
     if workers is None:
         workers = min(_WORKERS, max(1, cores // (threads or 1)))
     return workers, threads or max(1, cores // workers)
