@@ -208,7 +208,7 @@ def _cores() -> int:
 
 
 def _shared(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
-    """Workers, and threads of each: two workers were faster than two threads (benchmarks/serve_load.py)."""
+    """Workers, and threads of each: on two cores, two workers were faster than two threads."""
     if workers is None:
         workers = min(_WORKERS, max(1, cores // (threads or 1)))
     return workers, threads or max(1, cores // workers)
