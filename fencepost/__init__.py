@@ -9,7 +9,14 @@ for entity in ner("Ada Lovelace was born in London."):
 ```
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# Usage statistics of libraries are off unless the user has set these variables. They are read when a
+# library is imported, and no part of Fencepost imports one of these before this line.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # huggingface_hub, transformers, datasets
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, UsageError

@@ -7,7 +7,13 @@ Everything that a user can cause (a malformed file, a wrong option) is raised as
 from __future__ import annotations
 
 import difflib
+import json
+import reprlib
 from collections.abc import Iterable
+from typing import Any
+
+_LONGEST = 200
+"""Number of characters of a foreign error, or of a value, that a message quotes."""
 
 
 class FencepostError(Exception):
@@ -39,3 +45,40 @@ class DataError(FencepostError):
     def place(self) -> str:
         """`file:line`, or the file alone where the problem is the file as a whole."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+def describe_error(error: BaseException) -> str:
+    """Return what an exception of another library says, as one bounded line for a message of ours.
+
+    The text of some exceptions holds the data they were raised for: a `UnicodeDecodeError` carries the whole
+    file in its `repr`, a parser quotes the line that it cannot read. So a message of ours never contains
+    `{error!r}` or an unbounded `{error}`; it contains what this function returns.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        name = f": {error.filename}" if error.filename is not None else ""
+        return shorten(f"{error.strerror}{name}")
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 (at byte {error.start:,})"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error.msg}, line {error.lineno}, column {error.colno})"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, KeyError) and error.args:
+        return f"{quote(error.args[0])} is missing"
+    lines = str(error).strip().splitlines()
+    return shorten(lines[0]) if lines else type(error).__name__
+
+
+def quote(value: Any) -> str:
+    """Return the `repr` of a value, bounded in length and depth."""
+    return _QUOTER.repr(value)
+
+
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """Return the text, cut to `longest` characters where it has more."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+_QUOTER = reprlib.Repr()
+_QUOTER.maxstring = _QUOTER.maxother = _QUOTER.maxlong = 100
+_QUOTER.maxlevel = 3

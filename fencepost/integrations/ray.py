@@ -226,7 +226,6 @@ def running(address: str | None, processors: int, threads: int) -> Iterator[None
 
 def _prepare(address: str | None) -> None:
     """Imports Ray, which looks at these variables only then."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if address is None:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # its word for: loopback only
