@@ -109,7 +109,7 @@ def calibration(
         from fencepost.analysis.calibration import calibration as analysis
     from fencepost.evaluation import match, reliability
 
-    sentences = Source(options, format, skip_invalid, quiet).read(data, limit)
+    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
     predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
     if raw:
         predicted = [without_calibration(*pair) for pair in zip(models, predicted, strict=True)]
@@ -141,7 +141,7 @@ def errors(
         from fencepost.analysis.errors import errors as analysis
     from fencepost.evaluation import mistakes
 
-    sentences = Source(options, format, skip_invalid, quiet).read(data, limit)
+    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
     predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
     found = {name: mistakes(sentences, one) for name, one in zip(labels, predicted, strict=True)}
     _tell(analysis(found, sentences, told_of(models, labels, data), examples), out)
@@ -170,7 +170,7 @@ def lengths(
         from fencepost.model import read_config
     from fencepost.evaluation import evaluate
 
-    sentences = Source(options, format, skip_invalid, quiet).read(data, limit)
+    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
     predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
     results = {name: evaluate(sentences, one) for name, one in zip(labels, predicted, strict=True)}
     trained = {
@@ -195,7 +195,7 @@ def offsets(
     quiet: Quiet = False,
 ) -> None:
     """Scores by offset label, and by way of decoding (method boundary-offset)."""
-    source = Source(options, format, skip_invalid, quiet)
+    source = Source(paths, options, format, skip_invalid, quiet)
     _method_report("offsets", "by-offset", paths, source, label, limit, changes, threads, out)
 
 
@@ -214,7 +214,7 @@ def stages(
     quiet: Quiet = False,
 ) -> None:
     """Spans that each stage leaves, and how far boundaries move (method locate-and-label)."""
-    source = Source(options, format, skip_invalid, quiet)
+    source = Source(paths, options, format, skip_invalid, quiet)
     _method_report("stages", "stages", paths, source, label, limit, changes, threads, out)
 
 
@@ -243,7 +243,7 @@ def sampling(
 
     loaded = [load_model(model, changes, threads) for model in models]
     grids = [combinations(model, axes) for model in loaded]
-    sentences = Source(options, format, skip_invalid, quiet).read(data, limit)
+    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
     rows = {
         name: list(swept(model, sentences, grid, quiet=quiet))
         for name, model, grid in zip(labels, loaded, grids, strict=True)
@@ -274,7 +274,7 @@ def landscape(
     from fencepost.analysis.result import named
 
     places = analysis.points(points)
-    source = Source(options, format, skip_invalid, quiet)
+    source = Source(models, options, format, skip_invalid, quiet)
     names = named([Path(path) for path in corpora])
     stems = [name.removesuffix(Path(name).suffix) for name in names]
     names = (

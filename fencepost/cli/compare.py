@@ -67,7 +67,7 @@ def compare(
     if len(models) < 2:
         raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
     labels = labels_of(models, label)
-    source = Source(options, format, skip_invalid, quiet)
+    source = Source(models, options, format, skip_invalid, quiet)
     _check(models)
     sentences = source.read(data, limit)
     files = {model: source.read(model, limit) for model in models if not is_model(model)}

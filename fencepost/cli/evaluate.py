@@ -11,7 +11,15 @@ import typer
 
 from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
-from fencepost.cli.models import Changes, EngineName, Threads, load_model, load_recogniser, wants_pytorch
+from fencepost.cli.models import (
+    Changes,
+    EngineName,
+    Threads,
+    common_language,
+    load_model,
+    load_recogniser,
+    wants_pytorch,
+)
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.prediction_sweep import combinations, swept
 from fencepost.cli.scores import Lengths, print_reports, print_scores, print_sweep
@@ -118,6 +126,7 @@ def evaluate(
         pytorch = wants_pytorch(Path(model), engine)
         if (sweep or reports) and not pytorch:
             raise UsageError(NEEDS_PYTORCH)
+        options = options.with_default_language(common_language([model]))
         read = partial(read_all, data, format, options, skip_invalid=skip_invalid, quiet=quiet)
         named = {"model": model, "data": data}
         if sweep:

@@ -9,7 +9,7 @@ import typer
 
 from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import training_installed
+from fencepost.cli.models import common_language, training_installed
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
@@ -56,6 +56,7 @@ def export(
     Graphs in single precision find the same entities as the model. 8-bit weights lose a little, or much:
     an export is called good only if --check has shown it.
     """
+    options = options.with_default_language(common_language([model]))
     sentences = read_all(check, format, options, skip_invalid=skip_invalid, quiet=quiet) if check else None
     if sentences is not None and not sentences:
         raise UsageError(f"{check}: there are no sentences to check the graphs with")

@@ -13,7 +13,7 @@ import typer
 
 from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import say
-from fencepost.cli.models import EngineName, load_recogniser
+from fencepost.cli.models import EngineName, common_language, load_recogniser
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ Engine = Annotated[
 
 @dataclass(frozen=True)
 class Source:
-    """How corpora are read: what the options say."""
+    """How corpora are read for these models: what the options say, and the models' language by default."""
 
+    models: Sequence[str]
     options: ReadOptions
     format: str | None = None
     skip_invalid: bool = False
@@ -44,9 +45,8 @@ class Source:
 
     def read(self, path: str, limit: int | None = None) -> list[Sentence]:
         """All sentences of a file, or the first ones."""
-        sentences = read_all(
-            path, self.format, self.options, skip_invalid=self.skip_invalid, quiet=self.quiet
-        )
+        options = self.options.with_default_language(common_language(self.models))
+        sentences = read_all(path, self.format, options, skip_invalid=self.skip_invalid, quiet=self.quiet)
         if not sentences:
             raise UsageError(f"{path}: there are no sentences in it")
         return sentences[:limit]

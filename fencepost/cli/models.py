@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +83,13 @@ def saved_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def common_language(models: Iterable[str | Path]) -> str | None:
+    """Return the language of these models; None where they differ or none says its language."""
+    texts = [saved_config(Path(model)).get("text") for model in models]
+    languages = {text.get("language") for text in texts if isinstance(text, dict)}
+    return languages.pop() if len(languages) == 1 else None
 
 
 def _settings(folder: Path) -> dict[str, Any]:

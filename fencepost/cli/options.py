@@ -38,9 +38,13 @@ def _read_options(
         reading_option("--check-text/--no-check-text", "Whether an entity's text must be that of its words."),
     ] = True,
     language: Annotated[
-        str,
-        reading_option("--language", "Raw text: spaCy's rules for words and sentences; zh is by character."),
-    ] = "en",
+        str | None,
+        reading_option(
+            "--language",
+            "Raw text: language whose rules split it into words and sentences; zh splits by character. "
+            "Default: the model's, or en.",
+        ),
+    ] = None,
     pretokenized: Annotated[
         bool,
         reading_option(

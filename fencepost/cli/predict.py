@@ -77,7 +77,6 @@ def predict(
     folder, given_texts = model_and_texts(arguments or [])
     source = source_of(given_texts, input)
     folder = folder or shipped_model(given_texts)
-    language = options.language if options.language != "en" else None  # which may be no choice
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import ShardPrediction, check_request
 
@@ -91,7 +90,7 @@ def predict(
             engine=ENGINES[engine],
             changes=with_select(changes, flat),
             threads=threads or 1,
-            language=language,
+            language=options.language,
             min_confidence=min_confidence,
             types=types,
             format=format,
@@ -108,7 +107,9 @@ def predict(
         texts,
         file,
     ):
-        recogniser = load_recogniser(folder, ENGINES[engine], with_select(changes, flat), threads, language)
+        recogniser = load_recogniser(
+            folder, ENGINES[engine], with_select(changes, flat), threads, options.language
+        )
         recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
             _check_flat(recogniser, target)

@@ -17,6 +17,7 @@ from fencepost.cli.models import (
     Changes,
     EngineName,
     Threads,
+    common_language,
     load_model,
     load_recogniser,
     saved_config,
@@ -96,6 +97,7 @@ def report(
             "without --data nothing is read or predicted: give it, or leave out the other options"
         )
     if data is not None:
+        options = options.with_default_language(common_language([model]))
         gold = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
         named = replace(contents, data="standard input" if data == "-" else Path(data).name)
         contents = _scored(named, model, gold, engine, changes, threads)

@@ -147,12 +147,14 @@ def sweep(
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size},
-        "text": {"language": options.language if options.language != "en" else None},
+        "text": {"language": options.language},
     }
     cells = _cells(
         grid or [], also or [], _numbers("--share", share), _numbers("--boundary-noise", boundary_noise)
     )
     settings = {cell: _settings(cell, recipe, config, changes or [], flags) for cell in cells}
+
+    options = options.with_default_language(settings[cells[0]].text.language)
 
     def read(path: str | None) -> list[Sentence] | None:
         if path is None:

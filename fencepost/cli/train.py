@@ -97,7 +97,7 @@ def train(
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
-        "text": {"language": options.language if options.language != "en" else None},
+        "text": {"language": options.language},
     }
     settings = settings_of(recipe, config, changes, flags, out if resume else None)
     if show_config:
@@ -106,6 +106,7 @@ def train(
     if train is None or out is None:
         raise UsageError("give the training data with --train and the folder for the model with --out")
     _check_sources(train, dev, dev_share, test)
+    options = options.with_default_language(settings.text.language)
 
     def read(path: str) -> list[Sentence]:
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)

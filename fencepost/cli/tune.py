@@ -158,7 +158,7 @@ def tune(
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
-        "text": {"language": options.language if options.language != "en" else None},
+        "text": {"language": options.language},
     }
     settings = settings_of(recipe, config, changes, flags)
     found = _space(settings, space, search or [], _given(flags, changes or []))
@@ -179,6 +179,7 @@ def tune(
     def read(path: str) -> list[Sentence]:
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
 
+    options = options.with_default_language(settings.text.language)
     data = _data(read, train, dev if dev is not None else dev_share, test, settings.training.seed)
     tuning = Tuning(
         out,

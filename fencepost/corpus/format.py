@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,7 @@ class ReadOptions:
     scheme: str | None = None
     ends: Ends | None = None
     check_text: bool = True
-    language: str = "en"
+    language: str | None = None
     pretokenized: bool = False
     spans_key: str | None = None
 
@@ -41,6 +41,10 @@ class ReadOptions:
             raise UsageError.unknown("scheme to read", self.scheme, iob.READ_SCHEMES)
         if self.ends not in (None, "inclusive", "exclusive"):
             raise UsageError(f"ends are inclusive or exclusive, not {self.ends!r}")
+
+    def with_default_language(self, language: str | None) -> ReadOptions:
+        """Return these options, with `language` where none was chosen."""
+        return replace(self, language=self.language or language)
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,11 +257,29 @@ def _start(address: str | None, processors: int) -> None:
     if address is None:
         settings |= {"num_cpus": processors, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
     try:
-        with _no_errors():
+        with _no_errors(), _no_cloud_queries(address):
             ray.init(address=address or "local", **settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"the Ray cluster {address} does not answer" if address else "Ray does not start"
         raise FencepostError(f"{where}: {error}") from error
+
+
+@contextmanager
+def _no_cloud_queries(address: str | None) -> Iterator[None]:
+    """Keep a Ray of our own from asking the network which cloud this machine belongs to.
+
+    Its processes ask for that over HTTP (the library `requests`) even where usage statistics are off, and
+    no setting prevents it. A proxy on a closed local port does: nothing else in these processes uses HTTP.
+    """
+    variable = "HTTP_PROXY"
+    if address is not None or variable in os.environ or os.environ.get("RAY_USAGE_STATS_ENABLED") == "1":
+        yield
+        return
+    os.environ[variable] = "http://127.0.0.1:9"
+    try:
+        yield
+    finally:
+        del os.environ[variable]
 
 
 @contextmanager

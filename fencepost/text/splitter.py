@@ -95,9 +95,9 @@ def _tokens(nlp: Language, paragraph: str) -> Doc:
     return joined
 
 
-def make_splitter(language: str, *, pretokenized: bool = False) -> Splitter:
-    """The splitter for a text in `language`, or for one whose words are separated already."""
-    return WhitespaceSplitter() if pretokenized else SpacySplitter(language)
+def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
+    """Return the splitter for texts in `language` (English if None), or for texts that are tokenised."""
+    return WhitespaceSplitter() if pretokenized else SpacySplitter(language or "en")
 
 
 def _fresh(language: str) -> Language:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from fencepost import loading
-from fencepost.corpus import read, write
+from fencepost.cli import judged
+from fencepost.cli.models import common_language
+from fencepost.corpus import ReadOptions, read, write
 from fencepost.corpus.source import Source
 from fencepost.prediction import texts as texts_module
 from fencepost.prediction.found import find
@@ -408,3 +411,31 @@ def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
     assert loading.load(small_model, language="zh").language == "zh"
     (document,) = loading.load(small_model, language="zh").annotate(["北京"])
     assert len(document.sentences[0]) == 2
+
+
+def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, tmp_path):
+    german = shutil.copytree(small_model, tmp_path / "german")
+    saved = json.loads((german / "config.json").read_text())
+    saved["config"]["text"]["language"] = "de"
+    (german / "config.json").write_text(json.dumps(saved))
+
+    def words(*more: str) -> list[str]:
+        out = tmp_path / "out.conll"
+        run("predict", german, "can't", "--flat", "--output", out, "--force", *more)
+        return [line.split("\t")[0] for line in out.read_text().splitlines()[2:] if line]
+
+    assert words() == ["can't"]
+    assert words("--language", "en") == ["ca", "n't"]
+    assert common_language([german, german]) == "de"
+    assert common_language([german, small_model]) is None
+    options = ReadOptions()
+    assert [len(s) for s in judged.Source([german], options).read(_corpus(tmp_path))] == [1]
+    assert [len(s) for s in judged.Source([small_model], options).read(_corpus(tmp_path))] == [2]
+    assert [len(s) for s in judged.Source([german], ReadOptions(language="en")).read(_corpus(tmp_path))] == [
+        2
+    ]
+
+
+def _corpus(folder: Path) -> str:
+    (folder / "corpus.jsonl").write_text(json.dumps({"text": "can't", "spans": []}) + "\n")
+    return str(folder / "corpus.jsonl")

@@ -9,15 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+import fencepost
+from fencepost import Sentence
 from fencepost.cli.frame import app
 from fencepost.cli.train import _calibration
-from fencepost.corpus import read, write
+from fencepost.config import Config
+from fencepost.corpus import ReadOptions, read, write
 from fencepost.methods import METHODS
 from tests.cli.conftest import heed_ctrl_c
 
@@ -307,3 +312,69 @@ def test_the_language_of_the_corpus_is_that_of_the_texts(run) -> None:
     assert "language: de" in run("train", "--show-config", "--language", "de").stdout
     given = run("train", "--show-config", "--language", "de", "--set", "text.language=fr").stdout
     assert "language: de" in given  # a flag counts more than --set
+
+
+def test_a_language_that_is_given_counts_more_than_the_config(run, tmp_path) -> None:
+    config = tmp_path / "german.yaml"
+    config.write_text("text: {language: de}\n")
+    assert "language: en" in run("train", "--show-config", "--language", "en", "--config", config).stdout
+    assert "language: en" in run("train", "--show-config", "--language", "en").stdout
+    assert "language: de" in run("train", "--show-config", "--config", config).stdout
+
+
+def _write_contraction(folder: Path) -> Path:
+    """Write a BRAT corpus whose only word is one by German and two by English rules."""
+    folder.mkdir()
+    (folder / "a.txt").write_text("can't")
+    (folder / "a.ann").write_text("T1\tNOUN 0 5\tcan't\n")
+    return folder
+
+
+class _Stop(Exception):
+    """Ends a command whose arguments are known."""
+
+
+@pytest.mark.parametrize(
+    ("more", "language", "words"),
+    [
+        ((), None, 2),
+        (("--language", "en"), "en", 2),
+        (("--language", "de"), "de", 1),
+        (("--set", "text.language=de"), "de", 1),
+        (("--set", "text.language=de", "--language", "en"), "en", 2),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "sweep", "tune"])
+def test_one_language_splits_the_corpus_and_the_texts(
+    run, tmp_path, monkeypatch, command, more, language, words
+) -> None:
+    """Whether it comes from the option or from the settings, and whichever of them is English."""
+    seen = {}
+
+    def see(sentences: Sequence[Sentence], settings: Config) -> None:
+        seen.update(words=len(sentences[0]), language=settings.text.language)
+        raise _Stop
+
+    monkeypatch.setattr("fencepost.training.train", lambda settings, learnt, *_, **__: see(learnt, settings))
+    monkeypatch.setattr(
+        "fencepost.training.sweep.Sweep",
+        lambda _, settings, __, data, **___: see(data.train, next(iter(settings.values()))),
+    )
+    monkeypatch.setattr(
+        "fencepost.training.tuning.Tuning", lambda _, settings, __, data, **___: see(data.train, settings)
+    )
+    corpus = _write_contraction(tmp_path / "corpus")
+    with pytest.raises(_Stop):
+        run(command, "--train", corpus, "--dev", corpus, "--out", tmp_path / "out", *more)
+    assert seen == {"words": words, "language": language}
+
+
+def test_the_python_api_takes_the_language_of_the_reading_for_the_texts(tmp_path, monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "fencepost.training.train", lambda settings, learnt, *_, **__: seen.append((settings, learnt))
+    )
+    corpus = _write_contraction(tmp_path / "corpus")
+    fencepost.train(corpus, tmp_path / "out", options=ReadOptions(language="de"))
+    fencepost.train(corpus, tmp_path / "out", config={"text": {"language": "de"}})
+    assert [(settings.text.language, len(learnt[0])) for settings, learnt in seen] == [("de", 1)] * 2
