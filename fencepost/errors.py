@@ -79,6 +79,13 @@ def shorten(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-_QUOTER = reprlib.Repr()
+class _Quoter(reprlib.Repr):
+    """A bounded `repr` that does not fail for integers of more digits than Python writes."""
+
+    def repr_int(self, value: int, level: int) -> str:  # noqa: ARG002 - reprlib calls it so
+        return f"<integer of {value.bit_length():,} bits>" if abs(value) >> 1024 else repr(value)
+
+
+_QUOTER = _Quoter()
 _QUOTER.maxstring = _QUOTER.maxother = _QUOTER.maxlong = 100
 _QUOTER.maxlevel = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, TypeVar
 
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, describe_error
 
 C = TypeVar("C")
 
@@ -56,7 +56,7 @@ class Registry(MutableMapping[str, type[C]]):
         try:
             class_ = found[0].load()
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {describe_error(error)}"
             raise UsageError(f"{told} cannot be imported ({reason}); repair or uninstall it") from error
         if not (isinstance(class_, type) and issubclass(class_, self._base)):
             raise UsageError(f"{told} is no subclass of {self._base.__name__}: {found[0].value}")

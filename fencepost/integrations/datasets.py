@@ -21,7 +21,7 @@ from fencepost.corpus import Note, ReadOptions, Rejected, iob, json_text, json_t
 from fencepost.corpus.json_tokens import Shape
 from fencepost.corpus.source import Found, Reading, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, describe_error
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -286,7 +286,7 @@ class _Writer:
             try:
                 text = json.dumps(self._record(row, line), default=_plain)
             except (TypeError, ValueError, RecursionError) as error:
-                self.problems[line] = str(error)
+                self.problems[line] = describe_error(error)
                 text = "null"
             yield text.encode("ascii") + b"\n"
 

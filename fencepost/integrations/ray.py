@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError, describe_error, shorten
 from fencepost.loading import EngineName, load
 from fencepost.prediction.folder import Done, OutputFolder, PartFile
 from fencepost.prediction.found import find
@@ -83,8 +83,10 @@ class Worker:
         if not problem:
             try:
                 tries = self._predict(row)
-            except (FencepostError, OSError) as error:
+            except FencepostError as error:
                 problem = str(error)
+            except OSError as error:
+                problem = describe_error(error)
         kept = {key: row[key] for key in ("shard", "part", "texts")}
         return {**kept, "tries": tries, "problem": problem}
 
@@ -179,7 +181,7 @@ def _results(rows: list[dict[str, Any]], work: Work, workers: int | None) -> Ite
                 raise FencepostError(row["problem"])
             yield row
     except RayError as error:
-        last = str(error).strip().rpartition("\n")[2]
+        last = shorten(str(error).strip().rpartition("\n")[2])
         raise FencepostError(f"Ray could not go on ({type(error).__name__}): {last}") from error
 
 
@@ -261,7 +263,7 @@ def _start(address: str | None, processors: int) -> None:
             ray.init(address=address or "local", **settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"the Ray cluster {address} does not answer" if address else "Ray does not start"
-        raise FencepostError(f"{where}: {error}") from error
+        raise FencepostError(f"{where}: {describe_error(error)}") from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fencepost.corpus.json_fields import is_json
 from fencepost.corpus.json_records import Record
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, describe_error
 
 if TYPE_CHECKING:
     from fencepost.corpus.source import Source
@@ -40,7 +40,7 @@ class Table:
         try:
             self._file = parquet.ParquetFile(path)
         except self._broken as error:
-            raise DataError(f"not Parquet that can be read: {error}", source=name) from None
+            raise DataError(f"not Parquet that can be read: {describe_error(error)}", source=name) from None
         facts = self._file.metadata
         sizes = (facts.row_group(number).num_rows for number in range(facts.num_row_groups))
         self._groups = list(accumulate(sizes, initial=0))  # where each begins, and the end
@@ -87,7 +87,7 @@ class Table:
                     first += 1
                     yield Record(first, "", {key: row[key] for key in self._held(row, first, source)})
         except self._broken as error:
-            message = f"this row, or one close behind it, cannot be read: {error}"
+            message = f"this row, or one close behind it, cannot be read: {describe_error(error)}"
             raise DataError(message, source=self.name, line=first + 1) from None
 
     def _held(self, row: dict[str, Any], number: int, source: Source | None) -> Iterator[str]:
