@@ -44,7 +44,7 @@ class ReadOptions:
 
     def with_default_language(self, language: str | None) -> ReadOptions:
         """Return these options, with `language` where none was chosen."""
-        return replace(self, language=self.language or language)
+        return self if self.language is not None else replace(self, language=language)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def _tokens(nlp: Language, paragraph: str) -> Doc:
 
 def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
     """Return the splitter for texts in `language` (English if None), or for texts that are tokenised."""
-    return WhitespaceSplitter() if pretokenized else SpacySplitter(language or "en")
+    return WhitespaceSplitter() if pretokenized else SpacySplitter("en" if language is None else language)
 
 
 def _fresh(language: str) -> Language:
