@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -159,6 +160,7 @@ def _target(
     if resume and force:
         raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
     from fencepost.corpus.formats import format_by_name, format_by_suffix
+    from fencepost.corpus.writer import check_no_loop
     from fencepost.prediction.lines import check_new
 
     path = Path(output)
@@ -167,6 +169,7 @@ def _target(
     if resume and (target or output == "-"):
         raise UsageError("--resume goes on with a file of JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":
+        check_no_loop(path)
         if source is not None and _is_same(path, Path(source)):
             raise UsageError(f"{output}: the output would overwrite the input; give another name")
         check_new(path, resume=resume, force=force)
@@ -175,7 +178,8 @@ def _target(
 
 def _is_same(path: Path, other: Path) -> bool:
     """Whether both are one file, through whatever links."""
-    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
+    same_name = os.path.realpath(path) == os.path.realpath(other)
+    return same_name or (path.exists() and other.exists() and path.samefile(other))
 
 
 def _check_flat(recogniser: Recogniser, target: Format) -> None:
