@@ -121,8 +121,7 @@ def convert(
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
         figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
         account = {"input": source, "input_format": reader.format.name, "output": target}
-        account |= {"notes": [asdict(note) for note in reader.notes]}
-        write_json({**account, **figures}, json)
+        write_json({**account, **figures, "notes": [asdict(note) for note in reader.notes]}, json)
 
 
 def _check(

@@ -26,6 +26,7 @@ from fencepost.cli.predict_options import (
     Output,
     RayAddress,
     Resume,
+    TextColumn,
     To,
     Types,
     Workers,
@@ -64,6 +65,7 @@ def predict(
     threads: Threads = None,
     changes: Changes = None,
     format: InputFormat = None,  # noqa: A002
+    text_column: TextColumn = None,
     skip_invalid: SkipInvalid = False,
     workers: Workers = None,
     ray_address: RayAddress = None,
@@ -96,6 +98,7 @@ def predict(
             min_confidence=min_confidence,
             types=types,
             format=format,
+            text_column=text_column,
             skip_invalid=skip_invalid,
             workers=workers,
             address=ray_address,
@@ -105,10 +108,9 @@ def predict(
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
     target = _target(source, output, to, resume=resume, force=force)
-    with _texts(source, given_texts, format, options, skip_invalid=skip_invalid, quiet=quiet) as (
-        texts,
-        file,
-    ):
+    with _texts(
+        source, given_texts, format, options, text_column, skip_invalid=skip_invalid, quiet=quiet
+    ) as (texts, file):
         recogniser = load_recogniser(folder, ENGINES[engine], with_select(changes, flat), threads, language)
         recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
@@ -131,6 +133,7 @@ def _texts(
     given_texts: Iterable[str],
     format_: str | None,
     options: ReadOptions,
+    text_column: str | None,
     *,
     skip_invalid: bool,
     quiet: bool,
@@ -140,10 +143,13 @@ def _texts(
     from fencepost.prediction.texts import given, opened_texts
 
     if source is None:
+        if text_column is not None:
+            raise UsageError("--text-column is about --input, which is missing")
         yield given(list(given_texts), options), None
         return
     skipped = Skipped()
-    with opened_texts(source, format_, options, skipped if skip_invalid else None) as texts:
+    on_invalid = skipped if skip_invalid else None
+    with opened_texts(source, format_, options, on_invalid, text_column) as texts:
         yield texts, texts.source
     skipped.tell(texts.source, quiet=quiet)
 

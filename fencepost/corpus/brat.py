@@ -46,9 +46,11 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     if source.path is None:
         raise UsageError("BRAT corpora are folders or pairs of files; give a path")
     splitter = make_splitter(options.language, pretokenized=options.pretokenized)
-    for text_path in source.path.rglob("*.txt") if source.path.is_dir() else ():
-        if not text_path.with_suffix(".ann").exists():
-            source.note("text without annotations (.ann) passed over", example=text_path.name)
+    for path in source.path.rglob("*") if source.path.is_dir() else ():
+        if path.is_symlink() and path.is_dir():
+            source.note("folder that is a symbolic link passed over", example=path.name)
+        elif path.suffix == ".txt" and not path.with_suffix(".ann").exists():
+            source.note("text without annotations (.ann) passed over", example=path.name)
     for text_path, annotation_path in pairs(source.path):
         name = annotation_path.relative_to(source.path) if source.path.is_dir() else annotation_path
         _check_size(annotation_path.stat().st_size, annotation_path)
@@ -136,8 +138,8 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
         raise ValueError(f"the offsets {match['offsets']} are empty or outside the text")
     if len(edges) > 2:
         reason = (
-            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot be kept; "
-            "leave it out, or annotate the whole stretch"
+            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot be "
+            "kept; leave it out, or annotate the whole stretch"
         )
         return Problem(line.number, start, end, reason)
     said = match["text"]

@@ -216,7 +216,9 @@ def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
     if _SEPARATORS.search(line.text):
         for number, text in enumerate(fields):
             if number != word and (match := _SEPARATORS.search(text)):
-                raise Invalid(index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed")
+                raise Invalid(
+                    index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
+                )
     return fields
 
 

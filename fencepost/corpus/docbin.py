@@ -107,11 +107,11 @@ def _documents(message: Message, source: Source) -> Iterator[tuple[StoredDocumen
     from spacy.vocab import Vocab
 
     columns = list(_attributes(message))
-    one = DocBin()  # at a time
+    one: Any = DocBin()  # at a time
     one.attrs = [message.attributes[column] for column in columns]
     one.cats, one.span_groups, one.user_data = [{}], [b""], [None]
     with _named_errors(source):
-        vocab = Vocab(strings=message.strings())
+        vocab = Vocab(strings=list(message.strings()))
         for stored in message.documents():
             one.tokens = [stored.tokens[:, columns]]
             one.spaces = [stored.spaces.reshape(-1, 1)]

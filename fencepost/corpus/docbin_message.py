@@ -148,7 +148,7 @@ class Message:
 
 def _unpacker(view: memoryview) -> Any:
     # That of `srsly.msgpack` looks for plugins each time, which takes longer than most documents do.
-    from srsly.msgpack._unpacker import Unpacker
+    from srsly.msgpack._unpacker import Unpacker  # type: ignore[import-untyped]
 
     return Unpacker(io.BytesIO(view), raw=False, max_buffer_size=max(len(view), _NAME_BYTES))
 
@@ -170,9 +170,7 @@ def _array(view: memoryview, *, least: int = 0, most: int | None = None) -> Iter
 
 def _map(view: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
     unpacker = _unpacker(view)
-    return (
-        (_skipped(unpacker, view), _skipped(unpacker, view)) for _ in range(unpacker.read_map_header())
-    )
+    return ((_skipped(unpacker, view), _skipped(unpacker, view)) for _ in range(unpacker.read_map_header()))
 
 
 def _entries(view: memoryview) -> dict[str, memoryview]:

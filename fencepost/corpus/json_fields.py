@@ -81,7 +81,11 @@ def meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
 
 def span_lists(record: Mapping[str, Any]) -> list[str]:
     """The keys under which there are lists of spans: objects with a start and an end, or triples of them."""
-    return [key for key, value in record.items() if isinstance(value, list) and value and all(map(_is_span, value))]
+    return [
+        key
+        for key, value in record.items()
+        if isinstance(value, list) and value and all(map(_is_span, value))
+    ]
 
 
 def _is_span(item: Any) -> bool:

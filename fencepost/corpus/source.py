@@ -176,7 +176,7 @@ class Source:
     def line_end(self) -> bytes:
         """What ends a line: a line feed, or a carriage return in a file that has no line feed.
 
-        The head decides; its last byte may be the first half of `\\r\\n`.
+        The head decides; a carriage return at its end may belong to a line feed after it.
         """
         whole = len(self.head) < HEAD_BYTES
         head = self.head if whole else self.head[:-1]
@@ -211,7 +211,9 @@ class Source:
         for number, raw in enumerate(self.raw_lines(), start=1):
             line = _line(number, raw.removesuffix(end))
             if number > 1 and line.text.startswith("\ufeff"):
-                self.note("line that begins with a byte order mark, which is kept (were files joined?)", number)
+                self.note(
+                    "line that begins with a byte order mark, which is kept (were files joined?)", number
+                )
             yield line
 
     def head_lines(self) -> list[str]:

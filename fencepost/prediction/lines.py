@@ -64,9 +64,11 @@ def _write(stream: BinaryIO, line: bytes, path: Path | None) -> None:
     except OSError as error:
         with suppress(OSError):
             stream.close()  # which would otherwise try to write the rest again
-        on = f"; make room, and go on with the same command and --resume" if path else ""
+        on = "; make room, and go on with the same command and --resume" if path else ""
         name = path or "standard output"
-        raise FencepostError(f"{name}: cannot be written: {error.strerror or describe_error(error)}{on}") from error
+        raise FencepostError(
+            f"{name}: cannot be written: {error.strerror or describe_error(error)}{on}"
+        ) from error
 
 
 def whole_lines(path: Path) -> tuple[int, bytes]:

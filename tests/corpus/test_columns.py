@@ -250,5 +250,5 @@ def test_wrong_options_are_refused(options, message):
 
 def test_a_file_without_blank_lines_is_not_one_sentence(reading, monkeypatch):
     monkeypatch.setattr("fencepost.corpus.conll.SENTENCE_LINES", 10)
-    with pytest.raises(DataError, match="corpus:11: over 10 lines, or .* without a blank line"):
+    with pytest.raises(DataError, match=r"corpus:11: over 10 lines, or .* without a blank line"):
         list(reading("a\tO\n" * 20))
