@@ -138,8 +138,8 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
         raise ValueError(f"the offsets {match['offsets']} are empty or outside the text")
     if len(edges) > 2:
         reason = (
-            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot be "
-            "kept; leave it out, or annotate the whole stretch"
+            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot "
+            "be kept; leave it out, or annotate the whole stretch"
         )
         return Problem(line.number, start, end, reason)
     said = match["text"]

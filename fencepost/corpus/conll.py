@@ -177,13 +177,14 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
 
 def _column_lines(source: Source) -> Iterator[Line]:
     """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
+    more = 0  # lines than line feeds
     for line in source.lines():
-        text = line.text.rstrip("\r")
-        if "\r" not in text:
-            yield line
-            continue
-        source.note("carriage return inside a line, read as a line end", line.number)
-        yield from (Line(line.number, part, line.problem) for part in text.split("\r"))
+        parts = line.text.rstrip("\r").split("\r")
+        if len(parts) > 1:
+            source.note("carriage return inside a line, read as a line end", line.number + more)
+        for number, part in enumerate(parts, start=line.number + more):
+            yield Line(number, part, line.problem)
+        more += len(parts) - 1
 
 
 def _marks_document(text: str) -> bool:

@@ -98,8 +98,8 @@ def _detect_columns(source: Source) -> Format:
     if b"\x00" in source.head or not conll.may_have_tags(lines):
         raise DataError(
             "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "
-            "(columns are separated by tabs or spaces); unpack it if it is compressed, or name its format with "
-            f"--format ({', '.join(FORMATS)})",
+            "(columns are separated by tabs or spaces); unpack it if it is compressed, or name its format "
+            f"with --format ({', '.join(FORMATS)})",
             source=source.name,
         )
     return conll.CONLL

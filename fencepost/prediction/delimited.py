@@ -38,8 +38,8 @@ def records(source: Source, column: str) -> Iterator[Record]:
         except StopIteration:
             return
         except csv.Error as error:
-            problem = f"not a row of CSV, up to line {lines.number:,}: {describe_error(error)}"
-            yield Record(lines.first, lines.text, {}, problem)
+            reason = f"not a row of CSV, up to line {lines.number:,}: {describe_error(error)}"
+            yield Record(lines.first, lines.text, {}, reason)
             continue
         problem = lines.problem
         if row and len(row) != len(header):

@@ -251,8 +251,8 @@ def _has_entities(record: dict[str, Any]) -> bool:
 
 def read_as(kind: str, options: ReadOptions, text_column: str = TEXT) -> Read:
     """What reads a file of this kind."""
-    if kind in FORMATS:  # whether an annotator has accepted a record does not matter here
-        return partial(_sentences, format_=FORMATS[kind], options=replace(options, keep_rejected=True))
+    if kind in FORMATS:
+        return partial(_sentences, format_=FORMATS[kind], options=options)
     if kind == PLAIN_TEXT:
         return partial(_lines, options=options)
     read = {JSON_TEXT: _objects, PARQUET: _rows, CSV: _csv_rows}[kind]
@@ -345,8 +345,8 @@ def _note_replaced(record: Record, source: Source, column: str) -> None:
 
 
 def _sentences(source: Source, format_: Format, options: ReadOptions) -> Iterator[Text | Rejected]:
-    """Each sentence of a corpus, without the entities that it has."""
-    for reading in format_.read(source, options):
+    """Each sentence of a corpus, without the entities that it has, and so whether or not it was accepted."""
+    for reading in format_.read(source, replace(options, keep_rejected=True)):
         if isinstance(reading, Found):
             sentence = reading.sentence.with_entities(())
             meta = dict(sentence.meta)

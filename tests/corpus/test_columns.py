@@ -252,3 +252,9 @@ def test_a_file_without_blank_lines_is_not_one_sentence(reading, monkeypatch):
     monkeypatch.setattr("fencepost.corpus.conll.SENTENCE_LINES", 10)
     with pytest.raises(DataError, match=r"corpus:11: over 10 lines, or .* without a blank line"):
         list(reading("a\tO\n" * 20))
+
+
+def test_very_long_lines_without_a_blank_line_are_not_one_sentence(reading, monkeypatch):
+    monkeypatch.setattr("fencepost.corpus.conll.SENTENCE_CHARACTERS", 100)
+    with pytest.raises(DataError, match=r"corpus:3: over .* lines, or 100 characters, without a blank line"):
+        list(reading(f"{'a' * 40}\tO\n" * 5))
