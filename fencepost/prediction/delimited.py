@@ -7,6 +7,7 @@ be quoted and contain line ends; rows are read one by one, so memory does not de
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 
 from fencepost.corpus.json_records import Record
@@ -77,7 +78,8 @@ def _delimiter(source: Source, column: str) -> str:
     headers = {}
     for delimiter in _DELIMITERS:
         try:
-            headers[delimiter] = next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter), [])
+            rows = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
+            headers[delimiter] = next((row for row in rows if row), [])
         except csv.Error:
             headers[delimiter] = []
     return max(headers, key=lambda delimiter: (column in headers[delimiter], len(headers[delimiter])))

@@ -141,10 +141,10 @@ def _kind(source: Source, format_: str | None) -> str:
         return format_
     if is_parquet(source.head):
         return PARQUET
-    if _is_blank(source) and (of_blank := _kind_of_blank(source)):
-        return of_blank
     if _has_csv_name(source) and not _has_tags(source.head_lines()):
         return CSV
+    if _is_blank(source) and (of_blank := _kind_of_blank(source)):
+        return of_blank
     if _is_plain(source):
         return PLAIN_TEXT
     return JSON_TEXT if _is_json_text(source) else detect_format(source).name
