@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def _read(
     if isinstance(data, str | Path):
         with Reader(data, options=options) as reader:
             found = list(reader)
-        notes = reader.notes
+        notes = [replace(note, kind=in_python(note.kind)) for note in reader.notes]
     elif isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise UsageError(
             f"{name} is a file, sentences, or the rows of a data set, not {type(data).__name__}"

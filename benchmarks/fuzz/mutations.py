@@ -359,4 +359,5 @@ def _random_options(rng: random.Random) -> ReadOptions:
         language=rng.choice(("en", "en", "zh", "de", "xx")),
         pretokenized=rng.random() < 0.5,
         spans_key=rng.choice((None, "sc", "mine", "absent")),
+        keep_rejected=rng.random() < 0.5,
     )

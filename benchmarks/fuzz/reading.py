@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass, field, replace
 
 from benchmarks.fuzz.mutations import Case
@@ -33,7 +34,9 @@ class Outcome:
     def lines(self) -> list[str]:
         """The lines, without looking at how the library splits them."""
         whole = self.parts[0].removeprefix(BYTE_ORDER_MARK)
-        return [line.decode("utf-8", "replace").removesuffix("\r") for line in whole.split(b"\n")]
+        in_columns = self.format in ("conll", "weibo", "conll2012")
+        end = rb"\r*\n|\r" if in_columns or b"\n" not in whole else rb"\r?\n"
+        return [line.decode("utf-8", "replace") for line in re.split(end, whole)]
 
 
 def read_case(case: Case) -> list[Outcome]:

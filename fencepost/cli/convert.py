@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
 
@@ -119,13 +121,15 @@ def convert(
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
         figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
         account = {"input": source, "input_format": reader.format.name, "output": target}
-        write_json({**account, **figures}, json)
+        write_json({**account, **figures, "notes": [asdict(note) for note in reader.notes]}, json)
 
 
 def _check(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
     """Refuses what cannot go together; the file for what is skipped, None where there is none."""
+    from fencepost.corpus.writer import check_no_loop
+
     check_json_target(json)
     if rejected is not None and not skip_invalid:
         raise UsageError("--rejected needs --skip-invalid: without it, the first invalid sentence stops")
@@ -134,8 +138,10 @@ def _check(
     if not skip_invalid:
         return None
     beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
-    if beside and beside.resolve() in (Path(source).resolve(), Path(target).resolve()):
-        raise UsageError(f"{beside}: what is skipped cannot go into the corpus itself; see --rejected")
+    if beside:
+        check_no_loop(beside)
+        if os.path.realpath(beside) in map(os.path.realpath, (source, target)):
+            raise UsageError(f"{beside}: what is skipped cannot go into the corpus itself; see --rejected")
     return beside
 
 

@@ -170,6 +170,10 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
 def check_json_target(target: Path | None) -> None:
     """Refuses a file that `--json` must not overwrite, before any work is done."""
+    from fencepost.corpus.writer import check_no_loop
+
+    if target is not None:
+        check_no_loop(target)
     if target is not None and str(target) != "-" and target.exists() and not _is_result(target):
         raise UsageError(f"{target}: is there already and no result of fencepost; give another name")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +52,13 @@ def inspect(
         corpora.append((file, reader, figures, drawn))
     if json is not None:
         result = [
-            {"file": file, "format": reader.format.name, "invalid": reader.invalid, **figures.to_dict()}
+            {
+                "file": file,
+                "format": reader.format.name,
+                "invalid": reader.invalid,
+                "notes": [asdict(note) for note in reader.notes],
+                **figures.to_dict(),
+            }
             for file, reader, figures, _ in corpora
         ]
         write_json({"corpora": result}, json)

@@ -54,6 +54,13 @@ def _read_options(
     spans_key: Annotated[
         str | None, reading_option("--spans-key", "spacy: the span group with the entities.")
     ] = None,
+    keep_rejected: Annotated[
+        bool,
+        reading_option(
+            "--keep-rejected",
+            "jsonl-text: read records whose answer is reject or ignore (Prodigy) instead of skipping them.",
+        ),
+    ] = False,
 ) -> None:
     """The fields of `fencepost.corpus.ReadOptions`, each as an option."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -25,6 +26,7 @@ from fencepost.cli.predict_options import (
     Output,
     RayAddress,
     Resume,
+    TextColumn,
     To,
     Types,
     Workers,
@@ -63,6 +65,7 @@ def predict(
     threads: Threads = None,
     changes: Changes = None,
     format: InputFormat = None,  # noqa: A002
+    text_column: TextColumn = None,
     skip_invalid: SkipInvalid = False,
     workers: Workers = None,
     ray_address: RayAddress = None,
@@ -94,6 +97,7 @@ def predict(
             min_confidence=min_confidence,
             types=types,
             format=format,
+            text_column=text_column,
             skip_invalid=skip_invalid,
             workers=workers,
             address=ray_address,
@@ -103,10 +107,9 @@ def predict(
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
     target = _target(source, output, to, resume=resume, force=force)
-    with _texts(source, given_texts, format, options, skip_invalid=skip_invalid, quiet=quiet) as (
-        texts,
-        file,
-    ):
+    with _texts(
+        source, given_texts, format, options, text_column, skip_invalid=skip_invalid, quiet=quiet
+    ) as (texts, file):
         recogniser = load_recogniser(
             folder, ENGINES[engine], with_select(changes, flat), threads, options.language
         )
@@ -131,6 +134,7 @@ def _texts(
     given_texts: Iterable[str],
     format_: str | None,
     options: ReadOptions,
+    text_column: str | None,
     *,
     skip_invalid: bool,
     quiet: bool,
@@ -140,10 +144,13 @@ def _texts(
     from fencepost.prediction.texts import given, opened_texts
 
     if source is None:
+        if text_column is not None:
+            raise UsageError("--text-column is about --input, which is missing")
         yield given(list(given_texts), options), None
         return
     skipped = Skipped()
-    with opened_texts(source, format_, options, skipped if skip_invalid else None) as texts:
+    on_invalid = skipped if skip_invalid else None
+    with opened_texts(source, format_, options, on_invalid, text_column) as texts:
         yield texts, texts.source
     skipped.tell(texts.source, quiet=quiet)
 
@@ -160,6 +167,7 @@ def _target(
     if resume and force:
         raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
     from fencepost.corpus.formats import format_by_name, format_by_suffix
+    from fencepost.corpus.writer import check_no_loop
     from fencepost.prediction.lines import check_new
 
     path = Path(output)
@@ -168,6 +176,7 @@ def _target(
     if resume and (target or output == "-"):
         raise UsageError("--resume goes on with a file of JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":
+        check_no_loop(path)
         if source is not None and _is_same(path, Path(source)):
             raise UsageError(f"{output}: the output would overwrite the input; give another name")
         check_new(path, resume=resume, force=force)
@@ -176,7 +185,8 @@ def _target(
 
 def _is_same(path: Path, other: Path) -> bool:
     """Whether both are one file, through whatever links."""
-    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
+    same_name = os.path.realpath(path) == os.path.realpath(other)
+    return same_name or (path.exists() and other.exists() and path.samefile(other))
 
 
 def _check_flat(recogniser: Recogniser, target: Format) -> None:

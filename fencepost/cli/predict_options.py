@@ -28,16 +28,23 @@ Input = Annotated[
         metavar="FILE",
         help="Instead of texts: a file, - (standard input) or sample:test. Plain text is one text a line; so "
         'is JSON with a "text" and no annotation, whose other keys go to the output. Any corpus is predicted '
-        "sentence by sentence with its own words; its entities are ignored. Parquet has a text a row, in a "
-        "column of this name. With --engine ray also a folder, or a quoted pattern, of such files of texts.",
+        "sentence by sentence with its own words; its entities are ignored. CSV, TSV and Parquet have a text "
+        "a row, in the column text. With --engine ray also a folder, or a quoted pattern, of such files of "
+        "texts, but not of CSV.",
     ),
 ]
 InputFormat = Annotated[
     str | None,
     reading_option(
         "--format",
-        "The input's format, instead of finding it out from the content: text (one text a line), or that of "
-        "a corpus.",
+        "The input's format, instead of finding it out from the content: text (one text a line), csv, or "
+        "that of a corpus.",
+    ),
+]
+TextColumn = Annotated[
+    str | None,
+    reading_option(
+        "--text-column", "CSV, TSV and Parquet: the column with the texts; JSON: the key. Unless set, text."
     ),
 ]
 Output = Annotated[

@@ -19,6 +19,7 @@ from fencepost.cli.models import EngineName, load_recogniser, settings_of
 from fencepost.cli.predict_options import types_of
 from fencepost.cli.prediction import many
 from fencepost.cli.progress import bar
+from fencepost.corpus.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.files import CARD_FILE, files_of
 from fencepost.integrations.ray import Progress, Work, check_ready, predict, running
@@ -61,6 +62,7 @@ class ShardPrediction:
     min_confidence: float
     types: Sequence[str] | None
     format: str | None
+    text_column: str | None
     skip_invalid: bool
     workers: int | None
     address: str | None
@@ -71,6 +73,7 @@ class ShardPrediction:
             raise UsageError(
                 "--resume goes on with the output, and --force begins it anew: choose one of them"
             )
+        check_no_loop(Path(self.output))
         check_ready(self.address)
         files = shard_files(self.source)
         folder = OutputFolder(Path(self.output), len(files))
@@ -103,6 +106,7 @@ class ShardPrediction:
             "min_confidence": self.min_confidence,
             "types": types,
             "format": self.format,
+            "text_column": self.text_column,
             "skip_invalid": self.skip_invalid,
         }
         return work, {"fencepost": __version__, "model": _facts(self.model, recogniser), "options": options}
@@ -113,7 +117,7 @@ class ShardPrediction:
         for file in files:
             skipped = Skipped()
             on_invalid = skipped if self.skip_invalid else None
-            with opened_texts(str(file), self.format, self.options, on_invalid) as texts:
+            with opened_texts(str(file), self.format, self.options, on_invalid, self.text_column) as texts:
                 shard = planned(texts)
             skipped.tell(texts.source, quiet=self.quiet)
             shards.append(shard)

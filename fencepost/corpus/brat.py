@@ -19,12 +19,12 @@ from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.json_fields import same_text
 from fencepost.corpus.output import whole_folder
 from fencepost.corpus.raw_text import WORD_SPLIT, sentences_of
-from fencepost.corpus.source import Found, Line, Reading, Rejected, Source
+from fencepost.corpus.source import LINE_BYTES, Found, Line, Reading, Rejected, Source
 from fencepost.entity import Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, quote, shorten
 from fencepost.text import CharSpan, Splitter, make_splitter
 
-DOCUMENT_CHARACTERS = 1 << 28
+DOCUMENT_BYTES = LINE_BYTES  # of a text, and of its annotations
 NAME_CHARACTERS = 50  # of a file, which may take four bytes each, and 255 bytes at most
 _OFFSETS = r"[0-9]{1,12} [0-9]{1,12}"
 _ENTITY = re.compile(rf"T\S*\t(?P<type>\S+) (?P<offsets>{_OFFSETS}(?:;{_OFFSETS})*)(?:\t(?P<text>.*))?")
@@ -46,11 +46,14 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     if source.path is None:
         raise UsageError("BRAT corpora are folders or pairs of files; give a path")
     splitter = make_splitter(options.language, pretokenized=options.pretokenized)
-    for text_path in source.path.rglob("*.txt") if source.path.is_dir() else ():
-        if not text_path.with_suffix(".ann").exists():
-            source.note("text without annotations (.ann) passed over", example=text_path.name)
+    for path in source.path.rglob("*") if source.path.is_dir() else ():
+        if path.is_symlink() and path.is_dir():
+            source.note("folder that is a symbolic link passed over", example=path.name)
+        elif path.suffix == ".txt" and not path.with_suffix(".ann").exists():
+            source.note("text without annotations (.ann) passed over", example=path.name)
     for text_path, annotation_path in pairs(source.path):
         name = annotation_path.relative_to(source.path) if source.path.is_dir() else annotation_path
+        _check_size(annotation_path.stat().st_size, annotation_path)
         annotations = Source.open(annotation_path)
         try:
             document = read_document(
@@ -83,13 +86,19 @@ def pairs(path: Path) -> list[tuple[Path, Path]]:
 
 def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > DOCUMENT_CHARACTERS:
-            raise DataError(f"over {DOCUMENT_CHARACTERS >> 20} MB: split the document", source=str(path))
-        return path.read_bytes().decode("utf-8")  # BRAT counts line ends as they are
+        with path.open("rb") as stream:
+            content = stream.read(DOCUMENT_BYTES + 1)
+        _check_size(len(content), path)
+        return content.decode("utf-8")  # BRAT counts line ends as they are
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start + 1}", source=str(path)) from error
+
+
+def _check_size(size: int, path: Path) -> None:
+    if size > DOCUMENT_BYTES:
+        raise DataError(f"over {DOCUMENT_BYTES >> 20} MB: split the document", source=str(path))
 
 
 def read_document(
@@ -121,7 +130,7 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
     if match is None:
         if not _OTHER.fullmatch(line.text):
             raise ValueError("not an annotation of the form T1<tab>TYPE START END<tab>TEXT")
-        source.note("annotation that is not an entity passed over", line.number, line.text[:60])
+        source.note("annotation that is not an entity passed over", line.number, line.text)
         return None
     edges = [int(number) for number in re.split("[ ;]", match["offsets"])]
     start, end = edges[0], edges[-1]
@@ -129,14 +138,14 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
         raise ValueError(f"the offsets {match['offsets']} are empty or outside the text")
     if len(edges) > 2:
         reason = (
-            f"{match['type']} {match['offsets']} has a gap. Discontinuous entities cannot be kept; "
-            "leave it out, or annotate the whole stretch"
+            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot "
+            "be kept; leave it out, or annotate the whole stretch"
         )
         return Problem(line.number, start, end, reason)
     said = match["text"]
     if options.check_text and said is not None and not same_text(said, text[start:end]):
         reason = (
-            f"the annotation has the text {said!r}, but its characters are {text[start:end]!r}; "
+            f"the annotation has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
             "mend it, or say --no-check-text if that is on purpose"
         )
         return Problem(line.number, start, end, reason)

@@ -19,15 +19,18 @@ from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.source import Found, Line, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError
+from fencepost.errors import DataError, quote
 
 DOCUMENT_START = "-DOCSTART-"
 DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
 SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
+SENTENCE_CHARACTERS = 1 << 26
 DETECTION_LINES = 2000
 MANY_WORDS = 20  # that all end in digits are no coincidence
 BLANK = " \t\r"
 _SPACES = re.compile(" +")
+_SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What other programs take for line ends; a word may contain them, any other column may not."""
 _POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
 
 
@@ -85,7 +88,7 @@ def read(source: Source, options: ReadOptions, *, positions: bool = False) -> It
         if not block.lines:
             continue
         try:
-            rows = [split_row(index, line, columns) for index, line in enumerate(block.lines)]
+            rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
             words = [row[word] for row in rows]
             if "" in words:
                 raise Invalid(words.index(""), "the word is empty")
@@ -147,27 +150,41 @@ def may_have_tags(lines: list[str]) -> bool:
 
 def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
     """The sentences' lines; comments stand before a sentence, and a document mark ends one."""
-    block, documents = Block(), 0
-    for line in source.lines():
+    block, documents, characters = Block(), 0, 0
+    for line in _column_lines(source):
         text = line.text.rstrip(BLANK)
         starts_document = _first_column(text) == DOCUMENT_START
         if not text or starts_document or text.startswith(DOCUMENT_LINES):
             if block.lines:
                 yield block
             documents += starts_document
-            block = Block(doc=str(documents) if documents else None)
+            block, characters = Block(doc=str(documents) if documents else None), 0
         if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
             block.comments.append(text)
         elif text and not starts_document:
             block.lines.append(line)
-            if len(block.lines) > SENTENCE_LINES:
+            characters += len(text)
+            if len(block.lines) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
                 raise DataError(
-                    f"{SENTENCE_LINES:,} lines without a blank line between sentences",
+                    f"over {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank "
+                    "line between sentences",
                     source=source.name,
                     line=line.number,
                 )
     if block.lines or block.comments:
         yield block
+
+
+def _column_lines(source: Source) -> Iterator[Line]:
+    """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
+    more = 0  # lines than line feeds
+    for line in source.lines():
+        parts = line.text.rstrip("\r").split("\r")
+        if len(parts) > 1:
+            source.note("carriage return inside a line, read as a line end", line.number + more)
+        for number, part in enumerate(parts, start=line.number + more):
+            yield Line(number, part, line.problem)
+        more += len(parts) - 1
 
 
 def _marks_document(text: str) -> bool:
@@ -186,7 +203,8 @@ def _is_comment(text: str, columns: Columns, tag: int) -> bool:
     return len(fields) != columns.count or iob.parse(fields[tag]) is None
 
 
-def split_row(index: int, line: Line, columns: Columns) -> list[str]:
+def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
+    """The columns of a line, the one with the number `word` being the word; raises `Invalid`."""
     if line.problem:
         raise Invalid(index, line.problem)
     fields = columns.split(line.text.rstrip(BLANK))
@@ -196,6 +214,12 @@ def split_row(index: int, line: Line, columns: Columns) -> list[str]:
             index,
             f"{len(fields)} columns where the file has {columns.count}, separated by {separator}",
         )
+    if _SEPARATORS.search(line.text):
+        for number, text in enumerate(fields):
+            if number != word and (match := _SEPARATORS.search(text)):
+                raise Invalid(
+                    index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
+                )
     return fields
 
 
@@ -240,7 +264,7 @@ def _strip_positions(words: list[str]) -> tuple[list[str], list[int]]:
     for index, word in enumerate(words):
         match = _POSITION.fullmatch(word)
         if match is None:
-            raise Invalid(index, f"{word!r} is not a character with its position behind it")
+            raise Invalid(index, f"{quote(word)} is not a character with its position behind it")
         characters.append(match[1])
         positions.append(int(match[2]))
     return characters, positions
@@ -283,9 +307,13 @@ def obstacle(sentence: Sentence) -> str | None:
         return "a word that is empty or holds a tab or a line end"
     if any(map(_marks_document, sentence.words)):
         return f"a word that marks a document, such as {DOCUMENT_START}"
-    if any(set(e.type) & set("\t\n\r") or e.type != e.type.rstrip(BLANK) for e in sentence.entities):
+    if any(not _fits_column(entity.type) for entity in sentence.entities):
         return "a type that holds a tab or a line end, or ends in white space"
     return None
+
+
+def _fits_column(type_: str) -> bool:
+    return not set(type_) & set("\t\n\r") and type_ == type_.rstrip(BLANK) and not _SEPARATORS.search(type_)
 
 
 def obstacle_with_positions(sentence: Sentence) -> str | None:

@@ -28,6 +28,7 @@ from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
+from fencepost.errors import quote, shorten
 
 FULL = 12  # columns of the shared task's files, without those of the predicates
 NO_POS = "-"
@@ -84,7 +85,7 @@ def _sentence(block: Block, options: ReadOptions, doc: str | None) -> Sentence:
     pos_column = options.pos_column or (5 if full else None)
     if word == tag:
         raise Invalid(0, "one column, but the words and the brackets need one each")
-    rows = [split_row(index, line, columns) for index, line in enumerate(block.lines)]
+    rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
     words = [row[word] for row in rows]
     if "" in words:
         raise Invalid(words.index(""), "the word is empty")
@@ -103,16 +104,16 @@ def _entities(cells: list[str]) -> list[Entity]:
     for index, cell in enumerate(cells):
         match = _BRACKETS.fullmatch(cell)
         if match is None or not cell:
-            raise Invalid(index, f"{cell!r} is not of the form (TYPE*, *, *) or (TYPE)")
+            raise Invalid(index, f"{quote(cell)} is not of the form (TYPE*, *, *) or (TYPE)")
         stack.extend((index, type_) for type_ in match[1].split("(")[1:])
         for _ in match[2]:
             if not stack:
-                raise Invalid(index, f"{cell!r} closes a bracket that was never opened")
+                raise Invalid(index, f"{quote(cell)} closes a bracket that was never opened")
             start, type_ = stack.pop()
             entities.append(Entity(start, index + 1, type_))
     if stack:
         start, type_ = stack[-1]
-        raise Invalid(start, f"the bracket ({type_} is never closed")
+        raise Invalid(start, f"the bracket ({shorten(type_)} is never closed")
     return entities
 
 
@@ -159,7 +160,7 @@ def obstacle(sentence: Sentence) -> str | None:
         return "a word that is empty or holds white space"
     if any(set(e.type) & set("()*") or re.search(r"\s", e.type) for e in sentence.entities):
         return "a type that holds a bracket, an asterisk or white space"
-    if sentence.pos and any(not pos or set(pos) & set(" \t\n\r") for pos in sentence.pos):
+    if sentence.pos and any(not pos or re.search(r"\s", pos) for pos in sentence.pos):
         return "a part of speech that is empty or holds white space"
     if sentence.pos and set(sentence.pos) == {NO_POS}:
         return f"no part of speech but {NO_POS}, which stands for none"

@@ -14,40 +14,42 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fencepost.corpus.docbin_message import Message, StoredDocument, starts_map, unpack
 from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.json_fields import is_json, strings
 from fencepost.corpus.output import whole_file
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError
+from fencepost.errors import DataError, FencepostError, describe_error, shorten
 from fencepost.text.alignment import uncrossed
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
 SPANS_KEY = "sc"
 USER_DATA = "fencepost"
 _KINDS = {"id": str, "doc": str, "left": list, "right": list, "meta": dict, "entities": list}
 FILE_BYTES = 1 << 28
-UNPACKED_BYTES = 1 << 31
+USER_CHARACTERS = 1 << 24  # of the text that Fencepost keeps with a document
 # What is read of a document. Without the columns of a parse, no broken tree can do any harm.
 ATTRIBUTES = ("ORTH", "TAG", "ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY")
+NO_ENTITIES = "no entities are stored here: there are no span groups, and ENT_IOB and ENT_TYPE are missing"
 NO_SENTENCES = "document without sentence boundaries read as one sentence"
 
 
 def is_docbin(head: bytes) -> bool:
     """Whether a file begins as a DocBin does: compressed, and inside it a MessagePack map."""
     try:
-        first = zlib.decompressobj().decompress(head[:1000], 1)
+        return starts_map(zlib.decompressobj().decompress(head[:1000], 1))
     except zlib.error:
         return False
-    return first[:1] in {bytes([byte]) for byte in (*range(0x80, 0x90), 0xDE)}
 
 
 class _ManyGroups(Exception):
@@ -55,50 +57,73 @@ class _ManyGroups(Exception):
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    from spacy.vocab import Vocab
-
     groups: set[str] = set()
-    for number, doc in enumerate(_documents(source, Vocab()), start=1):
+    with _named_errors(source):
+        message = Message(unpack(source.read_all(FILE_BYTES)))
+        attributes = _attributes(message)
+    for number, (stored, doc) in enumerate(_documents(message, source), start=1):
         try:
-            groups.update(doc.spans)
-            sentences = _sentences(doc, number, options, source)
+            groups.update(stored.groups)
+            sentences = _sentences(stored, doc, number, options, source)
         except _ManyGroups as error:
             raise DataError(str(error), source=source.name, line=number) from error
         except Exception as error:  # noqa: BLE001 - spaCy promises nothing about how it fails
-            yield Rejected(number, f"document {number} cannot be read: {error}", "")
+            yield Rejected(number, f"document {number} cannot be read: {describe_error(error)}", "")
         else:
             yield from (Found(number, sentence) for sentence in sentences)
     if options.spans_key is not None and options.spans_key not in groups:
-        there = f"there are {', '.join(sorted(groups))}" if groups else "there are none"
+        there = shorten(f"there are {', '.join(sorted(groups))}") if groups else "there are none"
         raise DataError(f"no span group {options.spans_key!r}; {there}", source=source.name)
+    if not groups and not {"ENT_IOB", "ENT_TYPE"} <= set(attributes.values()):
+        source.note(NO_ENTITIES)
 
 
-def _documents(source: Source, vocab: Vocab) -> Iterator[Doc]:
-    """The file's documents, with nothing but the attributes that are read here.
+@contextmanager
+def _named_errors(source: Source) -> Iterator[None]:
+    """Turn whatever is wrong with a file into a `DataError`."""
+    try:
+        yield
+    except FencepostError:
+        raise
+    except Exception as error:
+        reason = f"not a DocBin that spaCy can read: {describe_error(error)}"
+        raise DataError(reason, source=source.name) from error
+
+
+def _attributes(message: Message) -> dict[int, str]:
+    """The attributes that are read here, by their column among the tokens."""
+    from spacy.attrs import IDS
+
+    names = {IDS[name]: name for name in ATTRIBUTES}
+    return {column: names[id_] for column, id_ in enumerate(message.attributes) if id_ in names}
+
+
+def _documents(message: Message, source: Source) -> Iterator[tuple[StoredDocument, Doc]]:
+    """The documents, with nothing but the attributes that are read here.
 
     The file has a checksum, so a damaged one is found out as a whole.
     """
-    from spacy.attrs import IDS
     from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
 
-    data = source.read_all(FILE_BYTES)
-    try:
-        unpacking = zlib.decompressobj()
-        unpacking.decompress(data, UNPACKED_BYTES)
-        if not unpacking.eof:
-            raise ValueError("it is cut off, or too large")
-        documents = DocBin().from_bytes(data)
-        read_ids = {IDS[name] for name in ATTRIBUTES}
-        columns = [index for index, id_ in enumerate(documents.attrs) if id_ in read_ids]
-        documents.attrs = [documents.attrs[index] for index in columns]
-        documents.tokens = [tokens[:, columns] for tokens in documents.tokens]
-        yield from documents.get_docs(vocab)
-    except Exception as error:
-        raise DataError(f"not a DocBin that spaCy can read: {error!r}", source=source.name) from error
+    columns = list(_attributes(message))
+    one: Any = DocBin()  # at a time
+    one.attrs = [message.attributes[column] for column in columns]
+    one.cats, one.span_groups, one.user_data = [{}], [b""], [None]
+    with _named_errors(source):
+        vocab = Vocab(strings=list(message.strings()))
+        for stored in message.documents():
+            one.tokens = [stored.tokens[:, columns]]
+            one.spaces = [stored.spaces.reshape(-1, 1)]
+            one.flags = [{"has_unknown_spaces": stored.unknown_spaces}]
+            [doc] = one.get_docs(vocab)
+            yield stored, doc
 
 
-def _sentences(doc: Doc, number: int, options: ReadOptions, source: Source) -> list[Sentence]:
-    spans = _spans(doc, options)
+def _sentences(
+    stored: StoredDocument, doc: Doc, number: int, options: ReadOptions, source: Source
+) -> list[Sentence]:
+    spans = _spans(stored, doc, number, options, source)
     beginnings = [0]
     if _has_sentences(doc):
         beginnings = uncrossed([sent.start for sent in doc.sents], [(start, end) for start, end, _ in spans])
@@ -110,7 +135,7 @@ def _sentences(doc: Doc, number: int, options: ReadOptions, source: Source) -> l
         members[index].append(Entity(start - beginnings[index], end - beginnings[index], type_))
     sentence = partial(_sentence, doc, tagged=doc.has_annotation("TAG"))
     sentences = list(map(sentence, beginnings, [*beginnings[1:], len(doc)], members))
-    return [_restore(sentences[0], _user_data(doc))] if len(sentences) == 1 else sentences
+    return [_restore(sentences[0], _user_data(stored))] if len(sentences) == 1 else sentences
 
 
 def _sentence(doc: Doc, first: int, last: int, entities: list[Entity], *, tagged: bool) -> Sentence:
@@ -127,22 +152,32 @@ def _has_sentences(doc: Doc) -> bool:
     return len(doc) > 0 and doc.has_annotation("SENT_START")
 
 
-def _spans(doc: Doc, options: ReadOptions) -> list[tuple[int, int, str]]:
+def _spans(
+    stored: StoredDocument, doc: Doc, number: int, options: ReadOptions, source: Source
+) -> list[tuple[int, int, str]]:
+    entities = [(span.start, span.end, span.label_) for span in doc.ents]
     key = options.spans_key
-    if key is None and doc.spans:
-        keys = sorted(doc.spans)
+    if key is None and stored.groups:
+        keys = sorted(stored.groups)
         if len(keys) > 1 and SPANS_KEY not in keys:
-            raise _ManyGroups(f"several span groups ({', '.join(keys)}); name one with --spans-key")
+            raise _ManyGroups(f"several span groups ({shorten(', '.join(keys))}); name one with --spans-key")
         key = SPANS_KEY if SPANS_KEY in keys else keys[0]
-    spans: Iterable[Span] = doc.ents if key is None else doc.spans.get(key, ())
-    return [(span.start, span.end, span.label_) for span in spans]
+    if key is None:
+        return entities
+    spans = [(start, end, doc.vocab.strings[label]) for start, end, label in stored.spans(key)]
+    if options.spans_key is None and set(entities) - set(spans):
+        source.note("document with entities in doc.ents that are not in the span group that is read", number)
+    return spans
 
 
-def _user_data(doc: Doc) -> dict[str, Any]:
+def _user_data(stored: StoredDocument) -> dict[str, Any]:
     """What `_keep` put there, if anything."""
+    text = stored.user_text(USER_DATA) or "{}"
+    if len(text) > USER_CHARACTERS:
+        raise ValueError(f"the user data under {USER_DATA!r} have over {USER_CHARACTERS:,} characters")
     try:
-        extra = json.loads(doc.user_data.get(USER_DATA, "{}"))
-    except (TypeError, ValueError, RecursionError):
+        extra = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(extra, dict):
         return {}
@@ -181,7 +216,7 @@ def _restore(sentence: Sentence, extra: dict[str, Any]) -> Sentence:
             strings(extra, key)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"the user data under {USER_DATA!r} are not what Fencepost writes: {error}"
+            f"the user data under {USER_DATA!r} are not what Fencepost writes: {describe_error(error)}"
         ) from error
     entities = [
         kept[entity.key].pop() if kept.get(entity.key) else entity  # in the order in which they were kept

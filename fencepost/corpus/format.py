@@ -32,6 +32,7 @@ class ReadOptions:
     language: str | None = None
     pretokenized: bool = False
     spans_key: str | None = None
+    keep_rejected: bool = False
 
     def __post_init__(self) -> None:
         for name in ("word_column", "tag_column", "pos_column"):

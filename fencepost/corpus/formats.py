@@ -11,7 +11,7 @@ from fencepost.corpus.format import Format
 from fencepost.corpus.gpml import GPML
 from fencepost.corpus.json_records import head_objects
 from fencepost.corpus.source import BYTE_ORDER_MARK, Source
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, quote
 
 FORMATS: dict[str, Format] = {
     format_.name: format_
@@ -52,6 +52,12 @@ def detect_format(source: Source) -> Format:
         return BRAT
     if is_docbin(source.head):
         return SPACY
+    if path is not None and path.suffix.lower() == ".csv" and not conll.looks_tagged(source.head_lines()):
+        raise DataError(
+            "CSV is not a corpus format; write its sentences as JSON lines with words and entities, or with "
+            "text and spans (see the documentation of the formats)",
+            source=source.name,
+        )
     if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
         return _detect_columns(source)
     return GPML if head.startswith(b"<") else _detect_json(source)
@@ -67,7 +73,7 @@ def _detect_json(source: Source) -> Format:
             return json_text.JSONL_TEXT
     if not objects:
         return FORMATS["jsonl"]  # which says what is wrong with the first of them
-    keys = ", ".join(repr(key) for key in list(objects[0])[:12])
+    keys = ", ".join(quote(key) for key in list(objects[0])[:12])
     raise DataError(
         f"JSON in no known shape: the first object has the keys {keys}; known are "
         "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner "
@@ -91,8 +97,9 @@ def _detect_columns(source: Source) -> Format:
         return conll.WEIBO
     if b"\x00" in source.head or not conll.may_have_tags(lines):
         raise DataError(
-            "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column; "
-            f"unpack it if it is compressed, or name its format with --format ({', '.join(FORMATS)})",
+            "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "
+            "(columns are separated by tabs or spaces); unpack it if it is compressed, or name its format "
+            f"with --format ({', '.join(FORMATS)})",
             source=source.name,
         )
     return conll.CONLL

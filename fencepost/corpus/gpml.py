@@ -17,13 +17,15 @@ from xml.sax.saxutils import escape, quoteattr
 from fencepost.corpus.format import Format, ReadOptions, WriteOptions
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.raw_text import WORD_SPLIT
-from fencepost.corpus.source import Found, Reading, Rejected, Source
+from fencepost.corpus.source import LINE_BYTES, Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError
+from fencepost.errors import DataError, describe_error, quote, shorten
 from fencepost.text import CharSpan, Splitter, align, make_splitter
 
 ROOT = "set"
 SENTENCE_CHARACTERS = 1 << 24
+REFERENCE_CHARACTERS = 1 << 16
+_KNOWN = {"cons", "w", "sentence"}
 _TYPES = re.compile(r"G#([^\s()]+)")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WHITE_SPACE = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}  # parsers would make spaces of them
@@ -38,6 +40,7 @@ class _Draft:
     """A sentence while its elements arrive."""
 
     line: int
+    byte: int  # of the file, where it begins
     id: str | None
     doc: str | None
     pieces: list[str] = field(default_factory=list)
@@ -81,8 +84,9 @@ class _Construct:
 class _Handler:
     """Collects the sentences of a GPML file from expat's events."""
 
-    def __init__(self, parser: expat.XMLParserType) -> None:
+    def __init__(self, parser: expat.XMLParserType, source: Source) -> None:
         self.parser = parser
+        self.source = source
         self.done: list[_Draft] = []
         self.root: str | None = None  # the outermost element's name
         self.sentences = 0
@@ -97,12 +101,22 @@ class _Handler:
         parser.SkippedEntityHandler = self._skipped
         parser.EntityDeclHandler = self._declared
 
+    def check_size(self, fed: int) -> None:
+        """Refuse a sentence, or a tag, that goes on for too many of the bytes that the parser was given."""
+        begun = self.sentence.byte if self.sentence else self.parser.CurrentByteIndex
+        if fed - begun > LINE_BYTES:
+            raise _Refused(f"it has a sentence or a tag of over {LINE_BYTES >> 20} MB")
+
     def take(self) -> list[_Draft]:
         done, self.done = self.done, []
         return done
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.root = self.root or name
+        if name not in _KNOWN if self.sentence else name == "cons":
+            where = "inside" if self.sentence else "outside"
+            kind = f"element <{shorten(name)}> {where} a <sentence> passed over, without what it marks"
+            self.source.note(kind, self.parser.CurrentLineNumber)
         if self.sentence:
             if name == "sentence":
                 self.sentence.problem = "a <sentence> stands inside another"
@@ -110,7 +124,7 @@ class _Handler:
         elif name == "sentence":
             self.sentences += 1
             line = self.parser.CurrentLineNumber
-            self.sentence = _Draft(line, attributes.get("id"), self.document)
+            self.sentence = _Draft(line, self.parser.CurrentByteIndex, attributes.get("id"), self.document)
         elif name == "article":
             self.document = None
         elif name == "bibliomisc":
@@ -145,27 +159,32 @@ class _Handler:
                 raise _Refused(f"it has a sentence of over {SENTENCE_CHARACTERS:,} characters")
         elif self.reference is not None:
             self.reference.append(data)
+            if sum(map(len, self.reference)) > REFERENCE_CHARACTERS:
+                raise _Refused(f"it has a <bibliomisc> of over {REFERENCE_CHARACTERS:,} characters")
 
     def _skipped(self, name: str, is_parameter: bool) -> None:  # noqa: ARG002 - expat's signature
         if self.sentence:
-            self.sentence.problem = f"the entity &{name}; is not defined in the file"
+            self.sentence.problem = f"the entity &{shorten(name)}; is not defined in the file"
 
     def _declared(self, name: str, *_: object) -> None:
-        raise _Refused(f"it declares the entity {name!r}, and declarations are not expanded")
+        raise _Refused(f"it declares the entity {quote(name)}, and declarations are not expanded")
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     parser = expat.ParserCreate()
-    handler = _Handler(parser)
+    handler = _Handler(parser, source)
     splitter = None
     problem = None
+    fed = 0
     for chunk in chain(source.chunks(), [b""]):
         try:
             parser.Parse(chunk, not chunk)
+            fed += len(chunk)
+            handler.check_size(fed)
         except expat.ExpatError as error:
             problem = f"not XML: {expat.ErrorString(error.code)}; nothing behind this can be read"
         except (_Refused, ValueError, LookupError) as error:
-            problem = f"not a file that can be read: {error}"
+            problem = f"not a file that can be read: {describe_error(error)}"
         for draft in handler.take():
             if not draft.words and splitter is None and draft.text.strip():
                 splitter = make_splitter(options.language, pretokenized=options.pretokenized)
@@ -183,7 +202,7 @@ def _reading(draft: _Draft, splitter: Splitter | None, source: Source) -> Readin
             raise ValueError(draft.problem)
         for construct in draft.constructs:
             if not construct.types:
-                raise ValueError(f"sem={construct.sem!r} names no type")
+                raise ValueError(f"sem={quote(construct.sem)} names no type")
         if draft.words or not draft.text.strip():
             sentence = _from_words(draft)
         else:
@@ -199,7 +218,7 @@ def _from_words(draft: _Draft) -> Sentence:
     behind = 0
     for start, end in (*draft.words, (len(text), len(text))):
         if text[behind:start].strip():
-            raise ValueError(f"{text[behind:start].strip()!r} stands outside the <w> elements")
+            raise ValueError(f"{quote(text[behind:start].strip())} stands outside the <w> elements")
         behind = end
     entities = [
         Entity(construct.start.word, construct.end.word, type_)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fencepost.entity import Entity
+from fencepost.errors import quote
 
 READ_SCHEMES = ("iob1", "iob2", "bioes")
 WRITE_SCHEMES = ("iob2", "iob1", "bioes", "bmes")
@@ -67,7 +68,7 @@ def to_entities(tags: Sequence[str], scheme: str) -> tuple[list[Entity], Irregul
     for index, tag in enumerate((*tags, OUTSIDE)):
         parsed = parse(tag)
         if parsed is None:
-            reason = f"{tag!r} is not a tag; a tag is O, or B-, I-, E- or S- and a type"
+            reason = f"{quote(tag)} is not a tag; a tag is O, or B-, I-, E- or S- and a type"
             return [], Irregularity(index, reason)
         letter, type_ = parsed
         continues = letter in ("I", "E") and type_ == open_type and before in ("B", "I")
@@ -85,11 +86,11 @@ def _irregularity(
 ) -> Irregularity | None:
     """How the tag at `index` breaks the rules of its scheme, given the letter of the one before."""
     if scheme == "bioes" and before in ("B", "I") and not continues:
-        return Irregularity(index - 1, f"the entity of {tags[index - 1]!r} has no end")
+        return Irregularity(index - 1, f"the entity of {quote(tags[index - 1])} has no end")
     if scheme != "iob1" and letter in ("I", "E") and not continues:
-        return Irregularity(index, f"{tags[index]!r} continues an entity, but none of its type is open")
+        return Irregularity(index, f"{quote(tags[index])} continues an entity, but none of its type is open")
     if scheme != "bioes" and letter in ("E", "S"):
-        return Irregularity(index, f"{tags[index]!r} does not occur in {scheme}")
+        return Irregularity(index, f"{quote(tags[index])} does not occur in {scheme}")
     return None
 
 

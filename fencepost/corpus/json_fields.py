@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+from fencepost.errors import quote, shorten
+
+NOT_READ = "sentence without entities that has a list of spans under another key, which is kept in meta"
+"""Note on a record whose entities may be where no reader looks for them."""
 
 DEPTH = 100
 LARGEST = 10**4300  # Python writes and reads no whole number with more digits
 SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
+_OFFSETS = ({"start", "end"}, {"start_offset", "end_offset"})
 
 
 def strings(record: dict[str, Any], key: str) -> list[str]:
@@ -39,7 +45,7 @@ def confidence(place: str, value: Any) -> float:
 
 
 def _shown(value: Any) -> str:
-    return "missing" if value is None else f"{str(value)[:40]!r}"
+    return "missing" if value is None else quote(value)
 
 
 def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
@@ -68,9 +74,24 @@ def meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
         return rest
     del rest["meta"]
     if rest.keys() & inner.keys():
-        both = ", ".join(sorted(rest.keys() & inner.keys()))
+        both = shorten(", ".join(sorted(rest.keys() & inner.keys())))
         raise ValueError(f"{both} stands in 'meta' and beside it")
     return rest | inner
+
+
+def span_lists(record: Mapping[str, Any]) -> list[str]:
+    """The keys under which there are lists of spans: objects with a start and an end, or triples of them."""
+    return [
+        key
+        for key, value in record.items()
+        if isinstance(value, list) and value and all(map(_is_span, value))
+    ]
+
+
+def _is_span(item: Any) -> bool:
+    if isinstance(item, dict):
+        return any(keys <= item.keys() for keys in _OFFSETS)
+    return isinstance(item, list) and [type(part) for part in item] == [int, int, str]
 
 
 def is_json(value: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from fencepost.corpus.format import WriteOptions
 from fencepost.corpus.json_fields import DEPTH, SURROGATES, is_json
 from fencepost.corpus.source import LINE_BYTES, Source
-from fencepost.errors import DataError
+from fencepost.errors import DataError, describe_error, quote
 
 # A string, a quotation mark whose string goes on beyond the buffer, or a structural character.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
@@ -90,7 +90,7 @@ def _why_not_json(error: Exception, raw: str) -> str:
     if isinstance(error, json.JSONDecodeError):
         where = raw[max(0, error.pos - 10) : error.pos + 20]
         return f"not JSON: {error.msg} at character {error.pos + 1}, near {where!r}"
-    return f"not JSON that can be read: {error}"
+    return f"not JSON that can be read: {describe_error(error)}"
 
 
 def _kind(value: object) -> str:
@@ -102,7 +102,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {quote(twice)} stands twice in one object")
     return value
 
 

@@ -4,7 +4,8 @@ An object has `text` and a list under `spans` (Prodigy), `entities` (doccano, sp
 (doccano, Label Studio). A span is `[start, end, type]`, or an object with `start` or `start_offset`, `end`
 or `end_offset`, and `label`, `type` or `labels` (several on one span). Ends are half-open in all of these
 tools. A text with `tokens` (Prodigy) is one sentence with those words; any other is split into sentences
-and words.
+and words. A record that an annotator has rejected or ignored (Prodigy's `answer`) is no gold data; it is
+skipped and counted unless the options keep it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,28 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.corpus.format import Format, ReadOptions, WriteOptions
-from fencepost.corpus.json_fields import confidence, label, meta, name, same_text, whole_number
+from fencepost.corpus.json_fields import (
+    NOT_READ,
+    confidence,
+    label,
+    meta,
+    name,
+    same_text,
+    span_lists,
+    whole_number,
+)
 from fencepost.corpus.json_records import encode_records, records
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.raw_text import WORD_SPLIT, sentences_of
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Sentence
+from fencepost.errors import quote
 from fencepost.text import CharSpan, Splitter, align, make_splitter
 
 SPAN_KEYS = ("spans", "entities", "label", "labels")
+NOT_ACCEPTED = ("reject", "ignore")
+"""Values of Prodigy's `answer` for records that are no gold data."""
+
 NO_SPANS = f"text without a list under {', '.join(SPAN_KEYS)}, read as one without entities"
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _TYPES = ("label", "type", "entity_type")
@@ -33,7 +47,10 @@ def fits(record: dict[str, Any]) -> bool:
 
 
 def _span_key(record: dict[str, Any]) -> str | None:
-    return next((key for key in SPAN_KEYS if isinstance(record.get(key), list)), None)
+    """The first key with a list of spans, or else the first with a list; None where there is none."""
+    lists = [key for key in SPAN_KEYS if isinstance(record.get(key), list)]
+    filled = span_lists({key: record[key] for key in lists})
+    return next(iter(filled or lists), None)
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
@@ -42,6 +59,9 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         try:
             if record.problem:
                 raise ValueError(record.problem)
+            if not options.keep_rejected and (answer := record.value.get("answer")) in NOT_ACCEPTED:
+                source.note(f"record with answer {answer!r} skipped; --keep-rejected reads it", record.line)
+                continue
             sentences = _sentences(record.value, record.line, options, splitter, source)
         except ValueError as error:
             yield Rejected(record.line, str(error), record.raw)
@@ -55,6 +75,9 @@ def _sentences(
     text = record.get("text")
     if not isinstance(text, str):
         raise ValueError("'text' is missing, or not a string")
+    for listed in ("spans", "entities"):
+        if not isinstance(record.get(listed), list | None):
+            raise ValueError(f"{listed!r} is not a list")
     key = _span_key(record)
     spans = [
         span
@@ -72,6 +95,11 @@ def _sentences(
         sentences = [replace(sentence, meta=extra) for _, _, sentence in placed]
     if key is None:
         source.note(NO_SPANS, line)
+    if others := span_lists(extra):
+        if spans:
+            source.note("list of spans beside the one that is read, kept in meta", line, quote(others[0]))
+        else:
+            source.note(NOT_READ, line, quote(others[0]))
     for _ in range(split):
         source.note(WORD_SPLIT, line)
     return sentences
@@ -90,8 +118,8 @@ def _spans(place: str, item: Any, text: str, options: ReadOptions) -> Iterator[C
     said = item.get("text")
     if options.check_text and isinstance(said, str) and not same_text(said, text[start:end]):
         raise ValueError(
-            f"{place} has the text {said!r}, but its characters are {text[start:end]!r}; mend it, or "
-            "say --ends inclusive if all ends are the last character's, "
+            f"{place} has the text {quote(said)}, but its characters are {quote(text[start:end])}; mend it, "
+            "or say --ends inclusive if all ends are the last character's, "
             "or --no-check-text if texts are spelled differently on purpose"
         )
     types = item["labels"] if isinstance(item.get("labels"), list) else [item.get(type_key)]
@@ -114,13 +142,13 @@ def _tokenized(text: str, spans: Sequence[CharSpan], tokens: Any) -> tuple[Sente
         if not behind <= start < end <= len(text):
             raise ValueError(f"tokens[{index}] is empty, out of order or outside the text")
         if text[behind:start].strip():
-            raise ValueError(f"{text[behind:start].strip()!r} before tokens[{index}] is in no token")
+            raise ValueError(f"{quote(text[behind:start].strip())} before tokens[{index}] is in no token")
         if token.get("text", text[start:end]) != text[start:end]:
             raise ValueError(f"tokens[{index}].text is not what the text has there")
         offsets.append((start, end))
         behind = end
     if text[behind:].strip():
-        raise ValueError(f"{text[behind:].strip()[:40]!r} at the end is in no token")
+        raise ValueError(f"{quote(text[behind:].strip())} at the end is in no token")
     document = align(text, spans, [offsets] if offsets else [])
     sentence = document.sentences[0] if document.sentences else Sentence(())
     spaces = [token.get("ws") for token in tokens]

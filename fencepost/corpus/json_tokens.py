@@ -24,12 +24,14 @@ from typing import Any
 
 from fencepost.corpus.format import Ends, Format, ReadOptions, WriteOptions
 from fencepost.corpus.json_fields import (
+    NOT_READ,
     booleans,
     confidence,
     label,
     meta,
     name,
     same_text,
+    span_lists,
     strings,
     whole_number,
 )
@@ -37,7 +39,7 @@ from fencepost.corpus.json_records import Record, encode_records, records
 from fencepost.corpus.output import text_writer
 from fencepost.corpus.source import Found, Reading, Rejected, Source
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, quote, shorten
 
 UNDECIDED_CHARACTERS = 1 << 24  # how much is kept in memory while the ends are undecided
 
@@ -108,6 +110,8 @@ def read(source: Source, options: ReadOptions, *, shape: Shape) -> Iterator[Read
         except ValueError as error:
             yield Rejected(record.line, str(error), record.raw)
         else:
+            if not spans and (others := span_lists(sentence.meta)):
+                source.note(NOT_READ, record.line, quote(others[0]))
             yield Found(record.line, sentence)
 
 
@@ -273,8 +277,8 @@ def _sentence(
 
 def _text_differs(entity: Entity, text: str, phrase: list[str]) -> str:
     return (
-        f"the text of {entity.type} [{entity.start}, {entity.end}) is {text!r}, but those words are "
-        f"{' '.join(phrase)!r}; mend it, or say --ends if all ends are meant otherwise, "
+        f"the text of {shorten(entity.type)} [{entity.start}, {entity.end}) is {quote(text)}, but those "
+        f"words are {quote(' '.join(phrase))}; mend it, or say --ends if all ends are meant otherwise, "
         "or --no-check-text if texts are spelled differently on purpose"
     )
 

@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING, cast
 
 from fencepost.corpus import sample
 from fencepost.entity import Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, describe_error, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 HEAD_BYTES = 1 << 20  # what detection may look at before the reading starts
 CHUNK_BYTES = 1 << 20
+REASON_CHARACTERS = 1000  # a reason may quote what is in a file
 LINE_BYTES = 1 << 26  # a longer line is no sentence but a file of another kind
 STANDARD_INPUT = "-"
 SAMPLE = "sample:"  # before the name of a part of the corpus that ships with the package
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF16_PREFIX = 64
+_OTHER_FILES = {
+    b"\xff\xfe": "UTF-16; save it as UTF-8",
+    b"\xfe\xff": "UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "compressed with gzip; unpack it first",
+    b"PK\x03\x04": "a ZIP archive (or an Excel or Word file); unpack it, or save the data as text",
+    b"BZh91AY&SY": "compressed with bzip2; unpack it first",
+    b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
+}
+"""Kinds of files that no reader reads, by their first bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,9 @@ class Rejected:
     reason: str
     raw: str
     file: str | None = None  # where a corpus has several
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", shorten(self.reason, REASON_CHARACTERS))
 
 
 Reading = Found | Rejected
@@ -96,7 +111,7 @@ class Source:
                 return cls(name, b"", io.BytesIO(), path)
             source = cls.from_stream(name, path.open("rb"))
         except (OSError, ValueError) as error:  # a ValueError is a name that no file can have
-            raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
+            raise UsageError(f"{path}: cannot be read: {_reason(error)}") from error
         source.path = path
         return source
 
@@ -107,9 +122,9 @@ class Source:
         except OSError:
             stream.close()
             raise
-        if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if kind := _other_kind(source.head):
             source.close()
-            raise DataError("this is UTF-16; save it as UTF-8", source=name, line=1)
+            raise DataError(f"this file is {kind}", source=name)
         return source
 
     @classmethod
@@ -124,7 +139,7 @@ class Source:
         """Keeps something that the user should hear of, by kind, with the first place as example."""
         if kind not in self.notes:
             place = self.name if line is None else f"{self.name}:{line}"
-            self.notes[kind] = Note(kind, place, example)
+            self.notes[kind] = Note(kind, place, shorten(example))
         self.notes[kind].count += 1
 
     def adopt(self, notes: Iterable[Note]) -> None:
@@ -146,26 +161,40 @@ class Source:
 
     def read_all(self, limit: int) -> bytes:
         """All bytes at once, for formats that cannot be streamed."""
-        data = self.head + self.rest.read(limit)
-        if len(data) > limit:
+        pieces, size = [self.head], len(self.head)
+        while size <= limit and (piece := self.rest.read(CHUNK_BYTES)):
+            pieces.append(piece)
+            size += len(piece)
+        if size > limit:
             raise DataError(
                 f"larger than {limit >> 20:,} MB; this format must be read whole, so split the file",
                 source=self.name,
             )
-        return data
+        return b"".join(pieces)
 
-    def lines(self) -> Iterator[Line]:
-        """The lines, separated by line feeds only: other separators may stand in a word."""
+    @property
+    def line_end(self) -> bytes:
+        """What ends a line: a line feed, or a carriage return in a file that has no line feed.
+
+        The head decides; a carriage return at its end may belong to a line feed after it.
+        """
+        whole = len(self.head) < HEAD_BYTES
+        head = self.head if whole else self.head[:-1]
+        return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """The lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
+        end = self.line_end
         number = 0
         pending: list[bytes] = []  # the pieces of a line whose end is still to come
         for chunk in self.chunks():
-            *whole, rest = chunk.split(b"\n")
+            *whole, rest = chunk.split(end)
             if whole:
                 whole[0] = b"".join([*pending, whole[0]])
                 pending.clear()
             for raw in whole:
                 number += 1
-                yield _line(number, raw)
+                yield raw + end
             pending.append(rest)
             if sum(map(len, pending)) > LINE_BYTES:
                 raise DataError(
@@ -174,15 +203,46 @@ class Source:
                     line=number + 1,
                 )
         if any(pending):
-            yield _line(number + 1, b"".join(pending))
+            yield b"".join(pending)
+
+    def lines(self) -> Iterator[Line]:
+        """The lines without their ends; separators such as U+2028 may occur in a word and end no line."""
+        end = self.line_end
+        for number, raw in enumerate(self.raw_lines(), start=1):
+            line = _line(number, raw.removesuffix(end))
+            if number > 1 and line.text.startswith("\ufeff"):
+                self.note(
+                    "line that begins with a byte order mark, which is kept (were files joined?)", number
+                )
+            yield line
 
     def head_lines(self) -> list[str]:
-        """The whole lines among the first megabyte, for detection; broken bytes are replaced."""
+        """The whole lines among the first megabyte, for detection; broken bytes are replaced.
+
+        A carriage return ends a line as well, since that is how columns are read.
+        """
         head = self.head.removeprefix(BYTE_ORDER_MARK)
-        lines = head.split(b"\n")
+        lines = head.split(self.line_end)
         if len(self.head) == HEAD_BYTES and len(lines) > 1:
             lines.pop()  # cut in the middle
-        return [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
+        texts = (line.decode("utf-8", "replace").rstrip("\r") for line in lines)
+        return [part for text in texts for part in text.split("\r")]
+
+
+def _other_kind(head: bytes) -> str | None:
+    """What a file is whose bytes are neither UTF-8 nor a format of ours, if the first bytes show it."""
+    for magic, kind in _OTHER_FILES.items():
+        if head.startswith(magic):
+            return kind
+    first = head[:_UTF16_PREFIX]
+    zeros = [first[parity::2].count(0) for parity in (0, 1)]
+    if len(first) >= 8 and 0 in zeros and max(zeros) == len(first) // 2:
+        return "UTF-16 without a byte order mark; save it as UTF-8"
+    return None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or describe_error(error)
 
 
 def _line(number: int, raw: bytes) -> Line:

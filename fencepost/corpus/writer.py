@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from fencepost.corpus.json_fields import is_json
 from fencepost.corpus.overlaps import Prefer, keep_compatible, overlapping
 from fencepost.corpus.source import STANDARD_INPUT
 from fencepost.entity import Sentence
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, UsageError
 
 OnRefused = Callable[[Sentence, str], None]
 
@@ -56,8 +57,19 @@ def write(
     if target is not None and target.suffix.lower() == ".json":
         settings = replace(settings, array=True)
     gate = _Gate(chosen, prefer, on_refused)
+    if target is not None:
+        check_no_loop(target)
     chosen.write(gate.passing(sentences), target, settings)
     return gate.written
+
+
+def check_no_loop(path: Path) -> None:
+    """Raise `UsageError` for a path on which symbolic links lead back to themselves."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UsageError(f"{path}: symbolic links here lead in a circle; give another name") from None
 
 
 def _default_format(target: Path | None) -> Format:

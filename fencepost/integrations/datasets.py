@@ -90,7 +90,7 @@ class Rows:
         if hasattr(rows, "with_format") and not _is_transformed(rows):
             rows = rows.with_format(None)  # plain values, whatever arrays it gives otherwise
             there = rows.column_names
-            known = {*chain(*COLUMNS.values()), *json_text.SPAN_KEYS, *self._named.values()}
+            known = {*chain(*COLUMNS.values()), *json_text.SPAN_KEYS, *self._named.values(), "answer"}
             if wanted := [column for column in there or () if column in known]:
                 rows = rows.select_columns(wanted)  # of the others, nothing is decoded
         stream = iter(rows)
@@ -122,7 +122,10 @@ class Rows:
         finally:
             source.close()
             source.adopt(writer.notes.values())
-            self.notes = [replace(note, place=self._place(note.place)) for note in source.notes.values()]
+            self.notes = [
+                replace(note, kind=in_python(note.kind), place=self._place(note.place))
+                for note in source.notes.values()
+            ]
 
     def _refuse(self, rejected: Rejected, layout: _Layout) -> None:
         if self.on_invalid is None:
@@ -309,6 +312,8 @@ class _Writer:
             record |= {"text": row.get(columns["text"]), "spans": self._items(row, "label")}
             if row.get(columns.get("tokens", "")) is not None:
                 record["tokens"] = self._dictionaries(columns["tokens"], row)
+            if row.get("answer") in json_text.NOT_ACCEPTED:
+                record["answer"] = row["answer"]
             return record
         record[shape.words] = row.get(shape.words)
         record[shape.entities] = (
@@ -492,6 +497,7 @@ def in_python(message: str) -> str:
         (r"--ends (inclusive|exclusive)", r'options=ReadOptions(ends="\1")'),
         (r"--ends", "options=ReadOptions(ends=...)"),
         (r"--no-check-text", "options=ReadOptions(check_text=False)"),
+        (r"--keep-rejected", "options=ReadOptions(keep_rejected=True)"),
         (r"--resume", "resume=True"),
         (r"--dev\b(?!-)", "dev"),
     ):

@@ -99,7 +99,8 @@ class Worker:
                 f"{row['start']:,} to {row['end']:,} ({'rows' if row['kind'] == PARQUET else 'bytes'})"
             )
         part = Part(row["start"], row["end"], row["texts"])
-        texts = texts_of(File(row["path"], row["kind"], row["size"]), part, self.tables)
+        file = File(row["path"], row["kind"], row["size"], row["text_column"])
+        texts = texts_of(file, part, self.tables)
         output.write(find(self.recogniser, texts))
         return tries
 

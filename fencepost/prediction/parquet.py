@@ -1,4 +1,4 @@
-"""Texts in Parquet: a column `text`, and other columns that go along."""
+"""Texts in Parquet: a column with the texts, and other columns that go to the output."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fencepost.corpus.json_fields import is_json
 from fencepost.corpus.json_records import Record
-from fencepost.errors import DataError, UsageError, describe_error
+from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
 
 if TYPE_CHECKING:
     from fencepost.corpus.source import Source
 
 _MAGIC = b"PAR1"
 _BATCH = 1024  # rows that are in memory at a time
-_COLUMN = "text"
 
 
 def is_parquet(head: bytes) -> bool:
@@ -27,7 +26,7 @@ def is_parquet(head: bytes) -> bool:
 class Table:
     """A Parquet file, read forwards: rows behind those that were read last cost no second reading."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, column: str) -> None:
         try:
             from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
@@ -36,6 +35,7 @@ class Table:
                 "pip install 'fencepost[ray]'"
             ) from None
         self.name = name
+        self.column = column
         self._broken = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(path)
@@ -64,15 +64,17 @@ class Table:
         from pyarrow import types
 
         columns = self._file.schema_arrow
-        if columns.names.count(_COLUMN) != 1:
+        if columns.names.count(self.column) != 1:
+            names = shorten(", ".join(columns.names))
             raise DataError(
-                f"there must be one column {_COLUMN!r}; the columns are {', '.join(columns.names)}",
+                f"there must be one column {quote(self.column)}; the columns are {names}; name another one "
+                "with --text-column",
                 source=self.name,
             )
-        kind = columns.field(_COLUMN).type
+        kind = columns.field(self.column).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not any(fits(kind) for fits in (types.is_string, types.is_large_string, types.is_string_view)):
-            raise DataError(f"the column {_COLUMN!r} is {kind}, not string", source=self.name)
+            raise DataError(f"the column {quote(self.column)} is {kind}, not string", source=self.name)
 
     def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
         """The rows from `first` up to `end`; what JSON cannot hold is left out and noted at the source."""

@@ -23,7 +23,17 @@ from fencepost.corpus.json_records import is_array
 from fencepost.corpus.source import BYTE_ORDER_MARK, SAMPLE, STANDARD_INPUT, Source
 from fencepost.errors import DataError, UsageError
 from fencepost.prediction.parquet import Table
-from fencepost.prediction.texts import JSON_TEXT, PARQUET, PLAIN_TEXT, Text, Texts, read_as, rows_between
+from fencepost.prediction.texts import (
+    CSV,
+    JSON_TEXT,
+    PARQUET,
+    PLAIN_TEXT,
+    TEXT,
+    Text,
+    Texts,
+    read_as,
+    rows_between,
+)
 from fencepost.runtime.chunks import chunks
 
 _HIDDEN = (".", "_")  # before the names of files that tools leave beside the data
@@ -46,6 +56,7 @@ class File:
     path: str
     kind: str
     size: int
+    text_column: str = TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ def planned(texts: Texts) -> Shard:
     if source.head.startswith(BYTE_ORDER_MARK) and texts.kind != PARQUET:
         places[0] = len(BYTE_ORDER_MARK)
     parts = [Part(*place, count) for place, count in zip(pairwise(places), counts, strict=True)]
-    return Shard(source.name, File(str(path.resolve()), texts.kind, size), sha256, parts)
+    return Shard(source.name, File(str(path.resolve()), texts.kind, size, texts.text_column), sha256, parts)
 
 
 def _state(stream: BinaryIO | BufferedIOBase) -> tuple[int, int, int]:
@@ -130,10 +141,20 @@ def _places(stream: BinaryIO, lines: Sequence[int]) -> tuple[list[int], str]:
 
 
 def _check_kind(kind: str, source: Source) -> None:
+    if kind == CSV:
+        raise UsageError(
+            f"{source.name}: is CSV, whose rows cannot be told apart from the middle of the file; leave out "
+            "--engine ray, or save it as Parquet or as JSON lines"
+        )
     if kind not in (PLAIN_TEXT, JSON_TEXT, PARQUET):
         raise UsageError(
             f"{source.name}: is a corpus ({kind}), whose sentences belong together; files that several "
             "processes share are plain text, JSON lines with nothing but a text, or Parquet"
+        )
+    if source.line_end != b"\n" and kind != PARQUET:
+        raise UsageError(
+            f"{source.name}: has carriage returns for line ends; several processes need line feeds, which "
+            "tr '\\r' '\\n' makes of them"
         )
     if kind == JSON_TEXT and is_array(source):
         raise UsageError(f"{source.name}: is one JSON array; several processes need an object a line")
@@ -146,12 +167,13 @@ def texts_of(file: File, part: Part, tables: Tables) -> list[Text]:
         if path.stat().st_size != file.size:
             raise _changed(file.path)
         if file.kind == PARQUET:
-            found = rows_between(tables.of(path), part.start, part.end)
+            found = rows_between(tables.of(path, file.text_column), part.start, part.end)
         else:
             with path.open("rb") as stream:
                 stream.seek(part.start)
                 data = stream.read(part.end - part.start)
-            found = read_as(file.kind, ReadOptions())(Source(file.path, b"", io.BytesIO(data)))
+            read = read_as(file.kind, ReadOptions(), file.text_column)
+            found = read(Source(file.path, b"", io.BytesIO(data)))
         texts = [one for one in found if isinstance(one, Text)]
     except OSError as error:
         raise UsageError(f"{file.path}: cannot be read: {error.strerror}") from error
@@ -166,11 +188,11 @@ class Tables:
     def __init__(self) -> None:
         self._open: dict[Path, Table] = {}
 
-    def of(self, path: Path) -> Table:
+    def of(self, path: Path, text_column: str) -> Table:
         if path not in self._open:
             for table in self._open.values():
                 table.close()
-            self._open = {path: Table(path, str(path))}
+            self._open = {path: Table(path, str(path), text_column)}
         return self._open[path]
 
 

@@ -2,7 +2,7 @@
 
 A corpus has words and entities, and is predicted sentence by sentence with the words that it has. All other
 files are raw text, which the model's own rules split: lines of plain text, JSON with nothing but a text, and
-Parquet with a column of texts.
+CSV, TSV and Parquet with a column of texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from fencepost.corpus.json_fields import SURROGATES, is_json
 from fencepost.corpus.json_records import Record, records
 from fencepost.corpus.source import BYTE_ORDER_MARK, HEAD_BYTES, Found, Rejected, Source
 from fencepost.entity import Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, quote
+from fencepost.prediction import delimited
 from fencepost.prediction.parquet import Table, is_parquet
 from fencepost.text import make_splitter
 
@@ -35,10 +36,14 @@ if TYPE_CHECKING:
     from fencepost.corpus.reader import OnInvalid
     from fencepost.text.splitter import Offsets
 
-PLAIN_TEXT, JSON_TEXT, PARQUET = "text", "json", "parquet"
+PLAIN_TEXT, JSON_TEXT, PARQUET, CSV = "text", "json", "parquet", "csv"
 """The kinds of files that are no corpora."""
 
+TEXT = "text"
+"""The column, or the key, with the texts, unless another one is named."""
+
 _TEXT_NAMES = (".txt", ".text")
+_CSV_NAMES = (".csv", ".tsv")
 _JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
 _BEGINS_WITH_TEXT = re.compile(
     rb'\s*\[?\s*(\{\s*("(?!tokens|words)\w+"\s*:\s*("[^"]{0,99}"|-?[\d.]+)\s*,\s*)*"text"\s*:\s*)?"'
@@ -70,11 +75,19 @@ Read = Callable[[Source], Iterator[Text | Rejected]]
 class Texts:
     """The texts of a source, read once, as they are asked for; an invalid one is an error or skipped."""
 
-    def __init__(self, source: Source, kind: str, options: ReadOptions, on_invalid: OnInvalid | None) -> None:
-        """`kind` is that of the file: text, json, parquet, or the name of a corpus format."""
+    def __init__(
+        self,
+        source: Source,
+        kind: str,
+        options: ReadOptions,
+        on_invalid: OnInvalid | None,
+        text_column: str = TEXT,
+    ) -> None:
+        """`kind` is that of the file: text, json, parquet, csv, or the name of a corpus format."""
         self.source = source
         self.kind = kind
-        self._read = read_as(kind, options)
+        self.text_column = text_column
+        self._read = read_as(kind, options, text_column)
         self._on_invalid = on_invalid
 
     def __iter__(self) -> Iterator[Text]:
@@ -93,14 +106,19 @@ class Texts:
 
 @contextmanager
 def opened_texts(
-    path: str, format_: str | None, options: ReadOptions, on_invalid: OnInvalid | None
+    path: str,
+    format_: str | None,
+    options: ReadOptions,
+    on_invalid: OnInvalid | None,
+    text_column: str | None = None,
 ) -> Iterator[Texts]:
-    """The texts of a file."""
-    if format_ is not None and format_ not in (PLAIN_TEXT, *FORMATS):
-        raise UsageError.unknown("format", format_, (PLAIN_TEXT, *FORMATS))
+    """The texts of a file; `text_column` is the column of a table, or the key of JSON objects, with them."""
+    if format_ is not None and format_ not in (PLAIN_TEXT, CSV, *FORMATS):
+        raise UsageError.unknown("format", format_, (PLAIN_TEXT, CSV, *FORMATS))
     source = Source.open(path)
     try:
-        yield Texts(source, _kind(source, format_), options, on_invalid)
+        kind = _kind(source, format_) if text_column is None else _kind_with_columns(source, format_)
+        yield Texts(source, kind, options, on_invalid, text_column or TEXT)
     finally:
         source.close()
 
@@ -117,17 +135,38 @@ def given(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
 
 
 def _kind(source: Source, format_: str | None) -> str:
-    if format_ == PLAIN_TEXT and source.path is not None and source.path.is_dir():
+    if format_ in (PLAIN_TEXT, CSV) and source.path is not None and source.path.is_dir():
         raise UsageError(f"{source.name}: is a folder; text is read from a file")
     if format_ is not None:
         return format_
     if is_parquet(source.head):
         return PARQUET
+    if _has_csv_name(source) and not _has_tags(source.head_lines()):
+        return CSV
     if _is_blank(source) and (of_blank := _kind_of_blank(source)):
         return of_blank
     if _is_plain(source):
         return PLAIN_TEXT
     return JSON_TEXT if _is_json_text(source) else detect_format(source).name
+
+
+def _kind_with_columns(source: Source, format_: str | None) -> str:
+    """The kind of a file in which the user has named a column, or a key."""
+    if is_parquet(source.head) and format_ is None:
+        return PARQUET
+    if format_ == CSV or (_has_csv_name(source) and format_ is None):
+        return CSV
+    is_json = _JSON.match(source.head.removeprefix(BYTE_ORDER_MARK).lstrip())
+    if format_ is None and (is_json or (_is_blank(source) and _kind_of_blank(source) == JSON_TEXT)):
+        return JSON_TEXT
+    raise UsageError(
+        f"{source.name}: --text-column names a column of CSV, TSV or Parquet, or a key of JSON objects, and "
+        "this file is not read as any of these; CSV with another ending needs --format csv"
+    )
+
+
+def _has_csv_name(source: Source) -> bool:
+    return source.path is not None and source.path.suffix.lower() in _CSV_NAMES and not source.path.is_dir()
 
 
 def _is_blank(source: Source) -> bool:
@@ -210,11 +249,14 @@ def _has_entities(record: dict[str, Any]) -> bool:
 # How it is read
 
 
-def read_as(kind: str, options: ReadOptions) -> Read:
+def read_as(kind: str, options: ReadOptions, text_column: str = TEXT) -> Read:
     """What reads a file of this kind."""
     if kind in FORMATS:
         return partial(_sentences, format_=FORMATS[kind], options=options)
-    return partial({PLAIN_TEXT: _lines, JSON_TEXT: _objects, PARQUET: _rows}[kind], options=options)
+    if kind == PLAIN_TEXT:
+        return partial(_lines, options=options)
+    read = {JSON_TEXT: _objects, PARQUET: _rows, CSV: _csv_rows}[kind]
+    return partial(read, options=options, column=text_column)
 
 
 def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
@@ -228,41 +270,48 @@ def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
             yield _split(Text(line.text, end=end, line=line.number), options)
 
 
-def _objects(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
+def _objects(source: Source, options: ReadOptions, column: str) -> Iterator[Text | Rejected]:
     """Each string, or each object with a text, whose other keys go to the output."""
     end = 0
     for record in records(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
-        _note_entities(record, source)
-        yield _of_record(record, options, end)
+        _note_replaced(record, source, column)
+        yield _of_record(record, options, end, column)
 
 
-def _rows(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
-    """Each row with a text, whose other columns go to the output."""
+def _csv_rows(source: Source, options: ReadOptions, column: str) -> Iterator[Text | Rejected]:
+    """Each row of CSV with a text, whose other columns go to the output."""
+    for record in delimited.records(source, column):
+        _note_replaced(record, source, column)
+        yield _of_record(record, options, source.bytes_read, column)
+
+
+def _rows(source: Source, options: ReadOptions, column: str) -> Iterator[Text | Rejected]:
+    """Each row of Parquet with a text, whose other columns go to the output."""
     if source.path is None:
         raise UsageError(f"{source.name}: Parquet is read from a file; name it with --input")
     size = source.path.stat().st_size
-    with Table(source.path, source.name) as table:
+    with Table(source.path, source.name, column) as table:
         for record in table.records(0, table.rows, source):
-            _note_entities(record, source)
-            yield _of_record(record, options, size * record.line // table.rows)
+            _note_replaced(record, source, column)
+            yield _of_record(record, options, size * record.line // table.rows, column)
 
 
 def rows_between(table: Table, first: int, end: int) -> Iterator[Text | Rejected]:
     """As all rows are read, those from `first` up to `end`."""
-    return (_of_record(record, ReadOptions(), 0) for record in table.records(first, end))
+    return (_of_record(record, ReadOptions(), 0, table.column) for record in table.records(first, end))
 
 
-def _of_record(record: Record, options: ReadOptions, end: int) -> Text | Rejected:
+def _of_record(record: Record, options: ReadOptions, end: int, column: str) -> Text | Rejected:
     text, problem = _string(record), record.problem
     if text is None and not problem:
-        text = record.value.get("text")
-        problem = None if isinstance(text, str) else "'text' is missing, or not a string"
+        text = record.value.get(column)
+        problem = None if isinstance(text, str) else f"{quote(column)} is missing, or not a string"
     elif text is not None:
         problem = None
     if problem or not isinstance(text, str):
         return Rejected(record.line, problem or "", record.raw)
-    return _split(Text(text, _carried(record.value), end=end, line=record.line), options)
+    return _split(Text(text, _carried(record.value, column), end=end, line=record.line), options)
 
 
 def _string(record: Record) -> str | None:
@@ -276,23 +325,28 @@ def _string(record: Record) -> str | None:
     return value if isinstance(value, str) and not SURROGATES.search(value) else None
 
 
-def _carried(record: dict[str, Any]) -> dict[str, Any]:
+def _carried(record: dict[str, Any], column: str) -> dict[str, Any]:
     """Without what the output says itself, and without empty lists where other tools look for entities."""
     return {
         key: value
         for key, value in record.items()
-        if key not in ("text", "entities") and not (key in json_text.SPAN_KEYS and value == [])
+        if key not in (column, TEXT, "entities") and not (key in json_text.SPAN_KEYS and value == [])
     }
 
 
-def _note_entities(record: Record, source: Source) -> None:
+def _note_replaced(record: Record, source: Source, column: str) -> None:
+    """Note what the record has under the names that the output uses for its own."""
     if record.value.get("entities"):
         source.note("the output has entities of its own, not what the input has as 'entities'", record.line)
+    if column != TEXT and record.value.get(TEXT):
+        source.note(
+            f"the output has the text of {quote(column)}, not what the input has as 'text'", record.line
+        )
 
 
 def _sentences(source: Source, format_: Format, options: ReadOptions) -> Iterator[Text | Rejected]:
-    """Each sentence of a corpus, without the entities that it has."""
-    for reading in format_.read(source, options):
+    """Each sentence of a corpus, without the entities that it has, and so whether or not it was accepted."""
+    for reading in format_.read(source, replace(options, keep_rejected=True)):
         if isinstance(reading, Found):
             sentence = reading.sentence.with_entities(())
             meta = dict(sentence.meta)

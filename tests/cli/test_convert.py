@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fencepost.corpus import read
+from fencepost.corpus import ReadOptions, read
 
 CROSSED = (
     '{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 2, "type": "X", "score": 0.2}, '
@@ -159,3 +159,65 @@ def test_without_skipping_a_corpus_of_any_name_is_read(run, tmp_path):
     run("convert", corpus, out)
     assert corpus.exists()
     assert len(list(read(out))) == 1
+
+
+def test_old_line_ends_keep_all_words_and_entities(run, tmp_path):
+    (tmp_path / "in.conll").write_bytes(b"Ada B-PER\rLovelace I-PER\r\rRome B-LOC\r")
+    run("convert", tmp_path / "in.conll", tmp_path / "out.conll")
+    assert (tmp_path / "out.conll").read_text() == "Ada\tB-PER\nLovelace\tI-PER\n\nRome\tB-LOC\n\n"
+
+
+PRODIGY = "".join(
+    json.dumps({"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": answer}) + "\n"
+    for answer in ("accept", "reject", "reject", "ignore")
+)
+
+
+def test_rejected_records_are_counted_or_kept(run, tmp_path):
+    corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
+    corpus.write_text(PRODIGY)
+    result = run("convert", corpus, out, "--json")
+    assert (
+        "in.jsonl:2: record with answer 'reject' skipped; --keep-rejected reads it (2 times" in result.stderr
+    )
+    account = json.loads(result.stdout)
+    assert account["sentences"] == 1
+    assert [(note["kind"].split(";")[0], note["count"]) for note in account["notes"]] == [
+        ("record with answer 'reject' skipped", 2),
+        ("record with answer 'ignore' skipped", 1),
+    ]
+    inspected = run("inspect", corpus, "--json")
+    assert "record with answer 'ignore' skipped" in inspected.stderr
+    assert [note["count"] for note in json.loads(inspected.stdout)["corpora"][0]["notes"]] == [2, 1]
+    assert "4 sentences with 4 entities" in run("convert", corpus, out, "--keep-rejected").stderr
+
+
+def test_all_commands_that_read_say_what_was_rejected(tmp_path, capsys):
+    from fencepost.cli.corpora import read_all
+
+    (tmp_path / "in.jsonl").write_text(PRODIGY)
+    assert (
+        len(read_all(str(tmp_path / "in.jsonl"), None, ReadOptions(), skip_invalid=False, quiet=False)) == 1
+    )
+    assert "record with answer 'reject' skipped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["loop", "out.jsonl"],
+        ["loop", "out.jsonl", "--skip-invalid"],
+        ["in.jsonl", "loop", "--to", "jsonl"],
+        ["in.jsonl", "loop", "--to", "jsonl", "--skip-invalid"],
+        ["in.jsonl", "loop", "--to", "brat"],
+        ["in.jsonl", "loop/out.jsonl"],
+        ["in.jsonl", "out.jsonl", "--skip-invalid", "--rejected", "loop"],
+        ["in.jsonl", "out.jsonl", "--json", "loop.json"],
+    ],
+)
+def test_links_in_a_circle(run, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    for name in ("loop", "loop.json"):
+        (tmp_path / name).symlink_to(name)
+    (tmp_path / "in.jsonl").write_text('{"words": ["a"], "entities": []}\n')
+    assert "symbolic links" in run("convert", *arguments, code=2).stderr

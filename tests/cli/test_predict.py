@@ -222,6 +222,9 @@ def test_an_object_without_a_text(run, small_model, tmp_path):
         ("a.jsonl", '{"text": "a", "tokens": [{"start": 0, "end": 1}], "spans": []}\n', "_sentences"),
         ("a.jsonl", '{"words": ["a"], "entities": []}\n', "_sentences"),
         ("a.conll", "a O\n", "_sentences"),
+        ("a.csv", "text,n\na,1\n", "_csv_rows"),
+        ("a.tsv", "text\tn\na\t1\n", "_csv_rows"),
+        ("a.tsv", "Ada\tB-PER\nmet\tO\n", "_sentences"),
     ],
 )
 def test_text_or_corpus(tmp_path, name, content, way):
@@ -431,11 +434,33 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
     options = ReadOptions()
     assert [len(s) for s in judged.Source([german], options).read(_corpus(tmp_path))] == [1]
     assert [len(s) for s in judged.Source([small_model], options).read(_corpus(tmp_path))] == [2]
-    assert [len(s) for s in judged.Source([german], ReadOptions(language="en")).read(_corpus(tmp_path))] == [
-        2
-    ]
+    english = judged.Source([german], ReadOptions(language="en"))
+    assert [len(s) for s in english.read(_corpus(tmp_path))] == [2]
 
 
 def _corpus(folder: Path) -> str:
     (folder / "corpus.jsonl").write_text(json.dumps({"text": "can't", "spans": []}) + "\n")
     return str(folder / "corpus.jsonl")
+
+
+def test_rejected_records_are_predicted(run, small_model, tmp_path):
+    record = {"text": "Ada met Bob.", "spans": [{"start": 0, "end": 3, "label": "X"}], "answer": "reject"}
+    (tmp_path / "in.jsonl").write_text(json.dumps(record) + "\n")
+    told = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-")
+    assert json.loads(told.stdout)["text"] == "Ada met Bob."
+
+
+@pytest.mark.parametrize("option", ["--input", "--output"])
+def test_links_in_a_circle(run, small_model, tmp_path, option):
+    (tmp_path / "in.txt").write_text("Ada\n")
+    (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+    paths = {"--input": tmp_path / "in.txt", "--output": tmp_path / "out.jsonl"} | {
+        option: tmp_path / "loop.jsonl"
+    }
+    told = run("predict", small_model, *(part for pair in paths.items() for part in pair), code=2).stderr
+    assert "symbolic links" in told
+
+
+def test_a_text_column_without_a_file(run, small_model):
+    told = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
+    assert "--text-column is about --input, which is missing" in told

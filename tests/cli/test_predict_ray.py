@@ -57,6 +57,12 @@ def test_what_cannot_be_asked(run, asked, tmp_path, more, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_csv_is_refused_with_what_to_do(run, asked, tmp_path):
+    (tmp_path / "in.csv").write_text("text\nAda\n")
+    told = run(*asked, "--input", tmp_path / "in.csv", code=2).stderr
+    assert "leave out --engine ray, or save it as Parquet or as JSON lines" in told
+
+
 def test_texts_in_the_command(run, small_model, tmp_path):
     told = run("predict", small_model, "Ada", "--engine", "ray", "--output", tmp_path / "out", code=2).stderr
     assert "--engine ray reads files" in told

@@ -238,3 +238,24 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
     assert done.endswith(b"\n")
     run(*arguments, "--resume")
     assert out.read_bytes() == whole
+
+
+def test_csv_goes_on_where_it_stopped(run, small_model, tmp_path):
+    source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
+    rows = "".join(f'{number},"{text}\r\n"\r\n' for number, text in enumerate(TEXTS))
+    source.write_text(f"id,body\r\n{rows}", newline="")
+    arguments = ["predict", small_model, "--input", source, "--output", out, "--text-column", "body"]
+    run(*arguments)
+    whole = out.read_bytes()
+    assert [json.loads(line)["id"] for line in whole.splitlines()] == [str(n) for n in range(len(TEXTS))]
+    assert json.loads(whole.splitlines()[0])["text"] == f"{TEXTS[0]}\r\n"
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:7]) + b'{"id": "7", "te')
+    run(*arguments, "--resume")
+    assert out.read_bytes() == whole
+
+
+def test_a_full_disk_is_named_with_what_to_do(run, small_model, source):
+    out = source.with_name("full.jsonl")
+    out.symlink_to("/dev/full")
+    told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
+    assert "full.jsonl: cannot be written: No space left on device; make room, and go on with" in told

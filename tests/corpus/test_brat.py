@@ -221,3 +221,12 @@ def test_standard_input_is_no_folder(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Ada")))
     with pytest.raises(UsageError, match="BRAT corpora are folders"):
         list(read("-", "brat"))
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".ann"])
+def test_a_document_that_is_too_large_is_refused_unread(folder, monkeypatch, suffix):
+    pair(folder, "T1\tX 0 3\tAda\n")
+    monkeypatch.setattr("fencepost.corpus.brat.DOCUMENT_BYTES", 1000)
+    (folder / f"doc{suffix}").write_text(" " * 1001)
+    with pytest.raises(DataError, match=rf"doc{suffix}: over 0 MB: split the document"):
+        list(read(folder))

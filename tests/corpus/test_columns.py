@@ -98,7 +98,7 @@ def test_any_columns_can_be_named(reading):
     [
         ("a\nb\n", {}, r"corpus: in no known format: .* no line has a tag such as O or B-PER"),
         ("this is prose\n\nand more of it\n", {}, r"corpus: in no known format"),
-        (b"\x1f\x8b\x08\x00 O\n", {}, r"corpus: in no known format: .* unpack it if it is compressed"),
+        (b"\x1f\x8b\x08\x00 O\n", {}, r"corpus: this file is compressed with gzip; unpack it first"),
         ("a O\n", {"tag_column": 1}, r"the words and the tags would both be column 1 of 2; name the columns"),
         ("a O\n", {"tag_column": 3}, r"corpus: there is no column 3 among the 2 here"),
         ("a O\n", {"pos_column": -3}, r"corpus: there is no column -3 among the 2 here"),
@@ -250,5 +250,11 @@ def test_wrong_options_are_refused(options, message):
 
 def test_a_file_without_blank_lines_is_not_one_sentence(reading, monkeypatch):
     monkeypatch.setattr("fencepost.corpus.conll.SENTENCE_LINES", 10)
-    with pytest.raises(DataError, match="corpus:11: 10 lines without a blank line"):
+    with pytest.raises(DataError, match=r"corpus:11: over 10 lines, or .* without a blank line"):
         list(reading("a\tO\n" * 20))
+
+
+def test_very_long_lines_without_a_blank_line_are_not_one_sentence(reading, monkeypatch):
+    monkeypatch.setattr("fencepost.corpus.conll.SENTENCE_CHARACTERS", 100)
+    with pytest.raises(DataError, match=r"corpus:3: over .* lines, or 100 characters, without a blank line"):
+        list(reading(f"{'a' * 40}\tO\n" * 5))

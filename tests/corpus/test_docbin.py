@@ -1,9 +1,12 @@
 """spaCy's DocBin, as spaCy itself writes it."""
 
+import struct
+import tracemalloc
 import zlib
 
 import pytest
 import spacy
+import srsly
 from spacy.tokens import Doc, DocBin, Span
 
 from fencepost.corpus import Reader, ReadOptions, read, write
@@ -160,3 +163,93 @@ def test_a_span_group_that_no_document_has_is_refused(tmp_path):
     write([Sentence(["Ada"], [Entity(0, 1, "PER")])], tmp_path / "a.spacy")
     with pytest.raises(DataError, match="no span group 'typo'; there are sc"):
         list(read(tmp_path / "a.spacy", options=ReadOptions(spans_key="typo")))
+
+
+class Packed(bytes):
+    """MessagePack already."""
+
+
+def message(**parts):
+    """A DocBin of one document with the word `a`, in which some parts are others."""
+    vocab = spacy.blank("en").vocab
+    usual = {
+        "attrs": [spacy.attrs.ORTH],
+        "tokens": struct.pack("<Q", vocab.strings.add("a")),
+        "spaces": b"\x01",
+        "lengths": struct.pack("<i", 1),
+        "strings": ["a"],
+        "cats": [{}],
+        "flags": [{}],
+        "span_groups": [b""],
+    }
+    packed = bytes([0x80 + len(usual | parts)])
+    for key, value in (usual | parts).items():
+        packed += srsly.msgpack_dumps(key) + (
+            value if isinstance(value, Packed) else srsly.msgpack_dumps(value)
+        )
+    return zlib.compress(packed, 9)
+
+
+def many(count, item=b"\x80"):
+    """A list of so many maps without entries."""
+    return Packed(b"\xdd" + struct.pack(">I", count) + item * count)
+
+
+MANY = 3_000_000
+GROUP = b"\x83\xa4name\xa1x\xa5attrs\x80\xa5spans" + many(MANY)
+BOMBS = {
+    "categories": {"cats": many(MANY)},
+    "flags": {"flags": many(MANY)},
+    "a flag": {"flags": Packed(b"\x91\x81\xa1x" + many(MANY))},
+    "strings": {"strings": many(MANY, b"\xa0")},
+    "a string": {"strings": Packed(b"\x92\xa1a\xdb" + struct.pack(">I", MANY) + b"\xff" * MANY)},
+    "documents": {"lengths": b"\x00" * MANY, "tokens": b"", "spaces": b""},
+    "tokens": {"tokens": b"\x00" * MANY},
+    "attributes": {"attrs": many(MANY, b"\x01")},
+    "spans": {"span_groups": [bytes(many(MANY))]},
+    "a group": {"span_groups": [srsly.msgpack_dumps({GROUP: ["x"]})]},
+    "user data": {"user_data": [b"\x81\xa9fencepost" + many(MANY)]},
+    "an unknown part": {"unknown": many(MANY)},
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_file_takes_no_memory_and_makes_no_long_message(tmp_path, bomb):
+    path = tmp_path / "corpus.spacy"
+    path.write_bytes(message(**BOMBS[bomb]))
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    try:
+        said = str([sentence.words for sentence in read(path, "spacy")])
+    except DataError as error:
+        said = str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30_000_000
+    assert len(said) < 500
+
+
+def test_a_document_with_too_many_tokens_is_refused_before_spacy_makes_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("fencepost.corpus.docbin_message.DOCUMENT_TOKENS", 6)
+    path = tmp_path / "corpus.spacy"
+    DocBin(docs=[doc()]).to_disk(path)
+    with pytest.raises(DataError, match="a document has over 6 tokens"):
+        list(read(path))
+
+
+def test_what_unpacks_to_too_much_is_refused(saved, monkeypatch):
+    path = saved(doc())
+    monkeypatch.setattr("fencepost.corpus.docbin_message.SMALL_BYTES", 100)
+    monkeypatch.setattr("fencepost.corpus.docbin_message.RATIO", 1)
+    with pytest.raises(DataError, match="bytes unpack to more than"):
+        list(read(path, "spacy"))
+
+
+def test_older_span_groups_are_read(tmp_path):
+    made = doc()
+    made.spans["mine"] = [Span(made, 0, 2, label="PER")]
+    documents = DocBin(docs=[made])
+    documents.span_groups = [srsly.msgpack_dumps([made.spans["mine"].to_bytes()])]
+    documents.to_disk(tmp_path / "corpus.spacy")
+    first, _ = read(tmp_path / "corpus.spacy")
+    assert first.entities == (Entity(0, 2, "PER"),)

@@ -117,3 +117,17 @@ def test_an_endless_sentence_is_refused(reading, monkeypatch):
     monkeypatch.setattr("fencepost.corpus.gpml.SENTENCE_CHARACTERS", 10)
     with pytest.raises(DataError, match="a sentence of over 10 characters"):
         list(reading("<set><sentence>12345678901</sentence></set>"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<set><sentence>" + "<cons></cons>" * 1000,
+        '<set><sentence id="' + "x" * 5000,
+        "<set><sentence><w>a</w></sentence><x " + " " * 5000,
+    ],
+)
+def test_a_sentence_or_a_tag_without_end_is_refused(reading, monkeypatch, content):
+    monkeypatch.setattr("fencepost.corpus.gpml.LINE_BYTES", 1000)
+    with pytest.raises(DataError, match="it has a sentence or a tag of over 0 MB"):
+        list(reading(content, "gpml"))

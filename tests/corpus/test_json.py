@@ -156,9 +156,9 @@ def test_shapes_with_known_ends_need_no_sign(reading, name):
         (
             "jsonl",
             {"words": ["a"], "entities": [{"start": 0.0, "end": 1, "type": "X"}]},
-            r"start is '0.0', not a whole",
+            r"start is 0.0, not a whole",
         ),
-        ("jsonl", {"words": ["a"], "entities": [{"start": True, "end": 1, "type": "X"}]}, "start is 'True'"),
+        ("jsonl", {"words": ["a"], "entities": [{"start": True, "end": 1, "type": "X"}]}, "start is True"),
         (
             "jsonl",
             {"words": ["a"], "entities": [{"start": 0, "end": 2, "type": "X"}]},
@@ -168,7 +168,7 @@ def test_shapes_with_known_ends_need_no_sign(reading, name):
         (
             "jsonl",
             {"words": ["a"], "entities": [{"start": 0, "end": 1, "type": "X", "score": 2}]},
-            "score is .2., not a number between 0 and 1",
+            "score is 2, not a number between 0 and 1",
         ),
         (
             "jsonl",
@@ -417,7 +417,7 @@ def test_a_text_without_spans_is_noted(reading):
         ({"text": "ab", "spans": [{"start": 0, "end": 1, "label": "X", "text": "ab"}]}, "--ends inclusive"),
         (
             {"text": "a", "spans": [{"start": 0, "end": 1, "label": "X", "score": 7}]},
-            "score is .7., not a number between 0 and 1",
+            "score is 7, not a number between 0 and 1",
         ),
         ({"text": "a", "spans": [], "tokens": [1]}, "'tokens' is not a list of objects"),
         ({"text": "a b", "spans": [], "tokens": [{"start": 0, "end": 1}]}, "'b' at the end is in no token"),

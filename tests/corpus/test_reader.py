@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -76,7 +77,7 @@ def test_an_empty_file_is_noted(reading):
 
 
 def test_utf16_is_named(reading):
-    with pytest.raises(DataError, match="corpus:1: this is UTF-16; save it as UTF-8"):
+    with pytest.raises(DataError, match="corpus: this file is UTF-16; save it as UTF-8"):
         reading("a\tO\n".encode("utf-16"))
 
 
@@ -95,15 +96,20 @@ def test_a_file_without_permission_is_a_usage_error(tmp_path):
 
 
 def test_a_file_that_fails_while_it_is_opened_is_a_usage_error(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
+    opened = Path.open
+
+    def refuse(path, *arguments):
+        if path.suffix == refused:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *arguments)
 
     (tmp_path / "secret.txt").write_text("Ada")
     (tmp_path / "secret.ann").write_text("")
-    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
-    with pytest.raises(UsageError, match=r"secret.txt: cannot be read: Permission denied"):
-        list(read(tmp_path / "secret.txt"))
     monkeypatch.setattr("pathlib.Path.open", refuse)
+    refused = ".txt"
+    with pytest.raises(UsageError, match=r"secret.txt: cannot be read: Permission denied"):
+        list(read(tmp_path / "secret.ann"))
+    refused = ".ann"
     with pytest.raises(UsageError, match=r"secret.ann: cannot be read: Permission denied"):
         Reader(tmp_path / "secret.ann")
 

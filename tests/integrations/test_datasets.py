@@ -296,7 +296,7 @@ WRONG = {
     ),
     "type by number": (
         [{"tokens": ["a"], "spans": [{"start": 0, "end": 1, "type": 4}]}],
-        r"row 0: spans\[0\]\.type is '4', not the name of a type",
+        r"row 0: spans\[0\]\.type is 4, not the name of a type",
     ),
     "outside the sentence": (
         [{"words": ["a"], "entities": [{"start": 0, "end": 2, "type": "X"}]}],
@@ -598,3 +598,31 @@ def test_without_pytorch_it_says_what_to_install(tmp_path, monkeypatch):
 def test_the_package_offers_it():
     assert "train" in fencepost.__all__
     assert fencepost.train.__module__ == "fencepost.learning"
+
+
+REVIEWED = [
+    {"text": "Ada left.", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": answer}
+    for answer in ("accept", "reject", "ignore")
+]
+
+
+@pytest.mark.parametrize("rows", [REVIEWED, Dataset.from_list(REVIEWED)])
+def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
+    reading = Rows(rows)
+    assert len(list(reading)) == 1
+    assert [str(note) for note in reading.notes] == [
+        f"the data set, row {row}: record with answer {answer!r} skipped; "
+        "options=ReadOptions(keep_rejected=True) reads it"
+        for row, answer in ((1, "reject"), (2, "ignore"))
+    ]
+    assert len(list(Rows(rows, options=ReadOptions(keep_rejected=True)))) == 3
+
+
+def test_training_from_a_file_says_what_was_not_accepted(tmp_path, capsys):
+    from fencepost.learning import _read
+
+    path = tmp_path / "reviewed.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in REVIEWED))
+    assert len(_read(path, "train", None, None, quiet=False)) == 1
+    told = capsys.readouterr().err
+    assert "record with answer 'reject' skipped; options=ReadOptions(keep_rejected=True) reads it" in told

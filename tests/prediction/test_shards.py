@@ -25,8 +25,9 @@ def _small_parts(monkeypatch) -> None:
     monkeypatch.setattr("fencepost.runtime.chunks.CHARACTERS", 20)
 
 
-def shard(path: Path, format_: str | None = None, *, skip: bool = False) -> Shard:
-    with opened_texts(str(path), format_, ReadOptions(), (lambda _: None) if skip else None) as texts:
+def shard(path: Path, format_: str | None = None, *, skip: bool = False, column: str | None = None) -> Shard:
+    on_invalid = (lambda _: None) if skip else None
+    with opened_texts(str(path), format_, ReadOptions(), on_invalid, column) as texts:
         return planned(texts)
 
 
@@ -81,6 +82,16 @@ def test_rows_of_parquet(tmp_path, size, monkeypatch):
     backwards = [[t.text for t in texts_of(cut.file, part, tables)] for part in reversed(cut.parts)]
     assert backwards == EXPECTED[::-1]
     assert [t.carried for t in texts_of(cut.file, cut.parts[-1], tables)] == [{"n": n} for n in (8, 9, 10)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_parts_know_the_column_of_the_texts(tmp_path, name):
+    path = tmp_path / name
+    if name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps({"body": line}) + "\n" for line in LINES))
+    else:
+        parquet.write_table(table({"body": LINES}), path)
+    assert read_back(shard(path, column="body")) == EXPECTED
 
 
 def test_parquet_that_cannot_be_used(tmp_path):
