@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fencepost.config import Config, TrainingSettings, merged
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import DataError, UsageError
 from fencepost.methods import METHODS
 from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
 from tests.methods.doubles import register
@@ -30,7 +30,7 @@ def write(tmp_path):
 
 
 def refused(*arguments, by=Config.compose, **named) -> str:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises((UsageError, DataError)) as caught:
         by(*arguments, **named)
     return str(caught.value)
 
@@ -317,8 +317,8 @@ def test_the_file_is_not_blamed_for_a_change(write) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path) -> None:
     missing = tmp_path / "missing.yaml"
-    assert refused(missing) == f"{missing}: the configuration cannot be read: No such file or directory"
-    assert refused(tmp_path) == f"{tmp_path}: the configuration cannot be read: Is a directory"
+    assert refused(missing) == f"{missing}: this file cannot be read: No such file or directory"
+    assert refused(tmp_path) == f"{tmp_path}: this file cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
 def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes(b"training: \xff\xfe")
-    assert refused(path).startswith(f"{path}: this is not valid YAML: 'utf-8' codec can't decode")
+    assert refused(path).startswith(f"{path}: this file is not UTF-8 (at byte 10)")
     path.write_bytes(b"training: \x00")
     assert refused(path).startswith(f"{path}: this is not valid YAML: ")
 
