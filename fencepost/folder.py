@@ -162,21 +162,21 @@ def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
 def compare_sums(folder: Path, sums: Mapping[str, str]) -> dict[str, Status]:
     """Compare the files of a folder with their sums; return the status of each, by name.
 
-    Graphs count only while there is an `onnx/export.json`: without it none is ever loaded.
+    What may be missing is left out: the weights beside graphs, and graphs without an `onnx/export.json`, of
+    which none is ever loaded.
     """
     there = compute_sums(folder, files_of(folder))
     graphs = (folder / FACTS_FILE).is_file()
-    listed = {name: digest for name, digest in sums.items() if graphs or not name.startswith("onnx/")}
-    return {
-        name: "not listed"
-        if name not in listed
-        else "missing"
-        if name not in there
-        else "ok"
-        if there[name] == listed[name]
-        else "changed"
-        for name in sorted(there.keys() | listed.keys())
-    }
+    statuses: dict[str, Status] = {}
+    for name in sorted(there.keys() | sums.keys()):
+        if name not in there:
+            if (graphs and name != WEIGHTS_FILE) or not (graphs or name.startswith("onnx/")):
+                statuses[name] = "missing"
+        elif name not in sums:
+            statuses[name] = "not listed"
+        else:
+            statuses[name] = "ok" if there[name] == sums[name] else "changed"
+    return statuses
 
 
 def verify_sums(folder: Path, source: str) -> None:

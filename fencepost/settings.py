@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fencepost.errors import UsageError, describe_error, quote, shorten
 
-WIDEST, MOST_LAYERS = 65_536, 1000
+WIDEST, MOST_LAYERS = 65_536, 200
 """The largest sizes that settings accept: far beyond any real network, and no danger to compute with."""
 
-_MOST_VALUES = 100_000
-"""In a YAML text, with the values of its aliases counted wherever they stand."""
+_MOST_VALUES, _LONGEST_VALUE = 100_000, 10_000
+"""Of a YAML text: its values, with those of aliases counted wherever they stand, and their characters."""
 
 _MOST_PROBLEMS = 10
 """Problems of one file that a message lists."""
@@ -77,7 +77,10 @@ def parsed(text: str) -> Any:
         if node is None:
             return None
         if _count_values(node, {}) > _MOST_VALUES:
-            raise yaml.YAMLError(f"more than {_MOST_VALUES:,} values, or an alias within itself")
+            raise yaml.YAMLError(
+                f"too large: it has more than {_MOST_VALUES:,} values, one of more than {_LONGEST_VALUE:,} "
+                "characters, or an alias within itself"
+            )
         return loader.construct_document(node)
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
         # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
@@ -87,9 +90,9 @@ def parsed(text: str) -> Any:
 
 
 def _count_values(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Return how many values a node stands for if all aliases are written out: infinitely many in a cycle."""
+    """Return how many values a node has with all aliases written out: infinity for a cycle or a long text."""
     if isinstance(node, yaml.ScalarNode):
-        return 1
+        return 1 if len(node.value) <= _LONGEST_VALUE else math.inf
     if id(node) not in counted:
         counted[id(node)] = math.inf  # while its own values are counted
         inner = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
@@ -108,7 +111,7 @@ def _told(problem: Any, model: type[BaseModel]) -> str:
         within = f"{'.'.join(path)} has" if path else "there are"
         return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
     if problem["type"] == "model_type":
-        names = list(_at(model, (*path, last)).model_fields)
+        names = list(_at(model, [*path, last] if problem["loc"] else []).model_fields)
         return f"{key}: must have keys, which may be {', '.join(names)}, not be {quote(problem['input'])}"
     if problem["type"] == "tuple_type":
         return f"{key}: should be a list, as [1, 2, 3], not {quote(problem['input'])}"

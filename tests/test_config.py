@@ -484,3 +484,54 @@ def test_the_language_of_texts_is_told_by_the_training_words(words: list[str], l
     assert Config.parse({}).text.fitted(sentences).language == language
     given = Config.parse({"text": {"language": "de"}})
     assert given.text.fitted(sentences).language == "de"
+
+
+# What would take all memory, or all time
+
+
+def bomb(levels: int = 40, merge: bool = False) -> str:
+    """A few lines that stand for 2 ** levels values."""
+    lines = ["a0: &a0 {x: 1}" if merge else "a0: &a0 [x, x]"]
+    for level in range(1, levels):
+        lines.append(
+            f"a{level}: &a{level} {{<<: [*a{level - 1}, *a{level - 1}]}}"
+            if merge
+            else f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(), bomb(merge=True), "encoder: &a {name: *a}", "a: &a [*a]", f"a: {'59:' * 300_000}1"]
+)
+def test_aliases_that_stand_for_too_much_are_refused(write, text: str) -> None:
+    path = write(text)
+    assert refused(path).startswith(f"{path}: this is not valid YAML: too large")
+
+
+def test_aliases_are_allowed(write) -> None:
+    config = Config.compose(write("training: {batch_size: &size 7}\npredict: {batch_size: *size}"))
+    assert config.predict.batch_size == 7
+
+
+@pytest.mark.parametrize("text", ["a: " + "{b: " * 100_000, "- " * 100_000])
+def test_a_file_nested_too_deep_is_refused(write, text: str) -> None:
+    path = write(text)
+    assert refused(path) == f"{path}: this is not valid YAML: nested too deeply"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+def test_a_file_that_does_not_end_is_refused() -> None:
+    assert refused(Path("/dev/zero")).startswith("/dev/zero: this file has more than ")
+
+
+def test_a_message_never_quotes_a_whole_value(write) -> None:
+    path = write(f"encoder: {{pooling: {'x' * 9000}}}\ntraining: {[1] * 1000}\n{'y' * 1000}: 1")
+    message = refused(path)
+    assert "encoder.pooling" in message
+    assert len(message) < 2000
+
+
+def test_a_message_lists_some_of_many_problems(write) -> None:
+    message = refused(write("\n".join(f"key{number}: 1" for number in range(5000))))
+    assert len(message.splitlines()) == 10

@@ -14,17 +14,19 @@ import onnxruntime
 
 from fencepost.decoders import DECODERS, Decoder, GraphMismatch, Graphs, PredictSettings, WordArrays
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError, UsageError, describe_error, quote
+from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
 from fencepost.files import SETTINGS_BYTES, read_json_object
 from fencepost.folder import CONFIG_FILE, read_saved_config
 from fencepost.inputs import EncoderSettings, InputReader, TextSettings, read_vocabulary
 from fencepost.inputs.settings import LARGEST_WINDOW
 from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, batches, calibration_of, entities_of, try_out
+from fencepost.runtime.graph_file import find_not_finite
 from fencepost.settings import validated
 from fencepost.text.subwords import Subwords
 
 Precision = Literal["float32", "int8"]
 ENCODER = "encoder"
+_OUTPUTS = ["word_vectors", "prompts"]
 
 _AREA = 512
 """Pieces of a batch, unless one sentence alone has more: what stays in the caches is faster."""
@@ -121,6 +123,9 @@ class ExportedModel:
         self.read = InputReader(encoder, known, subwords, facts.room)
         options, graphs = _options(threads), folder / GRAPH_FOLDER
         self._encoder = open_graph(graphs / graph_file(ENCODER, precision), options)
+        if self._encoder.outputs not in (_OUTPUTS[:1], _OUTPUTS):
+            message = f"the outputs of the encoder are {quote(self._encoder.outputs)}; export the model again"
+            raise DataError(message, source=str(folder))
         self._graphs: Graphs = {
             name: open_graph(graphs / graph_file(name), options) for name in facts.graphs if name != ENCODER
         }
@@ -194,6 +199,7 @@ class Session:
 
     def __init__(self, session: onnxruntime.InferenceSession, path: Path) -> None:
         self._session, self._path = session, path
+        self.outputs = [output.name for output in session.get_outputs()]
         self._names = {wanted.name for wanted in session.get_inputs()}
 
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -213,11 +219,20 @@ class Session:
 def open_graph(path: Path, options: onnxruntime.SessionOptions | None = None) -> Session:
     options = options or _options(None)
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        return Session(session, path)
+        session = onnxruntime.InferenceSession(
+            str(path),
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # with it, an error is also printed to standard output
+        )
+        not_finite = find_not_finite(path)
     except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
         message = f"the graph cannot be loaded: {describe_error(error)}; export the model again"
         raise DataError(message, source=str(path)) from None
+    if not_finite is not None:
+        message = f"the weights of this graph contain NaN or infinity (in {shorten(not_finite)})"
+        raise DataError(f"{message}; train the model again", source=str(path))
+    return Session(session, path)
 
 
 def _options(threads: int | None) -> onnxruntime.SessionOptions:
