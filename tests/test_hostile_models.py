@@ -274,6 +274,7 @@ def test_an_operation_of_another_package(copy, capsys) -> None:
         ("room", 10**12),
         ("graphs", "encoder"),
         ("graphs", [1]),
+        ("graphs", ["x" * 10_000]),
         ("graphs", ["encoder"]),
         ("types", 3),
     ],
