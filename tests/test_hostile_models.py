@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from benchmarks.fuzz.model_campaign import fuzz_models
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.loading import load
+from fencepost.runtime import ExportedModel
 from tests.runtime import models
 
 ENGINES = ("pytorch", "onnx")
@@ -283,6 +284,23 @@ def test_facts_that_are_none(copy, key: str, value: Any) -> None:
     folder = copy()
     change(folder / "onnx" / "export.json", key, value=value)
     refusal(folder, "onnx")
+
+
+@pytest.mark.parametrize("room", [1, 5])
+def test_a_model_is_tried_out_with_what_fits(copy, monkeypatch, room: int) -> None:
+    """A graph may have no positions for more."""
+    folder = copy("transformer")
+    change(folder / "onnx" / "export.json", "room", value=room)
+    found, tried = ExportedModel.found, []
+
+    def spy(model: ExportedModel, sentences: Any) -> Any:
+        tried.extend(sum(min(size, room) for size in model.sizes(one.words)) for one in sentences)
+        return found(model, sentences)
+
+    monkeypatch.setattr(ExportedModel, "found", spy)
+    load(folder, engine="onnx")
+    assert len(tried) == 1
+    assert 1 <= tried[0] <= room
 
 
 # Vocabularies and tokenizers

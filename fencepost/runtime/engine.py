@@ -22,7 +22,8 @@ WORD_PAIRS = 1_000_000
 """A batch has at most so many pairs of words, unless one sentence alone has more."""
 
 
-_EXAMPLE = Sentence(("Ada", "met", "Charles", "."))
+EXAMPLE = ("Ada", "met", "Charles", ".")
+"""What a model that was just loaded is tried out with."""
 
 
 class Engine(Protocol):
@@ -108,13 +109,15 @@ def calibration_of(saved: SavedConfig, folder: Path) -> Temperature:
         raise DataError(message, source=str(folder / CONFIG_FILE)) from None
 
 
-def try_out(find: Callable[[Sequence[Sentence]], object], folder: Path) -> None:
+def try_out(
+    find: Callable[[Sequence[Sentence]], object], folder: Path, words: Sequence[str] = EXAMPLE
+) -> None:
     """Let a model that was just loaded find entities in one sentence; raise `DataError` if it fails.
 
     Its files may be whole, each for itself, and not fit together.
     """
     try:
-        find([_EXAMPLE])
+        find([Sentence(words)])
     except FencepostError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used

@@ -19,7 +19,15 @@ from fencepost.files import SETTINGS_BYTES, read_json_object
 from fencepost.folder import CONFIG_FILE, read_saved_config
 from fencepost.inputs import EncoderSettings, InputReader, TextSettings, read_vocabulary
 from fencepost.inputs.settings import LARGEST_WINDOW
-from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, batches, calibration_of, entities_of, try_out
+from fencepost.runtime.engine import (
+    EXAMPLE,
+    FACTS_FILE,
+    GRAPH_FOLDER,
+    batches,
+    calibration_of,
+    entities_of,
+    try_out,
+)
 from fencepost.runtime.graph_file import find_not_finite
 from fencepost.settings import validated
 from fencepost.text.subwords import Subwords
@@ -129,7 +137,7 @@ class ExportedModel:
         self._graphs: Graphs = {
             name: open_graph(graphs / graph_file(name), options) for name in facts.graphs if name != ENCODER
         }
-        try_out(self.found, folder)
+        try_out(self.found, folder, self._example())
 
     @property
     def room(self) -> int | None:
@@ -137,6 +145,13 @@ class ExportedModel:
 
     def sizes(self, words: Sequence[str]) -> list[int]:
         return self.read.sizes(words)
+
+    def _example(self) -> Sequence[str]:
+        """Return as many words of the example as fit at once, but one at least."""
+        if self.room is None:
+            return EXAMPLE
+        fitting = np.cumsum(self.sizes(EXAMPLE)) <= self.room
+        return EXAMPLE[: max(1, int(fitting.sum()))]
 
     def using(self, settings: dict[str, Any]) -> Self:
         other = copy.copy(self)
