@@ -40,6 +40,7 @@ bench: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m benchmarks.fuzz_readers
+	$(BIN)/python -m benchmarks.fuzz_models
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv

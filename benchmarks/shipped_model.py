@@ -23,6 +23,7 @@ from fencepost.config import Config
 from fencepost.corpus import read
 from fencepost.evaluation import Evaluation, Score, evaluate
 from fencepost.export import check, export
+from fencepost.folder import compute_sums, files_of, write_sums
 from fencepost.loading import SHIPPED
 from fencepost.model import Model
 from fencepost.training import train
@@ -97,6 +98,7 @@ def install(folder: Path, text: str) -> None:
         (SHIPPED / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / name, SHIPPED / name)
     (SHIPPED / "README.md").write_text(text, encoding="utf-8")
+    write_sums(SHIPPED, compute_sums(SHIPPED, files_of(SHIPPED)))
 
 
 def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int, tested: int) -> str:

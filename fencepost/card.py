@@ -5,7 +5,6 @@ It is the `README.md` of a model's folder. The lines at its top are what the Hug
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ from typing import Any
 import yaml
 
 from fencepost import __version__
-from fencepost.errors import DataError
+from fencepost.errors import DataError, describe_error
+from fencepost.files import read_json_object
+from fencepost.folder import read_saved_config
 
 NAME = "name-or-folder-of-this-model"
 """Stands in a card for what the model is called, until it has a name on the hub."""
@@ -43,31 +44,22 @@ class Facts:
 
 def folder_card(folder: Path) -> str:
     """The card of the model in this folder, by what its files tell."""
-    saved = _read(folder / "config.json")
-    result = _read(folder / "metrics.json") if (folder / "metrics.json").is_file() else {}
+    saved = read_saved_config(folder)
+    metrics = folder / "metrics.json"
+    result = read_json_object(metrics) if metrics.is_file() else {}
     try:
         return card(
             Facts(
-                types=saved["types"],
-                config=saved["config"],
+                types=saved.types,
+                config=saved.config,
                 dev=result.get("dev"),
                 test=result.get("test"),
                 calibration=result.get("calibration"),
             )
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"config.json and metrics.json are not those of a fencepost model: {error!r}"
+        message = f"config.json and metrics.json are not those of a fencepost model: {describe_error(error)}"
         raise DataError(message, source=str(folder)) from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"this file of the model cannot be read: {error}", source=str(path)) from None
-    if not isinstance(tree, dict):
-        raise DataError("this file of the model is no JSON object", source=str(path))
-    return tree
 
 
 def card(facts: Facts) -> str:
@@ -243,12 +235,14 @@ def with_metadata(text: str, more: Mapping[str, Any]) -> str:
     top = _FRONT.match(text)
     body = text[top.end() :] if top else text
     try:
+        if top and any(isinstance(token, yaml.AliasToken) for token in yaml.scan(top[1])):
+            raise ValueError("it has aliases; write their values out")
         said = (yaml.safe_load(top[1]) or {}) if top else {}
         if not isinstance(said, dict):
             raise ValueError("it has no keys")
         front = yaml.safe_dump({**said, **more}, sort_keys=False, allow_unicode=True, width=110)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(getattr(error, "problem", None) or describe_error(error)) from None
     return f"---\n{front}---\n" + (body if top else f"\n{body}")
 
 

@@ -16,8 +16,9 @@ import yaml
 from pydantic import Field, SerializeAsAny, create_model
 
 from fencepost.encoder import EncoderSettings
-from fencepost.entity import Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import DataError, UsageError, describe_error, shorten
+from fencepost.files import SETTINGS_BYTES, read_text
+from fencepost.inputs import TextSettings
 from fencepost.methods import METHODS, Method, MethodSettings, PredictSettings
 from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
@@ -53,25 +54,6 @@ class TrainingSettings(Settings):
     seed: int = Field(1, ge=0, le=2**32 - 1)
 
 
-class TextSettings(Settings):
-    """How raw text becomes sentences and words, when the model is used."""
-
-    language: str | None = Field(
-        None,
-        min_length=2,
-        description="The language whose rules spaCy splits texts by, as en, de or zh (single characters); "
-        "unless set, zh if the training words are Chinese characters, else en.",
-    )
-
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """With the language told by the training words."""
-        if self.language is not None:
-            return self
-        words = [word for sentence in sentences for word in sentence.words]
-        characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)
-        return self.model_copy(update={"language": "zh" if 2 * characters > len(words) else "en"})
-
-
 class Config(Settings):
     """Everything that makes a training run what it is, apart from the data."""
 
@@ -89,7 +71,9 @@ class Config(Settings):
         of_method = tree.get("method", {})
         name = of_method.get("name", DEFAULT_METHOD) if isinstance(of_method, Mapping) else DEFAULT_METHOD
         if not isinstance(name, str) or name not in METHODS:
-            raise UsageError(f"{prefix}method.name: {UsageError.unknown('method', str(name), METHODS)}")
+            raise UsageError(
+                f"{prefix}method.name: {UsageError.unknown('method', shorten(str(name)), METHODS)}"
+            )
         return validated(_config_of(METHODS[name]), merged(METHODS[name].defaults, tree), where=where)
 
     @classmethod
@@ -162,14 +146,15 @@ def _check_same_method(recipe: Tree, tree: Tree) -> None:
 
 
 def _read_yaml(path: Path) -> Tree:
+    text = read_text(path, limit=SETTINGS_BYTES)
     try:
-        tree = parsed(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: the configuration cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        tree = parsed(text)
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UsageError(f"{place}: this is not valid YAML: {getattr(error, 'problem', error)}") from None
+        reason = shorten(getattr(error, "problem", None) or describe_error(error))
+        raise DataError(
+            f"this is not valid YAML: {reason}", source=str(path), line=mark.line + 1 if mark else None
+        ) from None
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):

@@ -6,6 +6,7 @@ where nearly all weights and nearly all time are; what decides about entities st
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -30,8 +31,10 @@ from fencepost.encoder import Encoder
 from fencepost.encoder.embedder import Embedder, as_batch
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.entity import Sentence
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError, describe_error
 from fencepost.evaluation import evaluate
+from fencepost.files import read_json_object
+from fencepost.folder import compute_sums, files_of, read_sums, write_sums
 from fencepost.inputs import AXES, Arrays, InputReader
 from fencepost.loading import EngineName, load
 from fencepost.methods import Graph
@@ -79,19 +82,40 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
         if int8:
             quantise(temporary / graph_file(ENCODER), temporary / graph_file(ENCODER, "int8"))
         embedder = model.encoder.embedder
-        facts: dict[str, Any] = {"fencepost": __version__, "room": embedder.room, "graphs": list(graphs)}
-        write_facts(temporary, facts)
+        facts: dict[str, Any] = {
+            "fencepost": __version__,
+            "types": model.types,
+            "room": embedder.room,
+            "graphs": list(graphs),
+        }
         target.mkdir(exist_ok=True)
         (target / FACTS_FILE).unlink(missing_ok=True)  # without it, graphs are none until all are there
         for old in target.glob("*.onnx"):
             old.unlink()
-        for path in sorted(temporary.iterdir(), key=lambda path: path.name == FACTS_FILE):
+        for path in temporary.iterdir():
             path.replace(target / path.name)
+        write_facts(folder, facts)
     return target
 
 
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    """Write what is known about the graphs of the model in this folder, and the sums of their files.
+
+    The sums are there first: without its facts, a graph does not count, and a sum of it neither.
+    """
+    path = folder / GRAPH_FOLDER / FACTS_FILE
+    path.unlink(missing_ok=True)
+    text = json.dumps(facts, indent=2) + "\n"
+    sums = read_sums(folder)
+    if sums is None:  # a model of an older version
+        sums = compute_sums(folder, files_of(folder))
+    sums = {name: digest for name, digest in sums.items() if not name.startswith(f"{GRAPH_FOLDER}/")}
+    sums |= compute_sums(folder, [f"{GRAPH_FOLDER}/{graph.name}" for graph in path.parent.glob("*.onnx")])
+    sums[f"{GRAPH_FOLDER}/{FACTS_FILE}"] = hashlib.sha256(text.encode()).hexdigest()
+    write_sums(folder, sums)
+    temporary = path.with_name(f".{FACTS_FILE}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def _graphs(model: Model) -> dict[str, Graph]:
@@ -143,8 +167,8 @@ def _write(graph: Graph, path: Path) -> None:
                 dynamo=False,  # it follows packed sequences, and takes a fraction of the time
             )
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ExportFailed(f"this model cannot be made a graph ({path.stem}): {reason}") from error
+            message = f"this model cannot be made a graph ({path.stem}): {describe_error(error)}"
+            raise ExportFailed(message) from error
 
 
 @contextmanager
@@ -260,7 +284,7 @@ def check(
             "the model finds none of the entities in the data that the graphs are checked with; it must be "
             f"annotated with the model's types: {', '.join(load(folder, engine='onnx').types)}"
         )
-    facts = json.loads((folder / GRAPH_FOLDER / FACTS_FILE).read_text(encoding="utf-8"))
+    facts = read_json_object(folder / GRAPH_FOLDER / FACTS_FILE)
     checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
     same, of_graphs = _compared(folder, "onnx", sentences, exact)
     checked["float32"] = {"f1": of_graphs, "sentences_that_differ": same}
@@ -279,7 +303,7 @@ def check(
                 f"int8: F1 {100 * checked['int8']['f1']:.2f} is more than {max_loss:g} below the model's "
                 f"{100 * of_model:.2f}; the int8 graph has been removed, the float32 graphs are good"
             )
-    write_facts(folder / GRAPH_FOLDER, {**facts, "checked": checked})
+    write_facts(folder, {**facts, "checked": checked})
     return checked
 
 
@@ -320,8 +344,8 @@ def _check_int8(
 
 
 def _remove(folder: Path, facts: dict[str, Any], checked: dict[str, Any], precision: Precision) -> None:
-    """What is not good is not left where it would be used; the facts say why."""
-    write_facts(folder / GRAPH_FOLDER, {**facts, "checked": checked})
+    """Remove the graphs that are not good, so that nothing uses them; the facts say why."""
     failed = "*.onnx" if precision == "float32" else graph_file("*", precision)
     for path in (folder / GRAPH_FOLDER).glob(failed):
         path.unlink()
+    write_facts(folder, {**facts, "checked": checked})

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import UsageError
+from fencepost.folder import CONFIG_FILE
 from fencepost.runtime import ExportedModel, Recogniser
 from fencepost.runtime.engine import Engine
-from fencepost.runtime.exported import CONFIG_FILE, trusted_precision
+from fencepost.runtime.exported import trusted_precision
 
 if TYPE_CHECKING:
     from fencepost.model import Model

@@ -11,12 +11,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice, tee
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -25,43 +26,43 @@ from fencepost.config import Config
 from fencepost.corpus.context import with_context
 from fencepost.encoder import Batch, Encoder, Words
 from fencepost.entity import Entity, Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.evaluation import Temperature
+from fencepost.folder import (
+    CONFIG_FILE,
+    SUMS_FILE,
+    WEIGHTS_FILE,
+    compute_sums,
+    format_sums,
+    read_saved_config,
+)
 from fencepost.methods import METHODS, Gold, Method, PredictSettings, Report
-from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER, LOOK_AHEAD, batches, entities_of
+from fencepost.runtime.engine import (
+    FACTS_FILE,
+    GRAPH_FOLDER,
+    LOOK_AHEAD,
+    batches,
+    calibration_of,
+    entities_of,
+    try_out,
+)
 
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+__all__ = ["CONFIG_FILE", "WEIGHTS_FILE", "Model", "Watch", "read_calibration", "read_config"]
 
 
 Watch = Callable[[Sequence[Sentence], Words, Any, Gold], None]
 """Gets a batch of sentences, their word vectors, the method's scores, and the gold entities."""
 
 
-def read_config(folder: Path) -> tuple[Config, list[str]]:
-    """The settings of the model in this folder, and its types."""
-    path = folder / CONFIG_FILE
-    if not path.is_file():
-        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        types, tree = [str(type_) for type_ in saved["types"]], dict(saved["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"this is not the config of a fencepost model: {error!r}"
-        raise DataError(message, source=str(path)) from None
-    return Config.parse(tree, where=str(path)), types
+def read_config(folder: Path) -> tuple[Config, tuple[str, ...]]:
+    """Return the settings of the model in this folder, and its types."""
+    saved = read_saved_config(folder)
+    return Config.parse(saved.config, where=str(folder / CONFIG_FILE)), saved.types
 
 
 def read_calibration(folder: Path) -> Temperature:
-    """What the confidences of the model in this folder are calibrated with; an old one has none."""
-    path = folder / CONFIG_FILE
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        if "calibration" not in saved:
-            return Temperature()
-        return Temperature(saved["calibration"]["temperature"], saved["calibration"]["shift"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"the model's calibration cannot be read: {error!r}"
-        raise DataError(message, source=str(path)) from None
+    """Return what the confidences of the model in this folder are calibrated with."""
+    return calibration_of(read_saved_config(folder), folder)
 
 
 class Model(nn.Module):
@@ -97,26 +98,24 @@ class Model(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, changes: Sequence[str] = ()) -> Model:
-        """A model that was saved; `changes` are `predict.key=value`."""
+        """Return a model that was saved; `changes` are `predict.key=value`.
+
+        Raises `DataError` for a file that is not as it should be, and for a model that does not work.
+        """
         folder = Path(folder)
-        config, types = read_config(folder)
-        config = config.changed(changes)
-        prompts = METHODS[config.method.name].prompts(config.method, types)
-        model = cls(config, types, Encoder.load(config.encoder, folder, prompts))
-        model.calibration = read_calibration(folder)
-        weights = folder / WEIGHTS_FILE
-        try:
-            model.load_state_dict(load_file(weights))
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"the model's weights cannot be read: {error}", source=str(weights)) from None
-        except RuntimeError as error:
-            _, *reasons = str(error).splitlines()  # the first line says only that there are some
-            message = f"the weights do not fit the model's config: {'; '.join(map(str.strip, reasons[:3]))}"
-            raise DataError(message, source=str(weights)) from None
-        return model.eval()
+        saved = read_saved_config(folder)
+        config = Config.parse(saved.config, where=str(folder / CONFIG_FILE)).changed(changes)
+        prompts = METHODS[config.method.name].prompts(config.method, saved.types)
+        build_encoder = Encoder.read(config.encoder, folder, prompts)
+        model = _build_with_weights(
+            lambda: cls(config, saved.types, build_encoder()), folder / WEIGHTS_FILE
+        ).eval()
+        model.calibration = calibration_of(saved, folder)
+        try_out(partial(model.found, watch=_check_finite), folder)
+        return model
 
     def save(self, folder: str | Path) -> None:
-        """Into a folder; the config, which makes it a model, is put there last."""
+        """Save into a folder: the config, which makes it a model, after all that it needs; the sums last."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as name:
@@ -131,9 +130,13 @@ class Model(nn.Module):
             (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
             # safetensors lets nobody but the owner read; the user's own rule for new files shall count
             shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
+            names = [path.name for path in temporary.iterdir() if path.name != CONFIG_FILE]
+            sums = compute_sums(temporary, [*names, CONFIG_FILE])
+            (temporary / SUMS_FILE).write_text(format_sums(sums), encoding="utf-8")
             (folder / GRAPH_FOLDER / FACTS_FILE).unlink(missing_ok=True)  # graphs of other weights are no use
-            for path in sorted(temporary.iterdir(), key=lambda path: path.name == CONFIG_FILE):
-                path.replace(folder / path.name)
+            (folder / SUMS_FILE).unlink(missing_ok=True)  # a save that is cut short leaves no wrong sums
+            for name in (*names, CONFIG_FILE, SUMS_FILE):
+                (temporary / name).replace(folder / name)
 
     def use(self, predict: PredictSettings) -> None:
         """Other settings for prediction from now on."""
@@ -215,3 +218,55 @@ class Model(nn.Module):
         if self.method.learns_from_gold:
             scores = self.method.score(words, gold)
         return self._losses(scores, gold)["loss"].item()
+
+
+def _build_with_weights(build: Callable[[], Model], path: Path) -> Model:
+    """Return what `build` makes, with the weights from a file.
+
+    The network is first built without memory for its weights, and its shapes are compared with those in the
+    header of the file: so a config with sizes that no memory holds is refused at no cost.
+    """
+    try:
+        network = _build_without_memory(build)
+        if network is not None:
+            network.load_state_dict(_read_shapes(path))
+        model = build()
+        weights = load_file(path)
+        model.load_state_dict(weights)
+    except FencepostError:
+        raise
+    except (OSError, SafetensorError) as error:
+        message = f"the model's weights cannot be read: {describe_error(error)}"
+        raise DataError(message, source=str(path)) from None
+    except Exception as error:  # noqa: BLE001 - each network checks its sizes in its own way
+        lines = str(error).splitlines()  # if there are several, the first says only that
+        reasons = "; ".join(shorten(line.strip()) for line in lines[1:4]) or describe_error(error)
+        raise DataError(f"the weights do not fit the model's config: {reasons}", source=str(path)) from None
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            message = f"the weights of this model contain NaN or infinity (in {shorten(name)})"
+            raise DataError(f"{message}; train it again", source=str(path))
+    return model
+
+
+def _build_without_memory(build: Callable[[], Model]) -> Model | None:
+    """Return what `build` makes, on the meta device, or None if a part of it cannot be built there."""
+    try:
+        with torch.device("meta"):
+            return build()
+    except FencepostError:
+        raise
+    except Exception:  # noqa: BLE001 - a method of another package may need numbers; then they are made
+        return None
+
+
+def _read_shapes(path: Path) -> dict[str, Tensor]:
+    """Return the weights in a file as tensors without memory: only its header is read."""
+    with safe_open(path, "pt") as weights:
+        names: list[str] = weights.keys()
+        return {name: torch.empty(weights.get_slice(name).get_shape(), device="meta") for name in names}
+
+
+def _check_finite(sentences: Sequence[Sentence], words: Words, scores: Any, gold: Gold) -> None:  # noqa: ARG001
+    if not words.vectors.isfinite().all():
+        raise ValueError("the word vectors are not finite numbers")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, describe_error, quote, shorten
+
+WIDEST, MOST_LAYERS = 65_536, 200
+"""The largest sizes that settings accept: far beyond any real network, and no danger to compute with."""
+
+_MOST_VALUES, _LONGEST_VALUE = 100_000, 10_000
+"""Of a YAML text: its values, with those of aliases counted wherever they stand, and their characters."""
+
+_MOST_PROBLEMS = 10
+"""Problems of one file that a message lists."""
 
 Tree = dict[str, Any]
 S = TypeVar("S", bound="Settings")
@@ -27,7 +37,8 @@ def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: 
         return model.model_validate(tree)
     except ValidationError as error:
         prefix = (f"{where}: " if where else "") + (f"{key}." if key else "")
-        raise UsageError("\n".join(prefix + _told(problem, model) for problem in error.errors())) from None
+        problems = error.errors()[:_MOST_PROBLEMS]
+        raise UsageError("\n".join(prefix + _told(problem, model) for problem in problems)) from None
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
@@ -44,28 +55,54 @@ def change_of(text: str) -> Tree:
     """`a.b=1` as `{"a": {"b": 1}}`; the value is YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise UsageError(f"--set {text}: write it as KEY=VALUE, for example training.epochs=20")
+        raise UsageError(f"--set {shorten(text)}: write it as KEY=VALUE, for example training.epochs=20")
     try:
         tree = parsed(value)
     except yaml.YAMLError:
-        raise UsageError(f"--set {text}: the value is not valid YAML") from None
+        raise UsageError(f"--set {shorten(text)}: the value is not valid YAML") from None
     for part in reversed(key.split(".")):
         tree = {part: tree}
     return cast("Tree", tree)
 
 
 def parsed(text: str) -> Any:
-    """YAML, without tags that make objects of Python; whatever is wrong in it is a `YAMLError`."""
+    """Return the value of a YAML text; tags that make objects of Python are refused.
+
+    Raises `YAMLError` for whatever is wrong in it. A text whose aliases stand for more values than any
+    settings have, or that is nested too deeply, is refused before it is expanded.
+    """
+    loader = yaml.SafeLoader(text)
     try:
-        return yaml.safe_load(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _count_values(node, {}) > _MOST_VALUES:
+            raise yaml.YAMLError(
+                f"too large: it has more than {_MOST_VALUES:,} values, one of more than {_LONGEST_VALUE:,} "
+                "characters, or an alias within itself"
+            )
+        return loader.construct_document(node)
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
         # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
-        raise yaml.YAMLError(str(error)) from error
+        raise yaml.YAMLError(describe_error(error)) from None
+    finally:
+        loader.dispose()
+
+
+def _count_values(node: yaml.Node, counted: dict[int, float]) -> float:
+    """Return how many values a node has with all aliases written out: infinity for a cycle or a long text."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1 if len(node.value) <= _LONGEST_VALUE else math.inf
+    if id(node) not in counted:
+        counted[id(node)] = math.inf  # while its own values are counted
+        inner = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
+        counted[id(node)] = 1 + sum(_count_values(one, counted) for one in inner)
+    return counted[id(node)]
 
 
 def _told(problem: Any, model: type[BaseModel]) -> str:
     """A problem that pydantic found, in words: the key, what is wrong with it, what it may be."""
-    *path, last = [str(part) for part in problem["loc"]] or [""]
+    *path, last = [shorten(str(part)) for part in problem["loc"]] or [""]
     key = ".".join((*path, last))
     if problem["type"] == "extra_forbidden":
         names = list(_at(model, path).model_fields)
@@ -74,15 +111,15 @@ def _told(problem: Any, model: type[BaseModel]) -> str:
         within = f"{'.'.join(path)} has" if path else "there are"
         return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
     if problem["type"] == "model_type":
-        names = list(_at(model, (*path, last)).model_fields)
-        return f"{key}: must have keys, which may be {', '.join(names)}, not be {problem['input']!r}"
+        names = list(_at(model, [*path, last] if problem["loc"] else []).model_fields)
+        return f"{key}: must have keys, which may be {', '.join(names)}, not be {quote(problem['input'])}"
     if problem["type"] == "tuple_type":
-        return f"{key}: should be a list, as [1, 2, 3], not {problem['input']!r}"
+        return f"{key}: should be a list, as [1, 2, 3], not {quote(problem['input'])}"
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
     about_several_keys = problem["type"] == "value_error" and isinstance(problem["input"], Mapping)
     if about_several_keys:  # which the message names
         return f"{key}: {message}"
-    return f"{key}: {message}, not {problem['input']!r}"
+    return f"{key}: {message}, not {quote(problem['input'])}"
 
 
 def _at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fencepost.config import Config, TrainingSettings, merged
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import DataError, UsageError
 from fencepost.methods import METHODS
 from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
 from tests.methods.doubles import register
@@ -30,7 +30,7 @@ def write(tmp_path):
 
 
 def refused(*arguments, by=Config.compose, **named) -> str:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises((UsageError, DataError)) as caught:
         by(*arguments, **named)
     return str(caught.value)
 
@@ -317,8 +317,8 @@ def test_the_file_is_not_blamed_for_a_change(write) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path) -> None:
     missing = tmp_path / "missing.yaml"
-    assert refused(missing) == f"{missing}: the configuration cannot be read: No such file or directory"
-    assert refused(tmp_path) == f"{tmp_path}: the configuration cannot be read: Is a directory"
+    assert refused(missing) == f"{missing}: this file cannot be read: No such file or directory"
+    assert refused(tmp_path) == f"{tmp_path}: this file cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
 def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes(b"training: \xff\xfe")
-    assert refused(path).startswith(f"{path}: this is not valid YAML: 'utf-8' codec can't decode")
+    assert refused(path).startswith(f"{path}: this file is not UTF-8 (at byte 10)")
     path.write_bytes(b"training: \x00")
     assert refused(path).startswith(f"{path}: this is not valid YAML: ")
 
@@ -484,3 +484,54 @@ def test_the_language_of_texts_is_told_by_the_training_words(words: list[str], l
     assert Config.parse({}).text.fitted(sentences).language == language
     given = Config.parse({"text": {"language": "de"}})
     assert given.text.fitted(sentences).language == "de"
+
+
+# What would take all memory, or all time
+
+
+def bomb(levels: int = 40, merge: bool = False) -> str:
+    """A few lines that stand for 2 ** levels values."""
+    lines = ["a0: &a0 {x: 1}" if merge else "a0: &a0 [x, x]"]
+    for level in range(1, levels):
+        lines.append(
+            f"a{level}: &a{level} {{<<: [*a{level - 1}, *a{level - 1}]}}"
+            if merge
+            else f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(), bomb(merge=True), "encoder: &a {name: *a}", "a: &a [*a]", f"a: {'59:' * 300_000}1"]
+)
+def test_aliases_that_stand_for_too_much_are_refused(write, text: str) -> None:
+    path = write(text)
+    assert refused(path).startswith(f"{path}: this is not valid YAML: too large")
+
+
+def test_aliases_are_allowed(write) -> None:
+    config = Config.compose(write("training: {batch_size: &size 7}\npredict: {batch_size: *size}"))
+    assert config.predict.batch_size == 7
+
+
+@pytest.mark.parametrize("text", ["a: " + "{b: " * 100_000, "- " * 100_000])
+def test_a_file_nested_too_deep_is_refused(write, text: str) -> None:
+    path = write(text)
+    assert refused(path) == f"{path}: this is not valid YAML: nested too deeply"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+def test_a_file_that_does_not_end_is_refused() -> None:
+    assert refused(Path("/dev/zero")).startswith("/dev/zero: this file has more than ")
+
+
+def test_a_message_never_quotes_a_whole_value(write) -> None:
+    path = write(f"encoder: {{pooling: {'x' * 9000}}}\ntraining: {[1] * 1000}\n{'y' * 1000}: 1")
+    message = refused(path)
+    assert "encoder.pooling" in message
+    assert len(message) < 2000
+
+
+def test_a_message_lists_some_of_many_problems(write) -> None:
+    message = refused(write("\n".join(f"key{number}: 1" for number in range(5000))))
+    assert len(message.splitlines()) == 10

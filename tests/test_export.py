@@ -49,6 +49,7 @@ def test_the_graphs_are_in_a_folder_beside_the_weights(folder: Path) -> None:
         "config.json",
         "model.safetensors",
         "vocabulary.json",
+        "SHA256SUMS",
         "onnx",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -159,12 +160,12 @@ def test_a_file_that_is_no_json_object(folder: Path, name: str, content: bytes) 
     (folder / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
         load(folder, engine="onnx")
-    assert str(caught.value).startswith(f"{folder / name}: this file of the model ")
+    assert re.match(f"{folder / name}: this file (is not|does not contain)", str(caught.value))
 
 
 def test_a_vocabulary_that_is_missing(folder: Path) -> None:
     (folder / "vocabulary.json").unlink()
-    with pytest.raises(DataError, match=r"vocabulary\.json: this file of the model cannot be read"):
+    with pytest.raises(DataError, match=r"vocabulary\.json: this file cannot be read: No such file"):
         load(folder)
 
 
@@ -173,7 +174,8 @@ def test_a_graph_is_in_the_folder(folder: Path, name: str) -> None:
     change(folder / "onnx" / "export.json", lambda tree: tree["graphs"].append(name))
     with pytest.raises(DataError) as caught:
         load(folder, engine="onnx")
-    assert str(caught.value).startswith(f"{folder}: this is not an exported fencepost model: ")
+    path = folder / "onnx" / "export.json"
+    assert str(caught.value).startswith(f"{path}: this is not an exported fencepost model: ")
     assert repr(name) in str(caught.value)
 
 
@@ -215,7 +217,7 @@ def test_a_wrong_value_in_the_config_is_told_by_its_key(folder: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load(folder, engine="onnx")
     first, second = str(caught.value).splitlines()
-    assert first.startswith(f"{folder / 'config.json'}: pooling: ")
+    assert first.startswith(f"{folder / 'config.json'}: encoder.pooling: ")
     assert "did you mean context?" in second
 
 
@@ -223,7 +225,7 @@ def test_a_tokenizer_that_is_missing(tmp_path) -> None:
     encoder = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
     folder = models.saved(models.random_model("boundary-smoothing", encoder), tmp_path / "model")
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match="the tokenizer of this model cannot be read"):
+    with pytest.raises(DataError, match=r"tokenizer\.json: this file cannot be read: No such file"):
         load(folder)
 
 

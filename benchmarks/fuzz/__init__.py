@@ -1,1 +1,1 @@
-"""The parts of `benchmarks.fuzz_readers`: seeds, mutations, reading and checks, running."""
+"""The parts of `benchmarks.fuzz_readers` and `benchmarks.fuzz_models`: seeds, mutations, checks, running."""

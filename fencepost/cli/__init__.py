@@ -8,6 +8,7 @@ import sys
 
 from fencepost.cli import (
     analyze,
+    check,
     compare,
     convert,
     evaluate,
@@ -25,6 +26,7 @@ from fencepost.cli.frame import app
 
 __all__ = [
     "analyze",
+    "check",
     "compare",
     "convert",
     "evaluate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import say
 from fencepost.cli.models import EngineName, common_language, load_recogniser
 from fencepost.errors import UsageError
+from fencepost.folder import CONFIG_FILE, read_saved_config
 
 if TYPE_CHECKING:
     from fencepost.corpus import ReadOptions
@@ -53,7 +53,7 @@ class Source:
 
 
 def is_model(path: str) -> bool:
-    return (Path(path) / "config.json").is_file()
+    return (Path(path) / CONFIG_FILE).is_file()
 
 
 def labels_of(paths: Sequence[str], given: Sequence[str] | None) -> list[str]:
@@ -101,14 +101,10 @@ def without_calibration(path: str, sentences: Sequence[Sentence]) -> list[Senten
 
 
 def saved_calibration(folder: Path) -> Temperature:
-    """That of the model in this folder; an old one has none."""
-    from fencepost.evaluation import Temperature
+    """Return that of the model in this folder."""
+    from fencepost.runtime.engine import calibration_of
 
-    try:
-        saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return Temperature(**saved.get("calibration", {}))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise UsageError(f"{folder}: the model's calibration cannot be read: {error}") from None
+    return calibration_of(read_saved_config(folder), folder)
 
 
 def told_of(paths: Sequence[str], labels: Sequence[str], data: Sequence[str] | str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fencepost.errors import UsageError
+from fencepost.errors import FencepostError, UsageError
+from fencepost.folder import WEIGHTS_FILE, read_saved_config
 
 if TYPE_CHECKING:
     from fencepost.model import Model
@@ -77,19 +77,19 @@ def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
 
 
 def saved_config(folder: Path) -> dict[str, Any]:
-    """The config of the model in this folder as it stands there; empty where there is none to be read."""
+    """Return the settings of the model in this folder as they are saved, or none if they cannot be read."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
-    except (OSError, ValueError, KeyError, TypeError):
+        return read_saved_config(folder).config
+    except FencepostError:
         return {}
-    return config if isinstance(config, dict) else {}
 
 
 def common_language(models: Iterable[str | Path]) -> str | None:
     """Return the language of these models; None where they differ or none says its language."""
     texts = [saved_config(Path(model)).get("text") for model in models]
-    languages = {text.get("language") for text in texts if isinstance(text, dict)}
-    return languages.pop() if len(languages) == 1 else None
+    languages = [text.get("language") for text in texts if isinstance(text, dict)]
+    first = languages[0] if languages else None
+    return first if isinstance(first, str) and all(one == first for one in languages) else None
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def wants_pytorch(folder: Path, engine: EngineName) -> bool:
         return engine == "pytorch"
     from fencepost.runtime.exported import exported_precisions
 
-    weights = (folder / "model.safetensors").is_file()
+    weights = (folder / WEIGHTS_FILE).is_file()
     return find_spec("torch") is not None and (weights or not exported_precisions(folder))
 
 

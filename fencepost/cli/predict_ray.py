@@ -21,7 +21,7 @@ from fencepost.cli.prediction import many
 from fencepost.cli.progress import bar
 from fencepost.corpus.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
-from fencepost.integrations.files import CARD_FILE, files_of
+from fencepost.folder import CARD_FILE, files_of
 from fencepost.integrations.ray import Progress, Work, check_ready, predict, running
 from fencepost.loading import SHIPPED
 from fencepost.prediction.folder import OutputFolder

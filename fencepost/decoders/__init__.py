@@ -2,7 +2,15 @@
 
 from fencepost.decoders.boundary_offset import BoundaryOffsetDecoder
 from fencepost.decoders.boundary_smoothing import BoundarySmoothingDecoder
-from fencepost.decoders.decoder import Decoder, Graphs, PredictSettings, WordArrays
+from fencepost.decoders.decoder import (
+    Decoder,
+    GraphMismatch,
+    Graphs,
+    PredictSettings,
+    TrainedSettings,
+    WordArrays,
+    run_graph,
+)
 from fencepost.decoders.diffusion import DiffusionDecoder
 from fencepost.decoders.locate_and_label import LocateAndLabelDecoder
 from fencepost.decoders.registry import Registry
@@ -18,4 +26,14 @@ DECODERS = Registry[Decoder](
     },
 )
 
-__all__ = ["DECODERS", "Decoder", "Graphs", "PredictSettings", "Registry", "WordArrays"]
+__all__ = [
+    "DECODERS",
+    "Decoder",
+    "GraphMismatch",
+    "Graphs",
+    "PredictSettings",
+    "Registry",
+    "TrainedSettings",
+    "WordArrays",
+    "run_graph",
+]

@@ -9,11 +9,23 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fencepost.decoders.decoder import Decoder, Graphs, IntArray, PredictSettings, WordArrays
+from fencepost.decoders.decoder import (
+    Decoder,
+    GraphMismatch,
+    Graphs,
+    IntArray,
+    PredictSettings,
+    TrainedSettings,
+    WordArrays,
+    run_graph,
+)
 from fencepost.decoding import Candidates
 
 OUT_OF_RANGE, CENTRE = 0, 1
 """The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
+
+FARTHEST = 1000
+"""The largest offset that settings accept."""
 
 _NUMBERS_AT_ONCE = 4_000_000
 """Scores of spans, types and labels that the graph makes at once, unless one sentence alone has more."""
@@ -56,6 +68,13 @@ class BoundaryOffsetPredict(PredictSettings):
     )
 
 
+class OffsetsTrained(TrainedSettings):
+    """Which labels there are."""
+
+    max_offset: int = Field(ge=0, le=FARTHEST)
+    offsets: Literal["both", "start", "end"]
+
+
 class Labels:
     """The offset labels: what each says about a span's distance from its nearest entity."""
 
@@ -86,6 +105,7 @@ class BoundaryOffsetDecoder(Decoder):
     """The graph `offsets` says the best label of each cell and type, and its probability."""
 
     Predict = BoundaryOffsetPredict
+    Trained = OffsetsTrained
 
     def __init__(self, method: Mapping[str, Any], types: Sequence[str]) -> None:
         super().__init__(method, types)
@@ -96,7 +116,12 @@ class BoundaryOffsetDecoder(Decoder):
         found: list[Cells] = []
         for group in self._together(words.lengths):
             some = words.take(group)
-            label, probability = graphs["offsets"](**some.inputs(), lengths=some.lengths)  # [b, T, T, C]
+            length = some.vectors.shape[1]
+            grid = (len(group), length, length, len(self.types))
+            inputs = {**some.inputs(), "lengths": some.lengths}
+            label, probability = run_graph(graphs, "offsets", inputs, ("i", grid), ("f", grid))
+            if label.min() < 0 or label.max() >= len(self.labels):
+                raise GraphMismatch(f"a label is between {label.min()} and {label.max()}")
             place = np.arange(label.shape[1])
             is_span = (place[:, None] <= place) & (place < some.lengths[:, None, None])  # [b, T, T]
             at = np.nonzero((label != OUT_OF_RANGE) & is_span[..., None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fencepost.decoders.decoder import Decoder, Graphs, PredictSettings, WordArrays
+from fencepost.decoders.decoder import Decoder, Graphs, PredictSettings, WordArrays, run_graph
 from fencepost.decoding import Candidates
 
 
@@ -13,8 +13,9 @@ class BoundarySmoothingDecoder(Decoder):
 
     def candidates(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> Candidates:  # noqa: ARG002
         """The cells whose best class is a type."""
-        class_, confidence = graphs["spans"](**words.inputs())  # [B, T, T] each
-        length = class_.shape[1]
+        sentences, length = words.vectors.shape[:2]
+        grid = (sentences, length, length)
+        class_, confidence = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
         place = np.arange(length)
         is_span = (place[:, None] <= place) & (place < words.lengths[:, None, None])
         sentence, start, last = np.nonzero((class_ > 0) & is_span)

@@ -15,18 +15,24 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from fencepost import decoding
 from fencepost.decoding import Candidates
 from fencepost.entity import Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, quote
 from fencepost.settings import Settings, merged, validated
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 Graphs = Mapping[str, Callable[..., list[npt.NDArray[Any]]]]
 """By name, what runs a graph: named arrays in, arrays out."""
+
+
+class TrainedSettings(Settings):
+    """Those settings of a method's training that its decoder reads; all others are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class PredictSettings(Settings):
@@ -38,7 +44,7 @@ class PredictSettings(Settings):
     select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
         "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
     )
-    batch_size: int = Field(32, ge=1, description="Sentences that are predicted together.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Sentences that are predicted together.")
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
         """With `auto` replaced by what the training data asks for."""
@@ -95,11 +101,41 @@ class Decoder(ABC):
     """Word vectors to candidates, by a method's graphs; `method` holds the settings of its training."""
 
     Predict: ClassVar[type[PredictSettings]] = PredictSettings
+    Trained: ClassVar[type[TrainedSettings] | None] = None
+    """What `method` is checked with; without it, all settings are taken as they are saved."""
 
     def __init__(self, method: Mapping[str, Any], types: Sequence[str]) -> None:
-        self.method = SimpleNamespace(**method)
+        self.method: Any = (
+            validated(self.Trained, method, key="method") if self.Trained else SimpleNamespace(**method)
+        )
         self.types = tuple(types)
 
     @abstractmethod
     def candidates(self, words: WordArrays, graphs: Graphs, predict: Any) -> Candidates:
         """Spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
+
+
+class GraphMismatch(Exception):
+    """A graph does not give what its method needs."""
+
+
+def run_graph(
+    graphs: Graphs,
+    name: str,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    *expected: tuple[Literal["i", "f"], tuple[int, ...]],
+) -> list[npt.NDArray[Any]]:
+    """Run a graph and return its outputs, which must be as `expected`.
+
+    For each output that is the kind of its numbers (`i` for integers, `f` for floats) and its shape. Raises
+    `GraphMismatch` for other outputs, and for a graph that the model does not have.
+    """
+    if name not in graphs:
+        raise GraphMismatch(f"the graph {name} is missing")
+    outputs = graphs[name](**inputs)
+    has = [(output.dtype.kind, output.shape) for output in outputs]
+    if has != list(expected):
+        raise GraphMismatch(
+            f"the outputs of the graph {name} are {quote(has)}, but must be {quote(expected)}"
+        )
+    return outputs

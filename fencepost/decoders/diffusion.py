@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from fencepost.decoders.decoder import Decoder, FloatArray, Graphs, IntArray, PredictSettings, WordArrays
+from fencepost.decoders.decoder import (
+    Decoder,
+    FloatArray,
+    GraphMismatch,
+    Graphs,
+    IntArray,
+    PredictSettings,
+    TrainedSettings,
+    WordArrays,
+    run_graph,
+)
 from fencepost.decoders.locate_and_label import sigmoid, softmax
 from fencepost.decoding import Candidates
 
@@ -20,6 +30,9 @@ _LEAST_SIGNAL = 1e-36
 _PHI = 1.5
 """The threshold of a model that was trained without development data."""
 
+MOST_TIMES, MOST_SPANS, LARGEST_SCALE = 10_000, 4096, 1000.0
+"""The largest settings: time and memory grow with the number of steps, and memory with the spans' square."""
+
 N = TypeVar("N")
 
 
@@ -27,9 +40,14 @@ class DiffusionPredict(PredictSettings):
     """How noise becomes entities, and which of these count."""
 
     steps: int = Field(
-        5, ge=1, description="gamma: in how many steps the noise is taken away; at most method.times."
+        5,
+        ge=1,
+        le=MOST_TIMES,
+        description="gamma: in how many steps the noise is taken away; at most method.times.",
     )
-    spans: int = Field(60, ge=1, description="K: with how many noisy spans it starts, whatever method.spans.")
+    spans: int = Field(
+        60, ge=1, le=MOST_SPANS, description="K: with how many noisy spans it starts, whatever method.spans."
+    )
     threshold: float | None = Field(
         None,
         ge=0,
@@ -50,10 +68,20 @@ class DiffusionPredict(PredictSettings):
         return selected.take(3 * selected.confidence >= threshold)
 
 
+class DiffusionTrained(TrainedSettings):
+    """The noise."""
+
+    times: int = Field(ge=2, le=MOST_TIMES)
+    schedule: Literal["cosine", "linear"]
+    scale: float = Field(gt=0, le=LARGEST_SCALE)
+    coordinates: Literal["left-width", "left-right"]
+
+
 class DiffusionDecoder(Decoder):
     """The graph `read` makes of words what all steps need of them; `step` denoises spans once."""
 
     Predict = DiffusionPredict
+    Trained = DiffusionTrained
 
     def __init__(self, method: Mapping[str, Any], types: Sequence[str]) -> None:
         super().__init__(method, types)
@@ -61,6 +89,8 @@ class DiffusionDecoder(Decoder):
 
     def candidates(self, words: WordArrays, graphs: Graphs, predict: DiffusionPredict) -> Candidates:
         """Section 4.3: from noise to spans, in a few steps."""
+        if "read" not in graphs:
+            raise GraphMismatch("the graph read is missing")
         context = graphs["read"](vectors=words.vectors, lengths=words.lengths)
         named = {f"context_{number}": part for number, part in enumerate(context)}
         scale, lengths = self.method.scale, words.lengths
@@ -70,7 +100,14 @@ class DiffusionDecoder(Decoder):
         for step, time in enumerate(times, start=1):
             left, right = self._spans_of(noisy, lengths)
             at = np.full(len(lengths), time)
-            types, boundaries = graphs["step"](left=left, right=right, time=at, **named)
+            shape = (len(lengths), predict.spans)
+            types, boundaries = run_graph(
+                graphs,
+                "step",
+                {"left": left, "right": right, "time": at, **named},
+                ("f", (*shape, 1 + len(self.types))),
+                ("f", (2, *shape, words.vectors.shape[1])),
+            )
             if step < len(times):
                 pointed_at = boundaries.argmax(axis=3)
                 clean = self._numbers_of(pointed_at[0], pointed_at[1], lengths).clip(-scale, scale)

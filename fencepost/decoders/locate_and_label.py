@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fencepost import decoding
-from fencepost.decoders.decoder import Decoder, FloatArray, Graphs, IntArray, PredictSettings, WordArrays
+from fencepost.decoders.decoder import (
+    Decoder,
+    FloatArray,
+    Graphs,
+    IntArray,
+    PredictSettings,
+    TrainedSettings,
+    WordArrays,
+    run_graph,
+)
 from fencepost.decoding import Candidates
+
+LONGEST = 1000
+"""The longest seed that settings accept, in words."""
 
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors are held at once."""
@@ -45,6 +57,17 @@ class LocateAndLabelPredict(PredictSettings):
         return decoding.soft_nms(candidates, self.overlap, decay, self.threshold)
 
 
+class LocateAndLabelTrained(TrainedSettings):
+    """The lengths of seeds, in rising order."""
+
+    lengths: tuple[Annotated[int, Field(ge=1, le=LONGEST)], ...] = Field(min_length=1)
+
+    @field_validator("lengths")
+    @classmethod
+    def _sort(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(lengths)))
+
+
 class Spans(NamedTuple):
     """Spans of a batch as columns, half-open."""
 
@@ -62,12 +85,15 @@ class LocateAndLabelDecoder(Decoder):
     """The graphs `filter`, `regressor` (each if the model has one) and `classifier`."""
 
     Predict = LocateAndLabelPredict
+    Trained = LocateAndLabelTrained
 
     def candidates(self, words: WordArrays, graphs: Graphs, predict: LocateAndLabelPredict) -> Candidates:
         """Filtered, moved, labelled: the spans whose best class is a type."""
         seeds, near = self._passing(words, graphs, predict)
         moved = _moved(seeds, words, graphs) if "regressor" in graphs else seeds
-        logits = np.concatenate([_labels(some, words, graphs) for some in moved.blocks()])  # [N, C + 1]
+        logits = np.concatenate(
+            [_labels(some, words, graphs, 1 + len(self.types)) for some in moved.blocks()]
+        )  # [N, C + 1]
         class_ = logits.argmax(axis=1)
         confidence = softmax(logits)[np.arange(len(class_)), class_]
         if near is not None and predict.confidence == "both":
@@ -82,13 +108,14 @@ class LocateAndLabelDecoder(Decoder):
         self, words: WordArrays, graphs: Graphs, predict: LocateAndLabelPredict
     ) -> tuple[Spans, FloatArray | None]:
         """All seeds that pass the filter, and their logits; without a filter, all seeds."""
-        trained: list[int] = self.method.lengths
+        trained: tuple[int, ...] = self.method.lengths
         lengths = np.asarray(trained if predict.lengths == "trained" else range(1, trained[-1] + 1))
         starts = np.arange(words.vectors.shape[1])
         passing = starts + lengths[:, None] <= words.lengths[:, None, None]  # [B, L, T]
         near = None
         if "filter" in graphs:
-            (near,) = graphs["filter"](**words.inputs())  # [B, longest, T]
+            expected = (len(words.lengths), trained[-1], len(starts))
+            (near,) = run_graph(graphs, "filter", words.inputs(), ("f", expected))
             near = near[:, lengths - 1]
             with np.errstate(divide="ignore"):
                 least = np.log(np.float32(predict.filter)) - np.log1p(np.float32(-predict.filter))
@@ -98,14 +125,14 @@ class LocateAndLabelDecoder(Decoder):
         return Spans(sentence, start, start + lengths[length]), None if near is None else near[at]
 
 
-def _labels(spans: Spans, words: WordArrays, graphs: Graphs) -> FloatArray:
+def _labels(spans: Spans, words: WordArrays, graphs: Graphs, classes: int) -> FloatArray:
     vectors = words.vectors
     inputs = {
         "pooled": pooled(vectors, spans),
         "first": vectors[spans.sentence, spans.start],
         "last": vectors[spans.sentence, spans.end - 1],
     }
-    return _judged("classifier", inputs, spans, words, graphs)
+    return _judged("classifier", inputs, spans, words, graphs, classes)
 
 
 def _moved(seeds: Spans, words: WordArrays, graphs: Graphs) -> Spans:
@@ -121,7 +148,7 @@ def _moved(seeds: Spans, words: WordArrays, graphs: Graphs) -> Spans:
             "at_start": at_start[:, None],
             "at_end": at_end[:, None],
         }
-        moves.append(_judged("regressor", inputs, some, words, graphs))
+        moves.append(_judged("regressor", inputs, some, words, graphs, 2))
     limit = words.lengths.max() + 1  # so far out is as good as farther
     move = np.floor(np.concatenate(moves) + np.float32(0.5)).clip(-limit, limit).astype(np.int64)
     start = np.maximum(seeds.start + move[:, 0], 0)
@@ -131,12 +158,17 @@ def _moved(seeds: Spans, words: WordArrays, graphs: Graphs) -> Spans:
 
 
 def _judged(
-    name: str, inputs: dict[str, npt.NDArray[Any]], spans: Spans, words: WordArrays, graphs: Graphs
+    name: str,
+    inputs: dict[str, npt.NDArray[Any]],
+    spans: Spans,
+    words: WordArrays,
+    graphs: Graphs,
+    outputs: int,
 ) -> FloatArray:
     if words.prompts is not None:
         inputs["sentence"] = words.prompts[spans.sentence, 0]
-    (outputs,) = graphs[name](**inputs)
-    return outputs
+    (found,) = run_graph(graphs, name, inputs, ("f", (len(spans.start), outputs)))
+    return found
 
 
 def pooled(vectors: FloatArray, spans: Spans) -> FloatArray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,7 +18,14 @@ from fencepost.encoder.scratch import Scratch
 from fencepost.encoder.vectors import read_vectors
 from fencepost.entity import Sentence
 from fencepost.errors import DataError
-from fencepost.inputs import NAMED, EncoderSettings, LSTMSettings, Vocabulary
+from fencepost.inputs import (
+    NAMED,
+    VOCABULARY_FILE,
+    EncoderSettings,
+    LSTMSettings,
+    Vocabulary,
+    read_vocabulary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ class Words:
 class Encoder(nn.Module):
     """A batch of sentences to `Words`."""
 
-    VOCABULARY_FILE = "vocabulary.json"
+    VOCABULARY_FILE = VOCABULARY_FILE
 
     def __init__(
         self,
@@ -92,25 +100,35 @@ class Encoder(nn.Module):
         return encoder
 
     @classmethod
-    def load(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Encoder:
-        """As it was saved into the folder; the weights are still to be filled in."""
-        path = folder / cls.VOCABULARY_FILE
+    def read(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Callable[[], Encoder]:
+        """Read what was saved into the folder, but for the weights; return what builds the encoder from it.
+
+        Raises `DataError` for a file that is not as it should be.
+        """
+        known, vector_width = read_vocabulary(folder)
         needed = [*vocabulary(settings, ()), *(["vectors"] if settings.features.vectors else [])]
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            known = {kind: [str(name) for name in saved["known"][kind]] for kind in needed}
-            vector_width = int(saved["vector_width"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"the vocabulary of this model cannot be read: {error!r}", source=str(path)
-            ) from None
-        return cls(settings, _embedder(settings, known, prompts, folder), known, prompts, vector_width)
+        for kind in needed:
+            if kind not in known:
+                path = folder / VOCABULARY_FILE
+                raise DataError(f"the vocabulary of this model has no {kind}", source=str(path))
+        known = {kind: known[kind] for kind in needed}
+        build_embedder: Callable[[], Embedder] = partial(Scratch, settings.scratch, known)
+        if settings.name != "scratch":
+            from fencepost.encoder.pretrained import Pretrained
+
+            build_embedder = Pretrained.read(settings, folder, prompts)
+        return lambda: cls(settings, build_embedder(), known, prompts, vector_width)
+
+    @classmethod
+    def load(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Encoder:
+        """Return the encoder as it was saved into the folder; its weights are still to be filled in."""
+        return cls.read(settings, folder, prompts)()
 
     def save(self, folder: Path) -> None:
         self.embedder.save(folder)
         saved = {"vector_width": self.vector_width, "known": self.known}
         text = json.dumps(saved, indent=0)
-        (folder / self.VOCABULARY_FILE).write_text(text + "\n", encoding="utf-8")
+        (folder / VOCABULARY_FILE).write_text(text + "\n", encoding="utf-8")
 
     def pretrained(self) -> Iterator[nn.Parameter]:
         """The weights that learn at the encoder's rate; all others learn at the higher one."""
@@ -170,12 +188,10 @@ class BiLSTM(nn.Module):
         return output
 
 
-def _embedder(
-    settings: EncoderSettings, known: Vocabulary, prompts: int, saved: Path | None = None
-) -> Embedder:
-    """The lowest part: from scratch, or a transformer, fetched by its name or built as it was saved."""
+def _embedder(settings: EncoderSettings, known: Vocabulary, prompts: int) -> Embedder:
+    """Return the lowest part of a new encoder: from scratch, or a transformer, fetched by its name."""
     if settings.name == "scratch":
         return Scratch(settings.scratch, known)
     from fencepost.encoder.pretrained import Pretrained
 
-    return Pretrained.load(settings, saved, prompts) if saved else Pretrained.fetch(settings, prompts)
+    return Pretrained.fetch(settings, prompts)

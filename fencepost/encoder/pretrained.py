@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -20,8 +20,10 @@ from transformers.utils import logging as transformers_logging
 
 from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.entity import Sentence
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
+from fencepost.files import SETTINGS_BYTES, read_json_object
 from fencepost.inputs import EncoderSettings
+from fencepost.settings import MOST_LAYERS
 from fencepost.text.subwords import Subwords
 from fencepost.text.windows import Rows, context_that_fits, windows
 
@@ -53,6 +55,7 @@ class Pretrained(Embedder):
         self.subwords = subwords
         self.width = int(transformer.config.hidden_size)
         self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
+        subwords.require_rows(_embedding(transformer).num_embeddings)
         self.room: int = _room(settings, transformer, subwords, prompts)
         _freeze(settings, transformer)
 
@@ -69,29 +72,42 @@ class Pretrained(Embedder):
             )
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
         except Exception as error:  # noqa: BLE001 - each library has its own for a broken file
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = describe_error(error)
             if isinstance(error.__cause__, HFValidationError):
                 reason = "there is no such folder, and the hub has no such names"
             raise UsageError(
-                f"encoder.name: {settings.name!r} cannot be loaded: {reason} (give minilm, scratch, a folder "
-                "with a Hugging Face encoder, or a name on the hub where there is a network)"
+                f"encoder.name: {quote(settings.name)} cannot be loaded: {reason} (give minilm, scratch, "
+                "a folder with a Hugging Face encoder, or a name on the hub where there is a network)"
             ) from None
         return cls(settings, _encoder_of(transformer), _subwords(tokenizer, settings.name), prompts)
 
     @classmethod
-    def load(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Pretrained:
-        """As it was saved; the weights are still to be filled in."""
+    def read(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Callable[[], Pretrained]:
+        """Read what was saved, but for the weights; return what builds the encoder from it."""
         path = folder / cls.CONFIG_FILE
-        try:
-            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            config: PretrainedConfig = AutoConfig.for_model(**saved)
-            transformer = AutoModel.from_config(  # type: ignore[no-untyped-call]
-                config, trust_remote_code=False, dtype=torch.float32
-            )
-        except Exception as error:  # noqa: BLE001 - each architecture checks its config in its own way
-            message = f"the encoder's config cannot be read: {' '.join(str(error).split())}"
-            raise DataError(message, source=str(path)) from None
-        return cls(settings, _encoder_of(transformer), Subwords.load(folder), prompts)
+        saved = read_json_object(path, limit=SETTINGS_BYTES)
+        subwords = Subwords.load(folder)
+
+        def build() -> Pretrained:
+            try:
+                _check_config(saved)
+                config: PretrainedConfig = AutoConfig.for_model(**saved)
+                transformer = _encoder_of(
+                    AutoModel.from_config(  # type: ignore[no-untyped-call]
+                        config, trust_remote_code=False, dtype=torch.float32
+                    )
+                )
+            except Exception as error:  # noqa: BLE001 - each architecture checks its config in its own way
+                message = f"the encoder's config cannot be read: {describe_error(error)}"
+                raise DataError(message, source=str(path)) from None
+            return cls(settings, transformer, subwords, prompts)
+
+        return build
+
+    @classmethod
+    def load(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Pretrained:
+        """Return the encoder as it was saved; its weights are still to be filled in."""
+        return cls.read(settings, folder, prompts)()
 
     def save(self, folder: Path) -> None:
         config = self.transformer.config.to_dict()
@@ -307,6 +323,16 @@ def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
         frozen.append(getattr(transformer, "embeddings", None) or transformer.get_input_embeddings())
     for module in frozen:
         module.requires_grad_(requires_grad=False)
+
+
+def _check_config(saved: dict[str, Any]) -> None:
+    """Refuse what would take forever to build, or fetch other models, before anything is built."""
+    for key, value in saved.items():
+        if "backbone" in key:
+            raise ValueError(f"{shorten(key)}: an encoder of texts has no backbone")
+        most = MOST_LAYERS if "layer" in key else 2**31
+        if isinstance(value, int) and value > most:
+            raise ValueError(f"{shorten(key)} is {quote(value)}, more than {most:,}")
 
 
 def _embedding(transformer: PreTrainedModel) -> nn.Embedding:

@@ -16,23 +16,27 @@ from fencepost.inputs.arrays import (
     word_numbers,
 )
 from fencepost.inputs.reader import InputReader
-from fencepost.inputs.settings import EncoderSettings, LSTMSettings, ScratchSettings
+from fencepost.inputs.settings import EncoderSettings, LSTMSettings, ScratchSettings, TextSettings
+from fencepost.inputs.vocabulary import VOCABULARY_FILE, read_vocabulary
 
 __all__ = [
     "AXES",
     "NAMED",
     "PAD",
     "UNKNOWN",
+    "VOCABULARY_FILE",
     "Arrays",
     "EncoderSettings",
     "InputReader",
     "LSTMSettings",
     "ScratchSettings",
+    "TextSettings",
     "Vocabulary",
     "forms",
     "grid",
     "letters",
     "numbered",
+    "read_vocabulary",
     "rectangle",
     "tags",
     "word_numbers",

@@ -6,7 +6,6 @@ and nothing that a run leaves besides (its data's fingerprints, its report with 
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.card import NAME, folder_card, has_metadata, with_metadata
-from fencepost.errors import FencepostError, UsageError
-from fencepost.integrations.files import CARD_FILE, CONFIG_FILE, FACTS_FILE, FILES, files_of, is_model_file
+from fencepost.errors import FencepostError, UsageError, describe_error
+from fencepost.files import JSON_BYTES, read_text
+from fencepost.folder import (
+    CARD_FILE,
+    CONFIG_FILE,
+    FACTS_FILE,
+    FILES,
+    SUMS_FILE,
+    WEIGHTS_FILE,
+    compute_sums,
+    files_of,
+    format_sums,
+    is_model_file,
+    read_saved_config,
+    verify_sums,
+    write_sums,
+)
 from fencepost.loading import TorchEngine, load
 from fencepost.runtime.engine import Engine
 
@@ -28,7 +42,7 @@ if TYPE_CHECKING:
 _NEVER = ["*..*", "onnx/*/*"]
 """A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""
 
-_EITHER = ("model.safetensors", FACTS_FILE)
+_EITHER = (WEIGHTS_FILE, FACTS_FILE)
 """Of these a model has one at least, or else nothing that could compute."""
 
 _LOG_IN = "log in with `hf auth login`, or give a token"
@@ -68,9 +82,10 @@ def fetch(
     cache_dir: str | Path | None = None,
     local_files_only: bool = False,
 ) -> Path:
-    """The folder in the cache to which a model on the hub has been downloaded.
+    """Return the folder in the cache to which a model on the hub has been downloaded.
 
-    First its config alone: of something that is no model of ours, nothing else is fetched.
+    First its config alone: of something that is no model of ours, nothing else is fetched. Raises
+    `DataError` if a file is not the one that was saved, by its SHA-256 sum.
     """
     with _in_words(name, "there is no such folder, and "):
         from huggingface_hub import snapshot_download
@@ -89,7 +104,7 @@ def fetch(
             )
 
         folder = download((CONFIG_FILE,), revision)
-        if not _is_ours(folder / CONFIG_FILE):
+        if not _is_ours(folder):
             raise UsageError(
                 f"{name}: this is no fencepost model (its {CONFIG_FILE} is missing, or of another kind); "
                 "an encoder is given to fencepost train, as --encoder"
@@ -101,15 +116,16 @@ def fetch(
                 f"{_EITHER[1]}); load it again while the hub can be reached. If it was reached, the hub has "
                 "no weights of this model either"
             )
+        verify_sums(folder, name)
         return folder
 
 
-def _is_ours(config: Path) -> bool:
+def _is_ours(folder: Path) -> bool:
     try:
-        saved = json.loads(config.read_text(encoding="utf-8"))
-        return isinstance(saved["types"], list) and isinstance(saved["config"], dict)
-    except (OSError, ValueError, KeyError, TypeError):
+        read_saved_config(folder)
+    except FencepostError:
         return False
+    return True
 
 
 def save_pretrained(source: Path | None, engine: Engine, folder: str | Path) -> None:
@@ -132,6 +148,9 @@ def _copy(source: Path, folder: Path) -> None:
         for name in names:
             (Path(made) / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, Path(made) / name)
+        if SUMS_FILE not in names:  # a model of an older version
+            write_sums(Path(made), compute_sums(Path(made), names))
+            names.insert(0, SUMS_FILE)
         if CARD_FILE not in names:
             (Path(made) / CARD_FILE).write_text(folder_card(source), encoding="utf-8")
             names.insert(0, CARD_FILE)
@@ -142,8 +161,9 @@ def _copy(source: Path, folder: Path) -> None:
 
 @contextmanager
 def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
-    """The folder with the model's files; of one that is in memory alone, for as long as it is needed."""
+    """Give the folder with the model's files; of one that is in memory alone, for as long as it is needed."""
     if source is not None and (source / CONFIG_FILE).is_file():
+        verify_sums(source, str(source))
         yield source
     elif isinstance(engine, TorchEngine):
         with tempfile.TemporaryDirectory() as made:
@@ -184,6 +204,10 @@ def push_to_hub(
                 CommitOperationAdd(CARD_FILE, text.encode("utf-8")),
                 *(CommitOperationAdd(file, folder / file) for file in others),
             ]
+            if SUMS_FILE not in others:  # a model of an older version
+                sums = format_sums(compute_sums(folder, others))
+                operations.append(CommitOperationAdd(SUMS_FILE, sums.encode("utf-8")))
+                others.append(SUMS_FILE)
             operations += [  # graphs of other weights, say, which would be taken for this model's
                 CommitOperationDelete(old)
                 for old in api.list_repo_files(name, revision=branch)
@@ -202,18 +226,17 @@ def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
         raise UsageError(
             f'metadata is a dictionary, as {{"license": "apache-2.0"}}, not {type(metadata).__name__}'
         )
-    try:
-        text = path.read_text(encoding="utf-8-sig") if path.is_file() else folder_card(folder)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 (at byte {error.start}); save it as UTF-8") from None
-    text = text.replace(NAME, name)
+    text = read_text(path, limit=JSON_BYTES) if path.is_file() else folder_card(folder)
+    text = text.removeprefix("\ufeff").replace(NAME, name)
     more = dict(metadata) if has_metadata(text) else {**_LEAST, **metadata}
     if not more:
         return text
     try:
         return with_metadata(text, more)
     except ValueError as error:
-        raise UsageError(f"{path}: the lines at its top, or metadata, are not valid YAML: {error}") from None
+        raise UsageError(
+            f"{path}: the lines at its top, or metadata, are not valid YAML: {describe_error(error)}"
+        ) from None
 
 
 @contextmanager
@@ -241,18 +264,12 @@ def _in_words(name: str, first: str = "") -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a network and a disk have many ways to fail
         words = next((words for class_, words in told if isinstance(error, class_)), None)
         if isinstance(error, errors.LocalEntryNotFoundError):
-            reason = _reason(error.__cause__) if error.__cause__ else "local_files_only is set"
+            reason = describe_error(error.__cause__) if error.__cause__ else "local_files_only is set"
             words = (
                 f"{first}the model is not, or not whole, in the cache, and the hub was not reached ({reason})"
             )
         elif words is None and isinstance(error, errors.HfHubHTTPError):
             refused = error.response.status_code in (401, 403)
-            words = f"the hub refuses: {_reason(error)}" + (f"; {_LOG_IN}" if refused else "")
-        raise UsageError(
-            f"{name}: {words or f'the hub was not reached, or its client has failed: {_reason(error)}'}"
-        ) from None
-
-
-def _reason(error: BaseException) -> str:
-    """The first line of what a library says."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+            words = f"the hub refuses: {describe_error(error)}" + (f"; {_LOG_IN}" if refused else "")
+        words = words or f"the hub was not reached, or its client has failed: {describe_error(error)}"
+        raise UsageError(f"{name}: {words}") from None

@@ -25,8 +25,9 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
 
 from fencepost.entity import Entity
-from fencepost.errors import DataError, UsageError
-from fencepost.integrations.files import CONFIG_FILE, files_of, is_model_file
+from fencepost.errors import DataError, UsageError, describe_error, quote
+from fencepost.files import SETTINGS_BYTES, read_json_object
+from fencepost.folder import CONFIG_FILE, files_of, is_model_file
 
 if TYPE_CHECKING:
     from fencepost.corpus.overlaps import Prefer
@@ -334,14 +335,12 @@ class FencepostComponent(Pipe):
         """The model that was saved there; where nothing was, the one that the pipeline's config names."""
         about = Path(path) / _ABOUT_FILE
         if about.exists():
-            try:
-                saved = json.loads(about.read_text(encoding="utf-8"))
-                shipped, another = bool(saved["shipped"]), self._is_to_have_another(saved)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                message = f"this is not what Fencepost saves: {error!r}; save the pipeline again"
-                raise DataError(message, source=str(about)) from None
-            if not another:
-                return self._with(None if shipped else Path(path).absolute() / _MODEL_FOLDER)
+            saved = read_json_object(about, limit=SETTINGS_BYTES)
+            if not isinstance(saved.get("shipped"), bool):
+                message = "this is not what Fencepost saves: shipped is missing; save the pipeline again"
+                raise DataError(message, source=str(about))
+            if not self._is_to_have_another(saved):
+                return self._with(None if saved["shipped"] else Path(path).absolute() / _MODEL_FOLDER)
         return self._with(self._model)
 
     def _is_to_have_another(self, saved: Mapping[str, Any]) -> bool:
@@ -364,9 +363,10 @@ class FencepostComponent(Pipe):
             saved = srsly.msgpack_loads(data)
             shipped, files, another = saved["shipped"], dict(saved["files"]), self._is_to_have_another(saved)
             if not all(is_model_file(name) and isinstance(content, bytes) for name, content in files.items()):
-                raise ValueError(f"files are {', '.join(map(repr, files))}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"these are not bytes of Fencepost's: {error!r}", source=self.name) from None
+                raise ValueError(f"files are {quote(sorted(map(str, files)))}")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            message = f"these are not bytes of Fencepost's: {describe_error(error)}"
+            raise DataError(message, source=self.name) from None
         return self._with(self._model if another else None if shipped else files)
 
     def _with(self, model: Source) -> Self:

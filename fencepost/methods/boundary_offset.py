@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fencepost.decoders.boundary_offset import (
     CENTRE,
+    FARTHEST,
     OUT_OF_RANGE,
     BoundaryOffsetPredict,
     Cells,
@@ -37,6 +38,7 @@ from fencepost.entity import Sentence
 from fencepost.evaluation import Score
 from fencepost.methods.method import Gold, Graph, Method, MethodSettings, Report, Row
 from fencepost.modules import DepthwiseConvolution, FeedForward
+from fencepost.settings import WIDEST
 
 _RARE = 0.01
 """The probability of all other labels together before training. Most spans are out of range; where that
@@ -54,7 +56,9 @@ class BoundaryOffsetSettings(MethodSettings):
 
     name: Literal["boundary-offset"] = "boundary-offset"
     searched: ClassVar = {"max_offset": {"low": 1, "high": 3}, "dropout": {"low": 0.1, "high": 0.5}}
-    max_offset: int = Field(2, ge=0, description="S: the largest offset, in words; 0 is none (ablation).")
+    max_offset: int = Field(
+        2, ge=0, le=FARTHEST, description="S: the largest offset, in words; 0 is none (ablation)."
+    )
     offsets: Literal["both", "start", "end"] = Field("both", description="Which boundary may be off.")
     type_inputs: Literal["prompts", "embedding"] = Field(
         "prompts", description="Types read with the sentence, or each a plain vector (ablation)."
@@ -62,13 +66,21 @@ class BoundaryOffsetSettings(MethodSettings):
     prompt_start: Literal["random", "name"] = Field(
         "random", description="What a type's prompt is before training: random, or the type's name, embedded."
     )
-    size: int = Field(150, ge=1, description="Width of the biaffine layer's views of types and spans.")
+    size: int = Field(
+        150, ge=1, le=WIDEST, description="Width of the biaffine layer's views of types and spans."
+    )
     dropout: float = Field(0.2, ge=0, lt=1)
     region_size: int = Field(
-        20, ge=0, description="Width of the embedding that tells the triangles of the grid apart; 0 is none."
+        20,
+        ge=0,
+        le=WIDEST,
+        description="Width of the embedding that tells the triangles of the grid apart; 0 is none.",
     )
     distance_size: int = Field(
-        0, ge=0, description="Width of the embedding of the distance from start to last word; 0 is none."
+        0,
+        ge=0,
+        le=WIDEST,
+        description="Width of the embedding of the distance from start to last word; 0 is none.",
     )
     condition_types: bool = Field(
         False, description="Add the authors' second score: type vectors normalised on condition of the span."

@@ -28,6 +28,7 @@ from fencepost.methods.method import (
     as_candidates,
 )
 from fencepost.modules import FeedForward
+from fencepost.settings import WIDEST
 
 _CELLS_AT_ONCE = 4_000_000
 """Scores that prediction holds at once; a span of a long sentence is one of millions."""
@@ -48,15 +49,22 @@ class BoundarySmoothingSettings(MethodSettings):
     epsilon: float = Field(
         0.1, ge=0, lt=1, description="The probability that neighbouring spans share; 0 is none."
     )
-    smoothing_size: int = Field(1, ge=1, description="D: how far away, in words, the farthest of them are.")
+    smoothing_size: int = Field(
+        1, ge=1, le=100, description="D: how far away, in words, the farthest of them are."
+    )
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="The part of an entity's probability that all types share (ablation)."
     )
-    size: int = Field(150, ge=1, description="Width of the start and end views of a word.")
+    size: int = Field(150, ge=1, le=WIDEST, description="Width of the start and end views of a word.")
     dropout: float = Field(0.2, ge=0, lt=1)
-    width_size: int = Field(25, ge=0, description="Width of the embedding of a span's length; 0 is none.")
+    width_size: int = Field(
+        25, ge=0, le=WIDEST, description="Width of the embedding of a span's length; 0 is none."
+    )
     widest: int | None = Field(
-        None, ge=1, description="Longer spans share an embedding; found in the training data unless set."
+        None,
+        ge=1,
+        le=WIDEST,
+        description="Longer spans share an embedding; found in the training data unless set.",
     )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:

@@ -21,6 +21,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from fencepost.decoders.diffusion import (
+    LARGEST_SCALE,
+    MOST_SPANS,
+    MOST_TIMES,
     DiffusionPredict,
     ddim_step,
     sampling_times,
@@ -31,6 +34,7 @@ from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.methods.method import Gold, Graph, Method, MethodSettings, as_candidates
 from fencepost.modules import Attention, Source, sinusoids
+from fencepost.settings import MOST_LAYERS, WIDEST
 
 _NUMBERS_AT_ONCE = 30_000_000
 """Of the layer inside a pointer, for each span, word and unit, at once."""
@@ -51,11 +55,17 @@ class DiffusionSettings(MethodSettings):
         "boundary_weight": {"low": 0.5, "high": 2.0, "log": True},
         "dropout": {"low": 0.0, "high": 0.3},
     }
-    spans: int = Field(60, ge=1, description="K: noisy spans of each sentence; more if it has more entities.")
-    draws: int = Field(1, ge=1, description="How many such sets of spans a step has, each at its own time.")
-    times: int = Field(1000, ge=2, description="T: so many steps lead from entities to noise.")
+    spans: int = Field(
+        60, ge=1, le=MOST_SPANS, description="K: noisy spans of each sentence; more if it has more entities."
+    )
+    draws: int = Field(
+        1, ge=1, le=1000, description="How many such sets of spans a step has, each at its own time."
+    )
+    times: int = Field(1000, ge=2, le=MOST_TIMES, description="T: so many steps lead from entities to noise.")
     schedule: Literal["cosine", "linear"] = Field("cosine", description="How the noise grows.")
-    scale: float = Field(1.0, gt=0, description="lambda: boundaries are numbers from -lambda to lambda.")
+    scale: float = Field(
+        1.0, gt=0, le=LARGEST_SCALE, description="lambda: boundaries are numbers from -lambda to lambda."
+    )
     coordinates: Literal["left-width", "left-right"] = Field(
         "left-width", description="Which two numbers a span is."
     )
@@ -83,11 +93,11 @@ class DiffusionSettings(MethodSettings):
     )
     self_attention: bool = Field(True, description="Between the spans (ablation).")
     cross_attention: bool = Field(True, description="From the spans to the words (ablation).")
-    size: int = Field(128, ge=2, multiple_of=2, description="Width of a span's vector.")
-    layers: int = Field(2, ge=0, description="Of the span encoder.")
-    heads: int = Field(4, ge=1, description="Of attention.")
-    feed_forward: int = Field(256, ge=1, description="Width of the feed-forward layers.")
-    pointer_size: int = Field(64, ge=1, description="Width of the layer inside the pointers.")
+    size: int = Field(128, ge=2, le=WIDEST, multiple_of=2, description="Width of a span's vector.")
+    layers: int = Field(2, ge=0, le=MOST_LAYERS, description="Of the span encoder.")
+    heads: int = Field(4, ge=1, le=WIDEST, description="Of attention.")
+    feed_forward: int = Field(256, ge=1, le=WIDEST, description="Width of the feed-forward layers.")
+    pointer_size: int = Field(64, ge=1, le=WIDEST, description="Width of the layer inside the pointers.")
     dropout: float = Field(0.1, ge=0, lt=1, description="In the span encoder and the classifier.")
     none_weight: float = Field(1.0, ge=0, description="Of the type loss of spans without an entity.")
     boundary_weight: float = Field(1.0, ge=0, description="Of the boundary loss.")

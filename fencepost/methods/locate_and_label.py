@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fencepost.decoders.locate_and_label import LocateAndLabelPredict
+from fencepost.decoders.locate_and_label import LONGEST, LocateAndLabelPredict
 from fencepost.decoding import Candidates
 from fencepost.encoder import EncoderSettings, Words
 from fencepost.entity import Sentence
@@ -32,6 +32,7 @@ from fencepost.methods.method import (
     as_candidates,
     ranks,
 )
+from fencepost.settings import WIDEST
 
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors are held at once (in training, all are kept for the gradient)."""
@@ -72,7 +73,9 @@ class LocateAndLabelSettings(MethodSettings):
     sentence_vector: bool = Field(
         False, description="Whether all three see a vector of the whole sentence too, of a learnt token."
     )
-    size: int = Field(256, ge=1, description="Width of the hidden layers of filter, regressor, classifier.")
+    size: int = Field(
+        256, ge=1, le=WIDEST, description="Width of the hidden layers of filter, regressor, classifier."
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="Before filter, regressor and classifier.")
     gamma: float = Field(2.0, ge=0, description="Focus of the filter's loss on what it gets wrong.")
     classifier_gamma: float = Field(0.0, ge=0, description="The same for the classifier; 0 is cross entropy.")
@@ -83,8 +86,8 @@ class LocateAndLabelSettings(MethodSettings):
     @field_validator("lengths")
     @classmethod
     def _sorted(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        if not lengths or min(lengths) < 1:
-            raise ValueError("should have at least one length, and none below 1")
+        if not lengths or min(lengths) < 1 or max(lengths) > LONGEST:
+            raise ValueError(f"should have at least one length, and none below 1 or above {LONGEST}")
         return tuple(sorted(set(lengths)))
 
     def trained_lengths(self) -> tuple[int, ...]:

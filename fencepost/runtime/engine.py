@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from fencepost.decoding import Candidates
 from fencepost.entity import Entity, Sentence
+from fencepost.errors import DataError, FencepostError, describe_error
 from fencepost.evaluation import Temperature
+from fencepost.folder import CONFIG_FILE, SavedConfig
 
 GRAPH_FOLDER, FACTS_FILE = "onnx", "export.json"
 """Where in a model's folder its graphs are, and what is said about them."""
@@ -17,6 +20,10 @@ LOOK_AHEAD = 1024
 
 WORD_PAIRS = 1_000_000
 """A batch has at most so many pairs of words, unless one sentence alone has more."""
+
+
+EXAMPLE = ("Ada", "met", "Charles", ".")
+"""What a model that was just loaded is tried out with."""
 
 
 class Engine(Protocol):
@@ -91,3 +98,28 @@ def entities_of(
         owner, first = divmod(start, length)
         entities[owner].append(Entity(first, end - owner * length, types[type_], confidence))
     return entities
+
+
+def calibration_of(saved: SavedConfig, folder: Path) -> Temperature:
+    """Return what the confidences of a saved model are calibrated with; an old model has no calibration."""
+    try:
+        return Temperature(**saved.calibration)
+    except ValueError as error:
+        message = f"the model's calibration cannot be read: {describe_error(error)}"
+        raise DataError(message, source=str(folder / CONFIG_FILE)) from None
+
+
+def try_out(
+    find: Callable[[Sequence[Sentence]], object], folder: Path, words: Sequence[str] = EXAMPLE
+) -> None:
+    """Let a model that was just loaded find entities in one sentence; raise `DataError` if it fails.
+
+    Its files may be whole, each for itself, and not fit together.
+    """
+    try:
+        find([Sentence(words)])
+    except FencepostError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
+        message = f"the model does not work; its files do not fit together ({describe_error(error)})"
+        raise DataError(message, source=str(folder)) from None

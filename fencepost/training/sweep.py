@@ -22,7 +22,7 @@ from fencepost.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
-from fencepost.model import CONFIG_FILE, WEIGHTS_FILE
+from fencepost.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
 from fencepost.settings import Tree, merged
 from fencepost.text.subwords import Subwords
 from fencepost.training.cells import Cell, cells_of, check_distinct
@@ -47,6 +47,7 @@ State = Literal["new", "begun", "finished"]
 
 MODEL_FILES = (
     CONFIG_FILE,
+    SUMS_FILE,
     WEIGHTS_FILE,
     Encoder.VOCABULARY_FILE,
     Pretrained.CONFIG_FILE,

@@ -351,6 +351,8 @@ def test_saved_and_loaded_it_gives_the_same(tmp_path):
 def test_a_saved_encoder_that_is_damaged_is_refused(minilm, tmp_path, config):
     minilm.save(tmp_path)
     (tmp_path / Pretrained.CONFIG_FILE).write_text(config)
-    with pytest.raises(DataError, match=r"encoder.json: the encoder's config cannot be read") as caught:
+    with pytest.raises(
+        DataError, match=r"encoder.json: (the encoder's config cannot be read|this file )"
+    ) as caught:
         Pretrained.load(minilm.settings, tmp_path, prompts=0)
     assert "\n" not in str(caught.value)

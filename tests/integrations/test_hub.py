@@ -22,7 +22,7 @@ import pytest
 from huggingface_hub import ModelCard, constants, errors
 
 import fencepost
-from fencepost import FencepostError, Recogniser, UsageError
+from fencepost import DataError, Recogniser, UsageError
 from fencepost.card import NAME
 from fencepost.integrations import hub
 from fencepost.loading import SHIPPED, TorchEngine, load
@@ -31,7 +31,7 @@ from tests.runtime import models
 TOKEN = "hf_of_a_test"
 SENTENCE = "Ada met Charles in London"
 GRAPHS = {"onnx/encoder.onnx", "onnx/encoder.int8.onnx", "onnx/spans.onnx", "onnx/export.json"}
-ALL = {"README.md", "config.json", "model.safetensors", "vocabulary.json", *GRAPHS}
+ALL = {"README.md", "SHA256SUMS", "config.json", "model.safetensors", "vocabulary.json", *GRAPHS}
 
 
 class Hub(ThreadingHTTPServer):
@@ -371,7 +371,7 @@ def test_a_card_in_another_encoding(server, trained, tmp_path):
     load(tmp_path / "model").push_to_hub("me/model", token=TOKEN)
     assert server.commits[0]["files"]["README.md"].decode() == "---\nlicense: mit\n---\n# Größe\n"
     card.write_text("# Größe\n", encoding="latin-1")
-    with pytest.raises(UsageError, match=r"README\.md: is not UTF-8 \(at byte 4\); save it as UTF-8"):
+    with pytest.raises(DataError, match=r"README\.md: this file is not UTF-8 \(at byte 4\)"):
         load(tmp_path / "model").push_to_hub("me/model", token=TOKEN)
     assert len(server.commits) == 1
 
@@ -504,7 +504,10 @@ def test_what_is_no_model_of_ours_is_refused_before_it_is_fetched(server, config
 def test_a_damaged_model_is_told(server, trained):
     server.add("you/model", trained)
     server.branches["you/model", "main"]["onnx/encoder.onnx"] = b"x"
-    with pytest.raises(FencepostError, match="the graph cannot be loaded"):
+    with pytest.raises(DataError, match=r"not the ones that were saved.*: onnx/encoder.onnx \(changed"):
+        Recogniser.from_pretrained("you/model", engine="onnx")
+    del server.branches["you/model", "main"]["SHA256SUMS"]
+    with pytest.raises(DataError, match="the graph cannot be loaded"):
         Recogniser.from_pretrained("you/model", engine="onnx")
 
 

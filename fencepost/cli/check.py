@@ -1,0 +1,94 @@
+"""`fencepost check`: whether the files of a model are those that were saved, and whether it works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.errors import FencepostError
+from fencepost.folder import (
+    SUMS_FILE,
+    WEIGHTS_FILE,
+    compare_sums,
+    compute_sums,
+    files_of,
+    read_saved_config,
+    read_sums,
+    write_sums,
+)
+
+if TYPE_CHECKING:
+    from fencepost.loading import EngineName
+
+ModelFolder = Annotated[
+    Path | None,
+    typer.Argument(metavar="[MODEL]", help="The folder of a model; unless given, the shipped one."),
+]
+Write = Annotated[
+    bool,
+    typer.Option(
+        "--write", help=f"Write {SUMS_FILE} anew for the files as they are now, if the model works."
+    ),
+]
+
+
+@command("check")
+def check(model: ModelFolder = None, write: Write = False, json: Json = None, quiet: Quiet = False) -> None:
+    """Compare a model's files with their checksums, and let it find entities on each of its engines.
+
+    The checksums are in the file SHA256SUMS of the model's folder, which `sha256sum --check` reads too. They
+    show that a file was damaged or replaced by mistake; who can change a file on purpose can change its
+    checksum as well.
+    """
+    from fencepost.loading import SHIPPED
+
+    check_json_target(json)
+    folder = SHIPPED if model is None else model
+    read_saved_config(folder)
+    sums = compute_sums(folder, files_of(folder)) if write else read_sums(folder)
+    files = {} if sums is None else compare_sums(folder, sums)
+    intact = all(status == "ok" for status in files.values())
+    engines = _run_engines(folder) if intact else {}
+    works = intact and all(error is None for error in engines.values())
+    if write and works and sums is not None:
+        write_sums(folder, sums)
+    if json is not None:
+        result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
+        write_json({**result, "files": files, "engines": engines}, json)
+    else:
+        for name, status in files.items():
+            typer.echo(f"{name}: {status}")
+        for name, error in engines.items():
+            typer.echo(f"engine {name}: {'works' if error is None else error}")
+    if sums is None:
+        say(f"{folder}: there are no checksums; --write makes some of the files as they are", quiet=quiet)
+    if not works:
+        reason = "it does not work" if intact else "files have changed, so none of them was loaded"
+        raise FencepostError(f"{folder}: {reason}")
+
+
+def _run_engines(folder: Path) -> dict[str, str | None]:
+    """Find entities in a text with each engine that the model has; return the error of each, or None."""
+    from importlib.util import find_spec
+
+    from fencepost.loading import load
+    from fencepost.runtime.exported import exported_precisions
+
+    names: list[EngineName] = ["onnx" if one == "float32" else one for one in exported_precisions(folder)]
+    if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:
+        names.append("pytorch")
+    if not names:
+        return {
+            "none": "there is nothing to load: no weights, or no PyTorch to load them with, and no graphs"
+        }
+    errors: dict[str, str | None] = {}
+    for name in names:
+        try:
+            load(folder, engine=name)("Ada Lovelace met Charles Babbage in London.")
+            errors[name] = None
+        except FencepostError as error:
+            errors[name] = str(error)
+    return errors

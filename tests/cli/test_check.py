@@ -1,0 +1,73 @@
+"""`fencepost check`: exit codes, and what is said about each file and engine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from fencepost.folder import SUMS_FILE
+from tests.runtime import models
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    return models.saved(models.trained(), tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def model(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "model"))
+
+
+def test_a_model_that_is_as_it_was_saved(run, model: Path) -> None:
+    result = run("check", model)
+    assert "model.safetensors: ok" in result.stdout.splitlines()
+    assert result.stdout.splitlines()[-2:] == ["engine onnx: works", "engine pytorch: works"]
+    found = json.loads(run("check", model, "--json").stdout)
+    assert (found["ok"], found["checksums"]) == (True, True)
+    assert found["engines"] == {"onnx": None, "pytorch": None}
+
+
+def test_a_file_that_has_changed_is_told_and_nothing_is_loaded(run, model: Path) -> None:
+    path = model / "onnx" / "encoder.onnx"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    result = run("check", model, "--json", code=1)
+    found = json.loads(result.stdout)
+    assert found["files"]["onnx/encoder.onnx"] == "changed"
+    assert (found["ok"], found["engines"]) == (False, {})
+    assert "files have changed, so none of them was loaded" in result.stderr
+    assert "onnx/encoder.onnx: changed" in run("check", model, code=1).stdout.splitlines()
+
+
+def test_a_model_without_sums_gets_them_if_it_works(run, model: Path) -> None:
+    (model / SUMS_FILE).unlink()
+    result = run("check", model)
+    assert "there are no checksums; --write makes some" in result.stderr
+    assert not (model / SUMS_FILE).exists()
+    run("check", model, "--write")
+    assert (model / SUMS_FILE).is_file()
+    assert json.loads(run("check", model, "--json").stdout)["checksums"]
+
+
+def test_a_model_that_does_not_work_gets_no_sums(run, model: Path) -> None:
+    weights = model / "model.safetensors"
+    save_file({name: value * float("nan") for name, value in load_file(weights).items()}, weights)
+    before = (model / SUMS_FILE).read_bytes()
+    result = run("check", model, "--write", code=1)
+    assert "engine pytorch: " in result.stdout
+    assert "the weights of this model contain NaN" in result.stdout
+    assert (model / SUMS_FILE).read_bytes() == before
+
+
+def test_where_there_is_no_model(run, tmp_path: Path) -> None:
+    assert "there is no model here" in run("check", tmp_path, code=2).stderr
+    (tmp_path / "config.json").write_text("[", encoding="utf-8")
+    assert "config.json: this file is not valid JSON" in run("check", tmp_path, code=2).stderr
+
+
+def test_the_shipped_model(run) -> None:
+    assert run("check").stdout.splitlines()[-1] == "engine int8: works"
