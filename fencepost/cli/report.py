@@ -24,7 +24,7 @@ from fencepost.cli.models import (
 )
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.scoring import peak_memory_mb
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
     from fencepost.analysis.report import Contents
@@ -188,7 +188,7 @@ def write_report(
         write(contents, target)
     except Exception as error:  # noqa: BLE001 - hours of training are not called a failure for this
         say(
-            f"the report could not be written ({type(error).__name__}: {error}); the model is saved, and "
+            f"the report could not be written ({describe_error(error)}); the model is saved, and "
             f"fencepost report {out} writes one",
             quiet=False,
         )

@@ -122,13 +122,16 @@ def train(
     say(_plan(settings, learnt, held), quiet=quiet)
     for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
         say(note, quiet=quiet)
+
+    def at_end(outcome: Outcome) -> None:
+        _report(outcome, out, json)
+        if report:
+            write_report(outcome, out, learnt, held, tested, quiet=quiet)
+
     try:
-        outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+        training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, at_end=at_end)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("; go on with the same command and --resume") from None
-    _report(outcome, out, json)
-    if report and outcome.first:
-        write_report(outcome, out, learnt, held, tested, quiet=quiet)
 
 
 def _check_sources(train: str, dev: str | None, dev_share: float | None, test: str | None) -> None:
@@ -156,8 +159,6 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     """What the run came to, as tables and as JSON."""
     from rich.console import Console
 
-    if not outcome.first:
-        return
     if json is not None:
         scores = {
             "model": str(out),
