@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from fencepost.corpus.output import open_output
 from fencepost.errors import UsageError
 from fencepost.prediction.found import as_object, head_of
 from fencepost.runtime.chunks import chunks
@@ -43,7 +44,7 @@ def _growing(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]
         yield sys.stdout.buffer
         return
     try:
-        stream = path.open(mode)
+        stream = open_output(path, mode)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     try:

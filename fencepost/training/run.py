@@ -141,7 +141,7 @@ def train(
     checkpoint = checkpoint_to_resume(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, learnt)
-    if first and not resume:
+    if first:
         _begin(out, config, data)
     with _only_errors():
         trainer = ModelTrainer(model, config.training, arguments, learnt, dev)
@@ -303,10 +303,12 @@ def other_settings(out: Path, config: Config) -> str:
 
 
 def has_data(out: Path, data: Mapping[str, Any]) -> bool:
-    """Return whether the run in this folder has data with these fingerprints.
+    """Return whether the run in this folder has data with these fingerprints, or none yet.
 
-    Raises `DataError` if the file that says so is damaged.
+    Raises `DataError` if the file that says so is damaged, or missing in a run that has a checkpoint.
     """
+    if not (out / DATA_FILE).exists() and not (out / CHECKPOINTS).exists() and not is_complete(out):
+        return True
     return bool(read_json(out / DATA_FILE) == data)
 
 
@@ -320,12 +322,14 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str 
 
 
 def _begin(out: Path, config: Config, data: Mapping[str, Any]) -> None:
+    """Write what a resumed run is compared with, of which a killed process may have left the first file."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write(out / DATA_FILE, json.dumps(data, indent=2) + "\n")
-        _write(out / RUN_FILE, config.to_yaml())
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
+    for name, text in ((RUN_FILE, config.to_yaml()), (DATA_FILE, json.dumps(data, indent=2) + "\n")):
+        if not (out / name).exists():
+            _write(out / name, text)
 
 
 def fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from fencepost.settings import Tree, merged
 from fencepost.text.subwords import Subwords
 from fencepost.training.cells import Cell, cells_of, check_distinct
 from fencepost.training.run import (
-    DATA_FILE,
     RESULT_FILE,
     RUN_FILE,
     fingerprint,
@@ -183,8 +182,7 @@ class Sweep:
     def _state(self, run: Run) -> State:
         folder = run.folder
         if not (folder / RUN_FILE).is_file():
-            names = {path.name for path in _entries(folder)} - {DATA_FILE}
-            if not all(name.startswith(TEMPORARY) for name in names):
+            if not all(path.name.startswith(TEMPORARY) for path in _entries(folder)):
                 raise UsageError(f"{folder}: is there already and no training run; {_ADVICE}")
             return "new"
         differs = other_settings(folder, run.config)
@@ -240,7 +238,6 @@ def _carry_out(data: Data, run: Run) -> None:
     resume = (run.folder / RUN_FILE).is_file()
     if not resume:
         remove_leftovers(run.folder)
-        (run.folder / DATA_FILE).unlink(missing_ok=True)
     learnt = data.learnt(run.cell, run.seed)
     try:
         train(run.config, learnt, run.folder, data.dev, data.test, resume=resume)
