@@ -149,8 +149,8 @@ def _commands(folder: Path) -> list[Command]:
 
     def tune(out: Path, _: bool) -> list[str]:
         space = ["--search", "training.learning_rate=0.02..0.1:log", "--search", "method.epsilon=0..0.3"]
-        search = ["--trials", "4", "--startup-trials", "2", "--grace-epochs", "1", "--out", str(out)]
-        return ["tune", *data, *small[:-2], *space, *search, "--epochs", "3"]
+        search = ["--trials", "4", "--startup-trials", "2", "--grace-epochs", "0", "--out", str(out)]
+        return ["tune", *data, *small[:-2], *space, *search, "--epochs", "2"]
 
     return [
         Command("train", train),
@@ -167,7 +167,8 @@ def _kill(commands: Sequence[Command], folder: Path, kills: int, seed: int) -> d
     chance, failures = random.Random(seed), list[dict[str, str]]()
     count, cases, kinds = Counter[str](), Counter[str](), Counter[str]()
     while count.total() < kills:
-        command = min(commands, key=lambda one: count[one.name])
+        # more kills of what is fast, and some of everything
+        command = min(commands, key=lambda one: count[one.name] * references[one.name].seconds ** 0.5)
         undisturbed = references[command.name]
         out = folder / f"{command.name}-{cases[command.name]}"
         wanted = min(chance.randint(1, command.kills), kills - count.total())
@@ -238,13 +239,12 @@ def _contents(folder: Path) -> dict[str, Any]:
         elif path.is_dir() or name.endswith(NOT_COMPARED):
             content = None
         else:
-            content = _timeless(path)
+            content = _timeless(path, path.read_bytes().replace(str(folder).encode(), b"OUT"))
         found[name] = content
     return found
 
 
-def _timeless(path: Path) -> Any:
-    content = path.read_bytes()
+def _timeless(path: Path, content: bytes) -> Any:
     if path.suffix == ".json":
         return _without_seconds(json.loads(content))
     if path.suffix == ".jsonl" and path.name.startswith("metrics"):
@@ -311,6 +311,7 @@ def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Mome
         from fencepost import cli
         from fencepost.training import workers
 
+        workers.PATIENCE = 0.1  # forked processes share their pipes, so they do not see one that is closed
         workers.CONTEXT = multiprocessing.get_context("fork")  # type: ignore[assignment]  # has all libraries
         try:
             cli.main()

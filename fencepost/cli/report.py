@@ -188,8 +188,8 @@ def write_report(
         write(contents, target)
     except Exception as error:  # noqa: BLE001 - hours of training are not called a failure for this
         say(
-            f"the report could not be written ({describe_error(error)}); the model is saved, and "
-            f"fencepost report {out} writes one",
+            f"the report could not be written ({type(error).__name__}: {describe_error(error)}); the model "
+            f"is saved, and fencepost report {out} writes one",
             quiet=False,
         )
     else:

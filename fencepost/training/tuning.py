@@ -224,14 +224,14 @@ class Tuning:
                 raise Pruned
 
         try:
-            if not (folder / RESULT_FILE).is_file():
+            if (folder / RESULT_FILE).is_file():  # it was killed when all was done
+                for epoch, record in enumerate(read_json(folder / RESULT_FILE)["epochs"], start=1):
+                    ongoing.report(epoch, record["dev_f1"], time.monotonic() - since)
+            else:
                 resume = (folder / RUN_FILE).is_file()
                 if not resume:
                     shutil.rmtree(folder, ignore_errors=True)  # what was begun before a kill
                 train(config, self.data.train, folder, self.data.dev, resume=resume, after_epoch=after_epoch)
-            scores = [epoch["dev_f1"] for epoch in read_json(folder / RESULT_FILE)["epochs"]]
-            for epoch, f1 in enumerate(scores, start=1):  # most were reported; not so if it died at the end
-                ongoing.report(epoch, f1, time.monotonic() - since)
             ongoing.end(time.monotonic() - since)
         except Pruned:
             ongoing.end(time.monotonic() - since, pruned=True)

@@ -239,7 +239,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
             ["--search=method.epsilon=0,0.1", "--search=method.epsilon=0,0.2"],
             "method.epsilon is there already",
         ),
-        (["--space=none.yaml"], "none.yaml: the search space cannot be read: No such file"),
+        (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
     ],
 )
 def test_what_is_wrong_is_told(run: Run, more: list[str], told: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fencepost.corpus.output import WriteError
 from fencepost.errors import DataError, UsageError
 from fencepost.model import Model
-from fencepost.training import train
+from fencepost.training import Outcome, train
+from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
 from fencepost.training.records import read_metrics
+from tests.limits import file_size_limit
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -152,6 +157,87 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
         run(out)
     with pytest.raises(UsageError, match="go on with --resume, or give another name"):
         run(out)
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+# Killed at the end and at the beginning
+
+
+@pytest.mark.parametrize("place", ["before the checkpoints are removed", "while the checkpoints are removed"])
+def test_killed_when_all_but_the_checkpoints_is_done(place: str, undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    killed(out, place)
+    assert (out / "metrics.json").is_file()
+    if place.startswith("before"):
+        run(out, resume=True)
+    else:
+        with pytest.raises(UsageError, match="is complete"):
+            run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_a_run_that_was_stopped_at_its_end_is_resumed_there(undisturbed: Path, tmp_path: Path) -> None:
+    """As when the disk is full while the report is written."""
+    out, ends = tmp_path / "model", list[Outcome]()
+    with pytest.raises(KeyboardInterrupt):
+        run(out, at_end=lambda _: _interrupt())
+    with before_step(None, _interrupt):  # nothing is trained again
+        outcome = run(out, resume=True, at_end=ends.append)
+    assert ends == [outcome]
+    assert outcome.predicted
+    assert_same(out, undisturbed)
+
+
+def test_killed_before_the_data_was_noted(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    out.mkdir()
+    (out / "run.yaml").write_text(config().to_yaml())
+    (out / ".fencepost-abc").mkdir()
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_leftovers_alone_are_an_empty_folder(undisturbed: Path, tmp_path: Path) -> None:
+    (tmp_path / ".fencepost-abc").mkdir()
+    (tmp_path / ".fencepost-abc" / "run.yaml").write_text("method:")
+    run(tmp_path)
+    assert_same(tmp_path, undisturbed)
+
+
+# A full disk
+
+
+@pytest.mark.parametrize(
+    ("limit", "file"),
+    [
+        (600, r"metrics\.jsonl"),
+        (1_000, r"tensorboard/events\.out\.tfevents\.[^/]*"),
+        (2_000, r"checkpoints/checkpoint-24"),
+        (30_000, r"checkpoints/checkpoint-24/model\.safetensors"),
+        (50_000, r"checkpoints/checkpoint-24/optimizer\.safetensors"),
+    ],
+)
+def test_a_full_disk_costs_nothing(limit: int, file: str, undisturbed: Path, tmp_path: Path) -> None:
+    """Sizes that files exceed in the second epoch, and which is the first of them."""
+    out = tmp_path / "model"
+    with ExitStack() as stack:
+        stack.enter_context(before_step(STEPS + 3, lambda: stack.enter_context(file_size_limit(limit))))
+        with pytest.raises(WriteError) as caught:
+            run(out)
+    reason = r"(Error while serializing: I/O error: )?File too large( \(os error 27\))?"
+    advice = r"; when it can .* free some space\), continue with the same command and --resume"
+    assert re.fullmatch(rf"{out}/{file}: cannot be written: {reason}{advice}", str(caught.value))
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_a_full_disk_at_the_end(undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "model"
+    monkeypatch.setattr(run_module, "model_card", lambda *_: "x" * 300_000)
+    with file_size_limit(200_000), pytest.raises(WriteError, match=r"README.md: cannot be written: "):
+        run(out)
+    monkeypatch.undo()
     run(out, resume=True)
     assert_same(out, undisturbed)
 
@@ -350,10 +436,11 @@ def test_a_best_epoch_that_is_damaged_meanwhile(tmp_path: Path) -> None:
         run(out)
 
 
-def test_damaged_fingerprints(interrupted: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [cut, nest, Path.unlink])
+def test_damaged_fingerprints(damage: Callable[[Path], None], interrupted: Path, tmp_path: Path) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
-    cut(out / "data.json")
-    with pytest.raises(DataError, match=r"data.json: this file is not valid JSON"):
+    damage(out / "data.json")
+    with pytest.raises(DataError, match=r"data.json: this file (is not valid JSON|is nested|cannot be read)"):
         run(out, resume=True)
 
 
