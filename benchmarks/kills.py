@@ -20,7 +20,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -177,8 +178,11 @@ def _kill(commands: Sequence[Command], folder: Path, kills: int, seed: int) -> d
         while done < wanted:
             moment = _moment(chance, undisturbed)
             attempt = _attempt(command, out, moment)
-            if attempt.code != -signal.SIGKILL:
-                break  # it was done before that moment
+            if attempt.code != -signal.SIGKILL:  # it was done before that moment
+                if not done and not attempt.code:
+                    seconds = min(undisturbed.seconds, attempt.seconds)
+                    references[command.name] = replace(undisturbed, seconds=seconds)
+                break
             done += 1
             kinds["operation" if moment.operation else "time"] += 1
         count[command.name] += done
@@ -273,7 +277,10 @@ def _attempt(command: Command, out: Path, moment: Moment | None = None) -> Attem
     start = time.monotonic()
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)
         _run(arguments, out, log, counted, moment or Moment())
+    with suppress(OSError):  # the child does the same, and whoever is first
+        os.setpgid(child, child)
     limit = moment.seconds if moment is not None and moment.seconds else LONGEST
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() - start < limit:
         time.sleep(0.002)
@@ -302,7 +309,6 @@ def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Mome
     """Be the command; never returns."""
     code = 1
     try:
-        os.setpgid(0, 0)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream in (1, 2):
             os.dup2(descriptor, stream)

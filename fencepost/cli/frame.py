@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand
 
 from fencepost import __version__
-from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 
 if TYPE_CHECKING:
     from fencepost.corpus.reader import Reader
@@ -125,7 +125,7 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[P, None]]
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILED) from None
             except OSError as error:  # a full disk, a lost network drive
-                fail(str(error), FAILED)
+                fail(describe_error(error), FAILED)
 
         return group.command(name, cls=Command)(run)
 
@@ -155,12 +155,13 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
     Only a result is ever overwritten: `--json corpus.json` must not cost anyone a corpus.
     """
-    from fencepost.corpus.output import whole_file
+    from fencepost.corpus.output import naming, whole_file
 
     whole = {"fencepost": __version__, **result}
     if str(target) == "-":
         ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-        typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
+        with naming("standard output"):
+            typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
         return
     check_json_target(target)
     text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

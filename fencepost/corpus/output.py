@@ -80,6 +80,18 @@ class _Output(io.FileIO):
             super().close()
 
 
+class StandardOutput(io.BytesIO):
+    """Standard output whose write errors are `WriteError`s with its name."""
+
+    def write(self, data: Any) -> int:
+        with naming("standard output"):
+            return sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        with naming("standard output"):
+            sys.stdout.buffer.flush()
+
+
 @contextmanager
 def whole_file(path: Path | None) -> Iterator[BinaryIO]:
     """Yield a stream into a new file that takes the place of `path` at the end, or vanishes on an error.
@@ -87,9 +99,9 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
     None is standard output, which gets what there is at once.
     """
     if path is None:
-        yield sys.stdout.buffer
-        with naming("standard output"):
-            sys.stdout.buffer.flush()
+        output = StandardOutput()
+        yield output
+        output.flush()
         return
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; give the name of a file")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from fencepost.corpus.output import open_output
+from fencepost.corpus.output import StandardOutput, open_output
 from fencepost.errors import UsageError
 from fencepost.prediction.found import as_object, head_of
 from fencepost.runtime.chunks import chunks
@@ -41,7 +40,7 @@ def encoded(value: dict[str, Any]) -> bytes:
 def _growing(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     """A stream into a file that has whole lines whatever happens, and vanishes if it has none."""
     if path is None:
-        yield sys.stdout.buffer
+        yield StandardOutput()
         return
     try:
         stream = open_output(path, mode)

@@ -137,6 +137,22 @@ def test_a_full_device() -> None:
         fill_file(Path("/dev/full"))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", ["convert sample:dev - --to jsonl", "inspect sample:dev --json"])
+def test_a_full_standard_output(command: str) -> None:
+    code = "from fencepost.cli import main; main()"
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.run(
+            [sys.executable, "-c", code, *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.stderr == "fencepost: standard output: cannot be written: No space left on device\n"
+    assert process.returncode == 1
+
+
 def test_errors_of_what_is_read_meanwhile_are_not_about_the_output(tmp_path: Path) -> None:
     for maker in (whole_file, whole_folder):
         with pytest.raises(FileNotFoundError, match=r"input"), maker(tmp_path / "out"):  # type: ignore[attr-defined]

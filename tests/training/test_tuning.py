@@ -40,6 +40,7 @@ from fencepost.training.tuning_space import (
     space_tree,
     space_yaml,
 )
+from tests.limits import file_size_limit
 from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, die, result, run, scripted
 
 DATA = Data(LEARNT, DEV)
@@ -536,6 +537,17 @@ def test_a_full_disk_is_not_the_fault_of_a_trial(tmp_path: Path) -> None:
         resumed = go(tuning(tmp_path / "resumed"), 2)
         assert timeless(resumed) == timeless(go(tuning(tmp_path / "undisturbed"), 2))
     assert [one.state for one in resumed] == ["complete", "complete"]
+
+
+def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
+    with played(by_rate):
+        go(tuning(tmp_path), 1)
+        with (
+            file_size_limit(50_000),
+            pytest.raises(WriteError, match=r"study.db: the study cannot be written"),
+        ):
+            go(tuning(tmp_path), 3)
+        assert [one.state for one in go(tuning(tmp_path), 3)] == ["complete", "complete"]
 
 
 def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
