@@ -201,8 +201,11 @@ def _for_python() -> Iterator[None]:
     """Replace the options of the command line in messages."""
     try:
         yield
-    except (UsageError, WriteError) as error:
-        raise type(error)(in_python(str(error))) from None
+    except UsageError as error:
+        raise UsageError(in_python(str(error))) from None
+    except WriteError as error:
+        when = "when it can be written again (on a full disk, free some space)"
+        raise WriteError(f"{error}; {when}, continue with resume=True") from error
 
 
 def _say(message: str, *, quiet: bool) -> None:

@@ -132,6 +132,20 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[P, None]]
     return register
 
 
+@contextmanager
+def resumable(advice: str) -> Iterator[None]:
+    """Add how to continue to the messages about Ctrl-C and about a file that cannot be written."""
+    from fencepost.corpus.output import WriteError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"; {advice}") from None
+    except WriteError as error:
+        when = "when it can be written again (on a full disk, free some space)"
+        raise WriteError(f"{error}; {when}, {advice}") from error
+
+
 def fail(message: str, code: int) -> None:
     typer.echo(f"fencepost: {_harmless(message)}", err=True)
     raise typer.Exit(code)

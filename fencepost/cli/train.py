@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, resumable, say, write_json
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
@@ -128,10 +128,8 @@ def train(
         if report:
             write_report(outcome, out, learnt, held, tested, quiet=quiet)
 
-    try:
+    with resumable("go on with the same command and --resume"):
         training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, at_end=at_end)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("; go on with the same command and --resume") from None
 
 
 def _check_sources(train: str, dev: str | None, dev_share: float | None, test: str | None) -> None:

@@ -63,7 +63,12 @@ def naming(path: Path | str, *others: type[Exception]) -> Iterator[None]:
 
 def open_output(path: Path, mode: Literal["ab", "wb"], name: Path | None = None) -> BinaryIO:
     """Open a file whose write errors are `WriteError`s with its name, or with `name` in its place."""
-    return io.BufferedWriter(_Output(path, mode, name or path))
+    try:
+        return io.BufferedWriter(_Output(path, mode, name or path))
+    except OSError as error:
+        if error.errno not in _FULL:  # it is not there, or may not be opened
+            raise
+        raise WriteError(f"{name or path}: cannot be written: {error.strerror}") from error
 
 
 class _Output(io.FileIO):

@@ -90,7 +90,7 @@ class _EventFile:
         from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
         with naming(folder):
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}"
         self._writer, self._event = RecordWriter(open_output(path, "wb")), Event
         self._write(file_version="brain.Event:2")

@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from fencepost.config import Config, TrainingSettings
 from fencepost.corpus.context import with_context
-from fencepost.corpus.output import WriteError, remove_leftovers, temporary_folder, whole_file
+from fencepost.corpus.output import remove_leftovers, temporary_folder, whole_file
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
@@ -91,19 +91,6 @@ def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[li
     return kept, out
 
 
-@contextmanager
-def _resumable() -> Iterator[None]:
-    """Add to the message about a full disk what to do."""
-    try:
-        yield
-    except WriteError as error:
-        raise WriteError(
-            f"{error}; when it can be written again (on a full disk, free some space), continue with the "
-            "same command and --resume"
-        ) from error
-
-
-@_resumable()
 def train(
     config: Config,
     sentences: Sequence[Sentence],

@@ -195,10 +195,7 @@ class Study:
                 yield
         except optuna.exceptions.StorageInternalError as error:
             reason = describe_error(getattr(error.__cause__, "orig", error))
-            raise WriteError(
-                f"{self.path}: the study cannot be written or read ({reason}); when that is fixed (on a full "
-                "disk, free some space), the same command continues"
-            ) from None
+            raise WriteError(f"{self.path}: the study cannot be written or read: {reason}") from None
 
     @property
     def identity(self) -> dict[str, Any] | None:

@@ -223,7 +223,7 @@ def test_a_full_disk_ends_with_a_message_and_not_with_a_traceback(run, data, tmp
     file = tmp_path / "model" / "checkpoints" / "checkpoint-"
     assert f"fencepost: {file}" in result.stderr
     assert "model.safetensors: cannot be written: " in result.stderr
-    assert "continue with the same command and --resume" in result.stderr
+    assert "free some space), go on with the same command and --resume" in result.stderr
     assert "Traceback" not in result.output
     run(*arguments, "--resume")
     assert (tmp_path / "model" / "report.html").is_file()
