@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.corpus import Note, Reader, ReadOptions
+from fencepost.corpus.output import WriteError
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.integrations.datasets import Rows, in_python
@@ -200,11 +201,14 @@ def _training_installed() -> Iterator[None]:
 
 @contextmanager
 def _for_python() -> Iterator[None]:
-    """What is wrong is told without options of the command line."""
+    """Replace the options of the command line in messages."""
     try:
         yield
     except UsageError as error:
         raise UsageError(in_python(str(error))) from None
+    except WriteError as error:
+        when = "when it can be written again (on a full disk, free some space)"
+        raise WriteError(f"{error}; {when}, continue with resume=True") from error
 
 
 def _say(message: str, *, quiet: bool) -> None:

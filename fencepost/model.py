@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from fencepost import __version__
 from fencepost.config import Config
 from fencepost.corpus.context import with_context
+from fencepost.corpus.output import naming, remove_leftovers, temporary_folder
 from fencepost.encoder import Batch, Encoder, Words
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
@@ -115,14 +115,18 @@ class Model(nn.Module):
         return model
 
     def save(self, folder: str | Path) -> None:
-        """Save into a folder: the config, which makes it a model, after all that it needs; the sums last."""
+        """Save the model in a folder: the config after all that it needs, and the checksums last.
+
+        Raises `WriteError` if a file cannot be written, as when the disk is full.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as name:
-            temporary = Path(name)
+        remove_leftovers(folder, ".saving-*")  # of a version that called its temporary folders so
+        with naming(folder), temporary_folder(folder) as temporary:
             self.encoder.save(temporary)
             weights = {key: value.contiguous() for key, value in self.state_dict().items()}
-            save_file(weights, temporary / WEIGHTS_FILE)
+            with naming(folder / WEIGHTS_FILE, SafetensorError):
+                save_file(weights, temporary / WEIGHTS_FILE)
             config = self.settings.model_dump(mode="json")
             saved = {"fencepost": __version__, "types": self.types, "config": config}
             saved["calibration"] = asdict(self.calibration)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from fencepost import model as model_module
 from fencepost.config import Config
+from fencepost.corpus.output import WriteError
 from fencepost.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.model import CONFIG_FILE, WEIGHTS_FILE, Model
@@ -410,7 +411,7 @@ def test_what_cannot_be_saved_leaves_the_old_model(trained: Model, tmp_path, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(model_module, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WriteError, match=r"model\.safetensors: cannot be written: No space left"):
         built(seed=1).save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

@@ -132,6 +132,26 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[P, None]]
     return register
 
 
+@contextmanager
+def resumable(advice: str, output: Path | None) -> Iterator[None]:
+    """Add how to continue to the messages about Ctrl-C and about a file that cannot be written.
+
+    There is nothing to continue without an `output` that exists.
+    """
+    from fencepost.corpus.output import WriteError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        exists = output is not None and output.exists()
+        raise KeyboardInterrupt(f"; {advice}" if exists else "") from None
+    except WriteError as error:
+        if output is None:
+            raise
+        when = "when it can be written again (on a full disk, free some space)"
+        raise WriteError(f"{error}; {when}, {advice}") from error
+
+
 def fail(message: str, code: int) -> None:
     typer.echo(f"fencepost: {_harmless(message)}", err=True)
     raise typer.Exit(code)
@@ -155,12 +175,13 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
     Only a result is ever overwritten: `--json corpus.json` must not cost anyone a corpus.
     """
-    from fencepost.corpus.output import whole_file
+    from fencepost.corpus.output import naming, whole_file
 
     whole = {"fencepost": __version__, **result}
     if str(target) == "-":
         ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-        typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
+        with naming("standard output"):
+            typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
         return
     check_json_target(target)
     text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fencepost.cli.corpora import losses
 from fencepost.cli.draw import Palette, draw_text
-from fencepost.cli.frame import say
+from fencepost.cli.frame import resumable, say
 from fencepost.cli.progress import shown
 from fencepost.corpus import write
 from fencepost.prediction.found import Found, Tally, as_sentences, find
@@ -60,12 +60,9 @@ class Prediction:
         if path is not None and resume:
             rest = without_done(self.texts, path)
             done, again, self.texts = rest.done, rest.again, rest.texts
-        try:
-            write_lines(self._found(done=done, again=again, silent=path is None), path, resume=resume)
-        except KeyboardInterrupt:
-            on = path is not None and path.is_file()
-            how = f"; what is done is in {output}: go on with the same command and --resume" if on else ""
-            raise KeyboardInterrupt(how) from None
+        found = self._found(done=done, again=again, silent=path is None)
+        with resumable(f"continue with the same command and --resume ({output} has what is done)", path):
+            write_lines(found, path, resume=resume)
         if done and not self.tally.texts:
             say(f"{output}: is complete already, with {many(done, 'text')}", quiet=self.quiet)
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, resumable, say, write_json
 from fencepost.cli.models import training_installed
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.train import Dev, DevShare, Test, Train
@@ -170,11 +170,9 @@ def sweep(
     whole = Sweep(out, settings, seeds, Data(learnt, held, tested), keep_models=keep_models)
     for line in (_plan(whole, seeds), *_idle(whole)):
         say(line, quiet=quiet)
-    try:
+    with resumable("continue with the same command, which keeps what is finished", out):
         for line in _told(whole, workers):
             say(line, quiet=quiet)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("; what is finished stays, and the same command goes on") from None
     _report(whole, json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, resumable, say, write_json
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
@@ -123,13 +123,14 @@ def train(
     say(_plan(settings, learnt, held), quiet=quiet)
     for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
         say(note, quiet=quiet)
-    try:
-        outcome = training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("; go on with the same command and --resume") from None
-    _report(outcome, out, json)
-    if report and outcome.first:
-        write_report(outcome, out, learnt, held, tested, quiet=quiet)
+
+    def at_end(outcome: Outcome) -> None:
+        _report(outcome, out, json)
+        if report:
+            write_report(outcome, out, learnt, held, tested, quiet=quiet)
+
+    with resumable("continue with the same command and --resume", out):
+        training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, at_end=at_end)
 
 
 def _check_sources(train: str, dev: str | None, dev_share: float | None, test: str | None) -> None:
@@ -157,8 +158,6 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     """What the run came to, as tables and as JSON."""
     from rich.console import Console
 
-    if not outcome.first:
-        return
     if json is not None:
         scores = {
             "model": str(out),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, resumable, say, write_json
 from fencepost.cli.models import training_installed
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.cli.sweep import duration
@@ -192,13 +192,10 @@ def tune(
         keep_models=keep_models,
     )
     held = f"--dev {shlex.quote(dev)}" if dev is not None else f"--dev-share {dev_share:g}"
-    try:
-        with tuning:
-            for line in _told(tuning, trials, minutes):
-                say(line, quiet=quiet)
-            _report(tuning, trials, json, f"--train {shlex.quote(train)} {held}")
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("; what is finished stays, and the same command goes on") from None
+    with resumable("continue with the same command, which keeps what is finished", out), tuning:
+        for line in _told(tuning, trials, minutes):
+            say(line, quiet=quiet)
+        _report(tuning, trials, json, f"--train {shlex.quote(train)} {held}")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.card import NAME, folder_card, has_metadata, with_metadata
+from fencepost.corpus.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error
 from fencepost.files import JSON_BYTES, read_text
 from fencepost.folder import (
@@ -143,20 +144,20 @@ def save_pretrained(source: Path | None, engine: Engine, folder: str | Path) -> 
 def _copy(source: Path, folder: Path) -> None:
     """All files, or none that would be taken for a model."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
+    with temporary_folder(folder) as made:
         names = files_of(source)
         for name in names:
-            (Path(made) / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source / name, Path(made) / name)
+            (made / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(source / name, made / name)
         if SUMS_FILE not in names:  # a model of an older version
-            write_sums(Path(made), compute_sums(Path(made), names))
+            write_sums(made, compute_sums(made, names))
             names.insert(0, SUMS_FILE)
         if CARD_FILE not in names:
-            (Path(made) / CARD_FILE).write_text(folder_card(source), encoding="utf-8")
+            (made / CARD_FILE).write_text(folder_card(source), encoding="utf-8")
             names.insert(0, CARD_FILE)
         for name in names:
             (folder / name).parent.mkdir(exist_ok=True)
-            (Path(made) / name).replace(folder / name)
+            (made / name).replace(folder / name)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.corpus.output import TEMPORARY, whole_file
+from fencepost.corpus.output import remove_leftovers, whole_file
 from fencepost.errors import FencepostError, UsageError
 from fencepost.prediction.found import Found, Tally, as_object
 from fencepost.prediction.lines import encoded
@@ -30,7 +30,7 @@ _OTHER = {
     "shards": "another input",
 }
 _OURS = {"command": "predict"}  # by which our own files are known, and by what else every one has
-_LEFT = (_JOB, f"*{_PART}", f"*{_TRIES}", "[0-9]" * 5 + ".json", f"{TEMPORARY}*")  # in `unfinished/`
+_LEFT = (_JOB, f"*{_PART}", f"*{_TRIES}", "[0-9]" * 5 + ".json")  # in `unfinished/`
 
 INPUT_KEYS = ("format", "input_bytes", "input_sha256", "parts", "rejected")
 """What is known of an input besides its name, as `shards` of a job have it."""
@@ -216,6 +216,7 @@ class OutputFolder:
             for path in self.unfinished.glob(pattern):
                 if path.is_file():
                     path.unlink(missing_ok=True)
+        remove_leftovers(self.unfinished)
         with suppress(OSError):
             self.unfinished.rmdir()
 

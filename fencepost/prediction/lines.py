@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from fencepost.errors import FencepostError, UsageError, describe_error
+from fencepost.corpus.output import StandardOutput, open_output
+from fencepost.errors import UsageError
 from fencepost.prediction.found import as_object, head_of
 from fencepost.runtime.chunks import chunks
 
@@ -28,7 +28,8 @@ def write_lines(found: Iterable[Found], path: Path | None, *, resume: bool = Fal
     """A line for each, behind those that are there if that is said; None is standard output."""
     with _growing(path, "ab" if resume else "wb") as stream:
         for one in found:
-            _write(stream, encoded(as_object(one)) + b"\n", path)
+            stream.write(encoded(as_object(one)) + b"\n")
+            stream.flush()
 
 
 def encoded(value: dict[str, Any]) -> bytes:
@@ -39,10 +40,10 @@ def encoded(value: dict[str, Any]) -> bytes:
 def _growing(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     """A stream into a file that has whole lines whatever happens, and vanishes if it has none."""
     if path is None:
-        yield sys.stdout.buffer
+        yield StandardOutput()
         return
     try:
-        stream = path.open(mode)
+        stream = open_output(path, mode)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     try:
@@ -52,23 +53,6 @@ def _growing(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]
         if path.is_file() and not whole_lines(path)[0]:
             path.unlink()
         raise
-
-
-def _write(stream: BinaryIO, line: bytes, path: Path | None) -> None:
-    """Write a line at once; raises `FencepostError` with the name of the file if it cannot be written."""
-    try:
-        stream.write(line)
-        stream.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        with suppress(OSError):
-            stream.close()  # which would otherwise try to write the rest again
-        on = "; make room, and go on with the same command and --resume" if path else ""
-        name = path or "standard output"
-        raise FencepostError(
-            f"{name}: cannot be written: {error.strerror or describe_error(error)}{on}"
-        ) from error
 
 
 def whole_lines(path: Path) -> tuple[int, bytes]:

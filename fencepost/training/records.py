@@ -6,27 +6,30 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import socket
 import sys
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from fencepost.corpus.output import whole_file
+from fencepost.corpus.output import naming, open_output, whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from torch.utils.tensorboard import SummaryWriter
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The records of a run: those with `dev_f1` are of an epoch's end, the others of steps between."""
+    """Return the records of a run: those with `dev_f1` are of an epoch's end, the others of steps between."""
     try:
-        lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
+        lines = (folder / METRICS_FILE).read_bytes().splitlines()
     except OSError:
         return []
     records = []
@@ -41,24 +44,22 @@ class Records(TrainerCallback):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.writer: SummaryWriter | None = None
+        self.events: _EventFile | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Resumed, the run writes again what came after its checkpoint: that part is dropped first."""
+        """Write the records of a run that is resumed: its checkpoint has those until then, and no others."""
         if not state.is_world_process_zero:
             return
-        from torch.utils.tensorboard import SummaryWriter
-
-        kept = [record for record in read_metrics(self.folder) if record["step"] <= state.global_step]
+        kept = records_of(state)
         with whole_file(self.folder / METRICS_FILE) as stream:
             stream.writelines(_line(record) for record in kept)
         # TensorBoard takes its files in the order of the seconds in their names: one file is sure
         shutil.rmtree(self.folder / TENSORBOARD_FOLDER, ignore_errors=True)
-        self.writer = SummaryWriter(str(self.folder / TENSORBOARD_FOLDER))
+        self.events = _EventFile(self.folder / TENSORBOARD_FOLDER)
         for record in kept:
-            self._draw(record)
+            self.events.add(record)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -69,29 +70,61 @@ class Records(TrainerCallback):
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
     ) -> None:
-        logs: dict[str, Any] = more["logs"]
-        if "train_runtime" in logs or self.writer is None:
+        if "train_runtime" in more["logs"] or self.events is None:
             return
-        # `epoch` comes first, and both learning rates are there by name
-        values = {
-            f"dev_{name.removeprefix('eval_')}" if name.startswith("eval_") else name: value
-            for name, value in logs.items()
-            if name not in ("epoch", "learning_rate")
-        }
-        record = {"step": state.global_step, "epoch": round(state.epoch or 0.0, 4), **values}
-        with (self.folder / METRICS_FILE).open("ab") as stream:
-            stream.write(_line(record))  # at one go
-        self._draw(record)
-
-    def _draw(self, record: dict[str, Any]) -> None:
-        """Into TensorBoard."""
-        for name, value in record.items():
-            if self.writer is not None and value is not None and name not in ("step", "epoch"):
-                self.writer.add_scalar(name, value, record["step"])
+        record = _record(state.log_history[-1])
+        with open_output(self.folder / METRICS_FILE, "ab") as stream:
+            stream.write(_line(record))
+        self.events.add(record)
 
     def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
+        if self.events is not None:
+            self.events.close()
+
+
+class _EventFile:
+    """A file for TensorBoard; PyTorch's `SummaryWriter` writes in a thread, whose errors are lost."""
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+        with naming(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}"
+        self._writer, self._event = RecordWriter(open_output(path, "wb")), Event
+        self._write(file_version="brain.Event:2")
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Add the numbers of a record."""
+        from torch.utils.tensorboard.summary import scalar
+
+        for name, value in record.items():
+            if value is not None and name not in ("step", "epoch"):
+                summary = scalar(name, value)  # type: ignore[no-untyped-call]
+                self._write(step=record["step"], summary=summary)
+
+    def _write(self, **fields: Any) -> None:
+        self._writer.write(self._event(wall_time=time.time(), **fields).SerializeToString())
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def records_of(state: TrainerState) -> list[dict[str, Any]]:
+    """Return the records that a run has made until this state."""
+    return [_record(logged) for logged in state.log_history if "train_runtime" not in logged]
+
+
+def _record(logged: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was logged with our names; both learning rates are in it by name."""
+    values = {
+        f"dev_{name.removeprefix('eval_')}" if name.startswith("eval_") else name: logged[name]
+        for name in sorted(logged)  # as the state of a checkpoint has them
+        if name not in ("step", "epoch", "learning_rate")
+    }
+    return {"step": logged["step"], "epoch": round(logged["epoch"], 4), **values}
 
 
 def _line(record: dict[str, Any]) -> bytes:

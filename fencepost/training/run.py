@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,16 +19,17 @@ from transformers.utils import logging as transformers_logging
 
 from fencepost.config import Config, TrainingSettings
 from fencepost.corpus.context import with_context
-from fencepost.corpus.output import whole_file
+from fencepost.corpus.output import remove_leftovers, temporary_folder, whole_file
 from fencepost.encoder import EncoderSettings
 from fencepost.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, Mentions, Temperature, evaluate, match, reliability
+from fencepost.files import read_json
 from fencepost.model import Model
 from fencepost.training.card import model_card
-from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.checkpoint import checkpoint_to_resume, remove_newer
 from fencepost.training.processes import as_launched
-from fencepost.training.records import Display, Records, read_metrics
+from fencepost.training.records import Display, Records, records_of
 from fencepost.training.trainer import ModelTrainer
 
 RUN_FILE, DATA_FILE, CHECKPOINTS = "run.yaml", "data.json", "checkpoints"
@@ -36,6 +37,9 @@ RESULT_FILE, CARD_FILE = "metrics.json", "README.md"
 
 AfterEpoch = Callable[[int, float], None]
 """Is called with the number of an epoch, from 1, and its development F1; what it raises ends the run."""
+
+AtEnd = Callable[["Outcome"], None]
+"""Is called when the model and its scores are saved, and before the run counts as complete."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,6 @@ class Outcome:
     calibration: dict[str, float | None] | None = None
     predicted: list[Sentence] | None = None
     seconds: float = 0.0
-    first: bool = True  # of several processes, the one that has the scores
 
 
 def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
@@ -98,12 +101,16 @@ def train(
     resume: bool = False,
     quiet: bool = True,
     after_epoch: AfterEpoch | None = None,
+    at_end: AtEnd | None = None,
 ) -> Outcome:
-    """Trains a model and saves it in the folder `out`, with records of how it went.
+    """Train a model and save it in the folder `out`, with records of the training.
 
     The best epoch by development F1 is kept; without `dev`, the last one. With `resume`, a run that
-    was broken off goes on from its last checkpoint, and ends as if nothing had happened. What
-    `after_epoch` raises breaks it off too.
+    was stopped continues from its last undamaged checkpoint, and ends as if nothing had happened. What
+    `after_epoch` and `at_end` raise stops it, too; a run that stops in `at_end` is resumed there. Of several
+    processes, the first one calls them, and the `Outcome` of the others has no scores.
+
+    Raises `WriteError` if the disk is full, and `DataError` if all checkpoints are damaged.
     """
     out, config = Path(out), as_launched(config)
     learnt = learnt_from(sentences, config)
@@ -118,21 +125,41 @@ def train(
     first = arguments.process_index == 0  # of several, where torchrun or its like has started them
     if first:
         _check(out, config, data, resume=resume)
-    checkpoint = last_checkpoint(out / CHECKPOINTS) if resume else None
+    checkpoint = checkpoint_to_resume(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, learnt)
-    if first and not resume:
+    if first:
         _begin(out, config, data)
     with _only_errors():
         trainer = ModelTrainer(model, config.training, arguments, learnt, dev)
         if first and after_epoch is not None:
             trainer.add_callback(_Hook(after_epoch))
+        trainer.accelerator.wait_for_everyone()  # until all have found the checkpoint
+        if first:
+            remove_newer(out / CHECKPOINTS, checkpoint)
         _run(trainer, checkpoint, [Records(out), *([Display()] if first and not quiet else [])])
         trainer.load_best()
         trainer.accelerator.wait_for_everyone()  # the checkpoints are removed when nobody needs them
         trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # a `forward` in bfloat16
     model.eval()
-    return _finish(model, out, test, trainer) if first else Outcome(model, [], None, None, first=False)
+    if not first:
+        return Outcome(model, [], None, None)
+    outcome = _finish(model, out, test, trainer)
+    if at_end is not None:
+        at_end(outcome)
+    remove_checkpoints(out)
+    return outcome
+
+
+def _warn(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+
+
+def remove_checkpoints(out: Path) -> None:
+    """Remove the checkpoints of a run, at once: a run without them, and with its scores, is complete."""
+    if (out / CHECKPOINTS).exists():
+        with temporary_folder(out) as temporary:
+            (out / CHECKPOINTS).rename(temporary / CHECKPOINTS)
 
 
 class _Hook(TrainerCallback):
@@ -204,8 +231,12 @@ def _only_errors() -> Iterator[None]:
 
 
 def check_folder(out: Path, *, resume: bool) -> None:
-    """A new run needs an empty folder; one to resume must be there and be incomplete."""
-    run_file, complete = out / RUN_FILE, (out / RESULT_FILE).is_file()
+    """Refuse a folder for a new run that is not empty, and one to resume that has no incomplete run.
+
+    What a killed process has left in it is removed.
+    """
+    run_file, complete = out / RUN_FILE, is_complete(out)
+    remove_leftovers(out)
     if not resume:
         try:
             taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
@@ -226,6 +257,11 @@ def check_folder(out: Path, *, resume: bool) -> None:
             f"{out}: this training run is complete and there is nothing to resume; "
             "for another one leave out --resume and give another folder"
         )
+
+
+def is_complete(out: Path) -> bool:
+    """Return whether the run in this folder has its scores, and nothing to be resumed."""
+    return (out / RESULT_FILE).is_file() and not (out / CHECKPOINTS).exists()
 
 
 def _check(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) -> None:
@@ -254,11 +290,13 @@ def other_settings(out: Path, config: Config) -> str:
 
 
 def has_data(out: Path, data: Mapping[str, Any]) -> bool:
-    """Whether the run in this folder learns from data with these fingerprints, and is chosen by them."""
-    try:
-        return bool(json.loads((out / DATA_FILE).read_text(encoding="utf-8")) == data)
-    except (OSError, ValueError):
-        return False
+    """Return whether the run in this folder has data with these fingerprints, or none yet.
+
+    Raises `DataError` if the file that says so is damaged, or missing in a run that has a checkpoint.
+    """
+    if not (out / DATA_FILE).exists() and not (out / CHECKPOINTS).exists() and not is_complete(out):
+        return True
+    return bool(read_json(out / DATA_FILE) == data)
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -271,12 +309,14 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str 
 
 
 def _begin(out: Path, config: Config, data: Mapping[str, Any]) -> None:
+    """Write what a resumed run is compared with, of which a killed process may have left the first file."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write(out / DATA_FILE, json.dumps(data, indent=2) + "\n")
-        _write(out / RUN_FILE, config.to_yaml())
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
+    for name, text in ((RUN_FILE, config.to_yaml()), (DATA_FILE, json.dumps(data, indent=2) + "\n")):
+        if not (out / name).exists():
+            _write(out / name, text)
 
 
 def fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
@@ -303,7 +343,6 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
         bf16=settings.precision == "bfloat16",
         eval_strategy="no" if dev is None else "epoch",
         save_strategy="epoch",
-        save_total_limit=2,
         metric_for_best_model=None if dev is None else "f1",
         greater_is_better=True,
         logging_steps=10,
@@ -323,9 +362,9 @@ def _arguments(config: Config, out: Path, dev: Sequence[Sentence] | None) -> Tra
 
 
 def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: ModelTrainer) -> Outcome:
-    """Saves the model with its scores and its card, and removes what only a resumption would need."""
+    """Save the model with its scores and its card."""
     calibration, result, predicted, seconds = _calibrate(model, trainer.dev, test)
-    epochs = [record for record in read_metrics(out) if "dev_f1" in record]
+    epochs = [record for record in records_of(trainer.state) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"], default=None)
     outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds)
     model.save(out)
@@ -338,7 +377,6 @@ def _finish(model: Model, out: Path, test: Sequence[Sentence] | None, trainer: M
     }
     _write(out / CARD_FILE, model_card(model, best, result, calibration))
     _write(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return outcome
 
 

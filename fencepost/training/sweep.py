@@ -7,8 +7,6 @@ folders alone, so that nothing is lost with the process, and runs that were made
 from __future__ import annotations
 
 import gc
-import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,24 +15,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fencepost.config import Config
-from fencepost.corpus.output import TEMPORARY
+from fencepost.corpus.output import TEMPORARY, naming, remove_leftovers
 from fencepost.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.entity import Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import DataError, UsageError
+from fencepost.files import read_json
 from fencepost.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
 from fencepost.settings import Tree, merged
 from fencepost.text.subwords import Subwords
 from fencepost.training.cells import Cell, cells_of, check_distinct
 from fencepost.training.run import (
-    CHECKPOINTS,
-    DATA_FILE,
     RESULT_FILE,
     RUN_FILE,
     fingerprint,
     has_data,
     learnt_from,
     other_settings,
+    remove_checkpoints,
     train,
 )
 from fencepost.training.sweep_results import results_of, scores_of, write_results
@@ -169,13 +167,15 @@ class Sweep:
         else:
             self.failed[run] = ended.failure
             if ended.failure.details:
-                report.parent.mkdir(parents=True, exist_ok=True)
-                report.write_text(ended.failure.details, encoding="utf-8")
+                with naming(report):
+                    report.parent.mkdir(parents=True, exist_ok=True)
+                    report.write_text(ended.failure.details, encoding="utf-8")
         write_results(self.out, self.results)
 
     def _tidy(self, run: Run) -> None:
-        """What only a resumption would need, which is there if a kill came at the end; and the model."""
-        shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
+        """Remove what a run has left that was killed at its end, and the model if it is not to be kept."""
+        remove_leftovers(run.folder)
+        remove_checkpoints(run.folder)
         if not self.keep_models:
             for name in MODEL_FILES:
                 (run.folder / name).unlink(missing_ok=True)
@@ -183,7 +183,7 @@ class Sweep:
     def _state(self, run: Run) -> State:
         folder = run.folder
         if not (folder / RUN_FILE).is_file():
-            if set(_entries(folder)) - set(_leftovers(folder)):
+            if not all(path.name.startswith(TEMPORARY) for path in _entries(folder)):
                 raise UsageError(f"{folder}: is there already and no training run; {_ADVICE}")
             return "new"
         differs = other_settings(folder, run.config)
@@ -238,8 +238,7 @@ def _alone(out: Path) -> Iterator[None]:
 def _carry_out(data: Data, run: Run) -> None:
     resume = (run.folder / RUN_FILE).is_file()
     if not resume:
-        for path in _leftovers(run.folder):
-            path.unlink()
+        remove_leftovers(run.folder)
     learnt = data.learnt(run.cell, run.seed)
     try:
         train(run.config, learnt, run.folder, data.dev, data.test, resume=resume)
@@ -259,18 +258,13 @@ def _entries(folder: Path) -> list[Path]:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
-def _leftovers(folder: Path) -> list[Path]:
-    """What there is of a run that was killed before all of its first two files were there."""
-    return [path for path in _entries(folder) if path.name == DATA_FILE or path.name.startswith(TEMPORARY)]
-
-
 def _is_scored_on(folder: Path, test: Sequence[Sentence] | None) -> bool:
     """As far as the numbers of sentences and entities tell; without test data, nothing speaks against it."""
     if test is None:
         return True
     try:
-        there = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))["test"] or {}
-    except (OSError, ValueError, KeyError, TypeError):
+        there = read_json(folder / RESULT_FILE)["test"] or {}
+    except (DataError, KeyError, TypeError):
         return True  # the scores, which are read next, will be refused
     entities = sum(len({entity.key for entity in sentence.entities}) for sentence in test)
     return (there.get("sentences"), there.get("support")) == (len(test), entities)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost import __version__
 from fencepost.corpus.output import whole_file
-from fencepost.errors import DataError
+from fencepost.errors import DataError, describe_error
+from fencepost.files import read_json
 from fencepost.training.cells import Cell
 from fencepost.training.run import RESULT_FILE
 
@@ -42,7 +43,7 @@ def scores_of(folder: Path) -> Scores:
     """The measures of a finished run."""
     path = folder / RESULT_FILE
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = read_json(path)
         dev, test = result["dev"] or {}, result["test"] or {}
         errors = result.get("calibration")
         # without calibration, the error that the test scores have is the raw one
@@ -55,9 +56,10 @@ def scores_of(folder: Path) -> Scores:
             "test_ece_raw": raw,
             "test_ece": errors["test_ece_after"] if errors and test else None,
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (DataError, KeyError, TypeError, AttributeError) as error:
+        reason = error.message if isinstance(error, DataError) else describe_error(error)
         message = (
-            f"these are not the results of a training run ({error!r}); remove the folder to train it again"
+            f"these are not the results of a training run ({reason}); remove the folder to train it again"
         )
         raise DataError(message, source=str(path)) from None
     return {name: found[name] for name in MEASURES}

@@ -16,23 +16,30 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments, set_seed
+from transformers.trainer_utils import rotate_checkpoints
 
 from fencepost.config import TrainingSettings
+from fencepost.corpus.output import naming
 from fencepost.encoder import Batch
 from fencepost.entity import Sentence
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.evaluation import best_cut, evaluate, match
 from fencepost.model import WEIGHTS_FILE, Model, Watch, read_config
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.checkpoint import (
+    damaged_file,
     last_checkpoint,
     load_chance,
     load_optimizer,
     processes_of,
     save_chance,
     save_optimizer,
+    seal,
 )
 from fencepost.training.processes import Share, gathered, predicted_together
+
+KEPT = 2
+"""How many checkpoints are kept: the newest, and that of the best epoch or else the one before."""
 
 
 class Diverged(FencepostError):
@@ -249,6 +256,16 @@ class ModelTrainer(Trainer):
         self.model.use(self._asked.at_least(cut) or self._asked)
         return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Save a checkpoint, and remove an old one when the new one is complete."""
+        folder = Path(str(self.args.output_dir))
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        with naming(checkpoint):
+            super()._save_checkpoint(model, trial)
+            if self.args.should_save:
+                seal(checkpoint)
+                rotate_checkpoints(str(folder), KEPT, self.state.best_model_checkpoint)
+
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """A checkpoint is a model like any other, with the optimiser's state beside it."""
         if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
@@ -256,9 +273,16 @@ class ModelTrainer(Trainer):
         self.model.save(output_dir or str(self.args.output_dir))
 
     def load_best(self) -> None:
-        """Takes back the best epoch's weights and what was tuned then; without one, the last one's stay."""
+        """Load the best epoch's weights and what was tuned then; without one, those of the last stay.
+
+        Raises `DataError` if a file of its checkpoint is damaged.
+        """
         if self.state.best_global_step:
             best = Path(f"{self.args.output_dir}/checkpoint-{self.state.best_global_step}")
+            damaged = damaged_file(best)
+            if damaged is not None:
+                message = "this file of the best epoch is missing or damaged; train again with another --out"
+                raise DataError(message, source=str(damaged))
             self._load_from_checkpoint(str(best))
             self.model.use(read_config(best)[0].predict)
 

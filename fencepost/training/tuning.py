@@ -13,19 +13,26 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from fencepost.config import Config
-from fencepost.corpus.output import TEMPORARY
+from fencepost.corpus.output import TEMPORARY, WriteError, naming, remove_leftovers
 from fencepost.errors import FencepostError, UsageError
 from fencepost.evaluation import Evaluation, evaluate
+from fencepost.files import read_json
 from fencepost.model import Model
-from fencepost.training.records import read_metrics
-from fencepost.training.run import CHECKPOINTS, RESULT_FILE, RUN_FILE, fingerprint, learnt_from, train
+from fencepost.training.run import (
+    RESULT_FILE,
+    RUN_FILE,
+    fingerprint,
+    learnt_from,
+    remove_checkpoints,
+    train,
+)
 from fencepost.training.sweep import MODEL_FILES, Data
 from fencepost.training.trainer import Diverged
 from fencepost.training.tuning_results import (
@@ -37,7 +44,7 @@ from fencepost.training.tuning_results import (
 )
 from fencepost.training.tuning_space import Space, changed, space_tree, value_at
 from fencepost.training.tuning_study import Ongoing, Search, Study, Trial
-from fencepost.training.workers import one_by_one
+from fencepost.training.workers import Failure
 
 __all__ = ["Data", "Trial", "Tuning"]
 
@@ -191,17 +198,21 @@ class Tuning:
         if twin is not None:
             ongoing.end_like(twin)
             return
+        start = time.monotonic()
         try:
-            (ended,) = one_by_one(self._train, [ongoing])
-        except KeyboardInterrupt:
-            ongoing.let_go()
+            self._train(ongoing)
+        except (KeyboardInterrupt, WriteError):  # the trial is not to blame: it is resumed
+            with suppress(FencepostError):  # the study is on the same disk
+                ongoing.let_go()
             raise
-        if ended.failure is not None:
-            ongoing.fail(ended.failure.message, ongoing.seconds + ended.seconds)
-            if ended.failure.details:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other trials are not to blame
+            failure = Failure.of(error)
+            ongoing.fail(failure.message, ongoing.seconds + time.monotonic() - start)
+            if failure.details:
                 report = self.folder(ongoing.number).with_name(f"{ongoing.number:04}.error.txt")
-                report.parent.mkdir(parents=True, exist_ok=True)
-                report.write_text(ended.failure.details, encoding="utf-8")
+                with naming(report):
+                    report.parent.mkdir(parents=True, exist_ok=True)
+                    report.write_text(failure.details, encoding="utf-8")
 
     def _train(self, ongoing: Ongoing) -> None:
         folder, config = self.folder(ongoing.number), changed(self.config, ongoing.values)
@@ -213,14 +224,14 @@ class Tuning:
                 raise Pruned
 
         try:
-            if not (folder / RESULT_FILE).is_file():
+            if (folder / RESULT_FILE).is_file():  # it was killed when all was done
+                for epoch, record in enumerate(read_json(folder / RESULT_FILE)["epochs"], start=1):
+                    ongoing.report(epoch, record["dev_f1"], time.monotonic() - since)
+            else:
                 resume = (folder / RUN_FILE).is_file()
                 if not resume:
                     shutil.rmtree(folder, ignore_errors=True)  # what was begun before a kill
                 train(config, self.data.train, folder, self.data.dev, resume=resume, after_epoch=after_epoch)
-            scores = [record["dev_f1"] for record in read_metrics(folder) if "dev_f1" in record]
-            for epoch, f1 in enumerate(scores, start=1):  # most were reported; not so if it died at the end
-                ongoing.report(epoch, f1, time.monotonic() - since)
             ongoing.end(time.monotonic() - since)
         except Pruned:
             ongoing.end(time.monotonic() - since, pruned=True)
@@ -236,7 +247,8 @@ class Tuning:
         best = best_of(trials)
         for trial in _ended(trials):
             folder = self.folder(trial.number)
-            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+            remove_leftovers(folder)
+            remove_checkpoints(folder)
             if not self.keep_models and trial is not best:
                 for name in MODEL_FILES:
                     (folder / name).unlink(missing_ok=True)

@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 
 from fencepost.config import Config
-from fencepost.errors import UsageError
+from fencepost.errors import DataError, UsageError, describe_error
+from fencepost.files import SETTINGS_BYTES, read_text
 from fencepost.settings import Tree, merged, parsed
 from fencepost.training.cells import split
 
@@ -105,15 +106,15 @@ Space = dict[str, Domain]
 
 
 def read_space(path: Path) -> Tree:
-    """A space as a YAML file has it, not checked yet."""
+    """Return the search space in a YAML file, not checked yet; raises `DataError` if it cannot be read."""
     try:
-        tree = parsed(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: the search space cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        tree = parsed(read_text(path, limit=SETTINGS_BYTES))
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UsageError(f"{place}: this is not valid YAML: {getattr(error, 'problem', error)}") from None
+        reason = getattr(error, "problem", None) or describe_error(error)
+        raise DataError(
+            f"this is not valid YAML: {reason}", source=str(path), line=mark.line + 1 if mark else None
+        ) from None
     if not isinstance(tree, dict) or not tree or not all(isinstance(key, str) for key in tree):
         raise UsageError(
             f"{path}: a search space has keys, each with a range or a list, for example "

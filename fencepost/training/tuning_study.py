@@ -29,7 +29,8 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from fencepost.errors import FencepostError, UsageError
+from fencepost.corpus.output import WriteError
+from fencepost.errors import UsageError, describe_error
 from fencepost.training.tuning_space import Choices, Domain, Space
 
 PRUNERS = ("median", "none")
@@ -123,23 +124,23 @@ class Ongoing:
 
     def report(self, epoch: int, f1: float, seconds: float) -> None:
         """An epoch is over; `seconds` is how long all of them took so far."""
-        with _quietly():
+        with self._study.quietly():
             self._trial.report(f1, epoch)  # one that was reported before it died keeps its score, the same
             _note(self._trial, Progress(seconds))
 
     def is_hopeless(self) -> bool:
         """Whether it shall be given up, by the scores of the others."""
-        with _quietly():
+        with self._study.quietly():
             return self._trial.should_prune()
 
     def let_go(self) -> None:
         """Leaves it to whoever goes on with the study."""
-        with _quietly():
+        with self._study.quietly():
             _note(self._trial, Progress(_progress(self._trial).seconds))
 
     def end(self, seconds: float, *, pruned: bool = False) -> None:
         """It is complete, or given up."""
-        with _quietly():
+        with self._study.quietly():
             _note(self._trial, Progress(seconds))
             if pruned:
                 self._study.optuna.tell(self._trial, state=TrialState.PRUNED)
@@ -148,14 +149,14 @@ class Ongoing:
 
     def end_like(self, twin: Trial) -> None:
         """It has the values of a trial before it, and so its scores."""
-        with _quietly():
+        with self._study.quietly():
             self._trial.set_user_attr("same_as", twin.number)
         for epoch, f1 in twin.by_epoch.items():
             self.report(epoch, f1, 0.0)
         self.end(0.0, pruned=twin.state == "pruned")
 
     def fail(self, message: str, seconds: float) -> None:
-        with _quietly():
+        with self._study.quietly():
             _note(self._trial, Progress(seconds))
             self._trial.set_user_attr("failure", message)
             self._study.optuna.tell(self._trial, state=TrialState.FAIL)
@@ -165,9 +166,9 @@ class Study:
     """Optuna's study in a file, which is made if it is not there."""
 
     def __init__(self, path: Path, space: Space, search: Search) -> None:
-        self.space, self.search = space, search
+        self.path, self.space, self.search = path, space, search
         self._verbosity = optuna.logging.get_verbosity()
-        with _quietly():
+        with self.quietly():
             self._distributions = {key: _distribution(domain) for key, domain in space.items()}
             self._storage = _opened(path)
             optuna.logging.set_verbosity(logging.CRITICAL)
@@ -180,21 +181,32 @@ class Study:
             )
 
     def close(self) -> None:
-        with _quietly():
+        with self.quietly():
             self._storage.remove_session()
             self._storage.engine.dispose()
         optuna.logging.set_verbosity(self._verbosity)
 
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Ignore Optuna's warnings, which are for programmers; raise `WriteError` if the file fails."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        except optuna.exceptions.StorageInternalError as error:
+            reason = describe_error(getattr(error.__cause__, "orig", error))
+            raise WriteError(f"{self.path}: the study cannot be written or read: {reason}") from None
+
     @property
     def identity(self) -> dict[str, Any] | None:
         """What it is a study of; None if nobody said yet."""
-        with _quietly():
+        with self.quietly():
             found: dict[str, Any] | None = self.optuna.user_attrs.get(_STUDY)
             return found
 
     def begin_with(self, identity: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Of a new study; these values are its first trial, if the space has them."""
-        with _quietly():
+        with self.quietly():
             if all(domain.has(values[key]) for key, domain in self.space.items()):
                 self.optuna.enqueue_trial(self._encoded(values), skip_if_exists=True)
             self.optuna.set_user_attr(_STUDY, dict(identity))
@@ -202,17 +214,17 @@ class Study:
     @property
     def trials(self) -> list[Trial]:
         """In their order; one whose values are not drawn yet is not among them."""
-        with _quietly():
+        with self.quietly():
             return [self._told(one) for one in self._frozen() if one.state in _STATES and self._is_whole(one)]
 
     def of(self, number: int) -> Trial:
         """The trial with this number."""
-        with _quietly():
+        with self.quietly():
             return self._told(self._frozen()[number])
 
     def next(self) -> Ongoing | None:
         """The trial that was broken off, or a new one; none if the former fails since it always dies."""
-        with _quietly():
+        with self.quietly():
             trials = self._frozen()
             running = next((one for one in trials if one.state == TrialState.RUNNING), None)
             number = sum(one.state != TrialState.WAITING for one in trials)
@@ -245,7 +257,7 @@ class Study:
             return None, "all complete trials have the same development F1"
         if len(self.space) == 1:
             return None, "one setting is searched, and there is none to compare it with"
-        with _quietly():
+        with self.quietly():
             evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=_TOP)
             found = optuna.importance.get_param_importances(
                 self.optuna, evaluator=evaluator, params=list(self.space), normalize=False
@@ -299,7 +311,7 @@ def _opened(path: Path) -> optuna.storages.RDBStorage:
             "sqlite://", engine_kwargs={"creator": connect, "poolclass": NullPool}
         )
     except (SQLAlchemyError, RuntimeError) as error:
-        reason = str(getattr(error, "orig", error)).partition("\n")[0]
+        reason = describe_error(getattr(error, "orig", error))
         raise UsageError(f"{path}: this cannot be read as a study ({reason}); give another --out") from None
 
 
@@ -309,17 +321,3 @@ def _distribution(domain: Domain) -> BaseDistribution:
     if isinstance(domain.low, int) and isinstance(domain.high, int):
         return IntDistribution(domain.low, domain.high, log=domain.log, step=int(domain.step or 1))
     return FloatDistribution(domain.low, domain.high, log=domain.log, step=domain.step)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Optuna warns programmers, of what is experimental and the like; a file that fails is an error."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except optuna.exceptions.StorageInternalError as error:
-        reason = str(getattr(error.__cause__, "orig", error)).partition("\n")[0]
-        raise FencepostError(
-            f"the study cannot be written or read ({reason}); when that is mended, the same command goes on"
-        ) from None

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, describe_error
 
 T = TypeVar("T")
 CONTEXT = multiprocessing.get_context("spawn")  # a fork would share what libraries have locked
@@ -30,6 +30,13 @@ class Failure:
 
     message: str
     details: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Return the failure that an exception means; to be called where it is handled."""
+        if isinstance(error, FencepostError):
+            return cls(str(error))
+        return cls(f"{type(error).__name__}: {describe_error(error)}", traceback.format_exc())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +147,8 @@ def _attempt(work: Callable[[T], None], task: T) -> Ended[T]:
     start, failure = time.monotonic(), None
     try:
         work(task)
-    except FencepostError as error:
-        failure = Failure(str(error))
     except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
-        failure = Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+        failure = Failure.of(error)
     return Ended(task, time.monotonic() - start, failure)
 
 

@@ -231,7 +231,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert f"interrupted; what is done is in {out}: go on with the same command and --resume" in said
+    assert f"interrupted; continue with the same command and --resume ({out} has what is done)" in said
     done = out.read_bytes()
     assert 0 < done.count(b"\n") < len(TEXTS)
     assert whole.startswith(done)
@@ -258,4 +258,5 @@ def test_a_full_disk_is_named_with_what_to_do(run, small_model, source):
     out = source.with_name("full.jsonl")
     out.symlink_to("/dev/full")
     told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
-    assert "full.jsonl: cannot be written: No space left on device; make room, and go on with" in told
+    assert "full.jsonl: cannot be written: No space left on device; when it can be written again" in told
+    assert "--resume" in told

@@ -10,6 +10,7 @@ import pytest
 from fencepost.analysis.report import MARK, page
 from fencepost.corpus import read, write
 from tests.analysis.pages import Page, rows
+from tests.limits import file_size_limit
 
 SMALL = ["--encoder", "scratch", "--epochs", "2", "--batch-size", "8"]
 SMALL += ["--set", "encoder.lstm.size=16", "--set", "method.size=8", "--set", "method.width_size=4"]
@@ -191,6 +192,41 @@ def test_train_without_either_and_without_a_report(run, data, tmp_path):
     told = run("train", "--train", data / "train.jsonl", "--out", tmp_path / "two", *SMALL, "--no-report")
     assert not (tmp_path / "two" / "report.html").exists()
     assert "report" not in told.stderr
+
+
+def test_what_was_stopped_before_its_report_is_resumed_there(run, data, tmp_path, monkeypatch):
+    folder, result = tmp_path / "model", tmp_path / "result.json"
+    arguments = ["train", "--train", data / "train.jsonl", "--out", folder, *SMALL, "--json", result]
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fencepost.cli.train.write_report", interrupt)
+        run(*arguments, code=130)
+    assert (folder / "metrics.json").is_file()
+    assert not (folder / "report.html").exists()
+    result.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr("fencepost.training.trainer.ModelTrainer.training_step", interrupt)  # nothing is left
+        run(*arguments, "--resume")
+    assert json.loads(result.read_text())["model"] == str(folder)
+    assert ["sentences", "60"] in rows((folder / "report.html").read_text())
+    assert not (folder / "checkpoints").exists()
+    assert "is complete" in run(*arguments, "--resume", code=2).stderr
+
+
+def test_a_full_disk_ends_with_a_message_and_not_with_a_traceback(run, data, tmp_path):
+    arguments = ["train", "--train", data / "train.jsonl", "--out", tmp_path / "model", *SMALL]
+    with file_size_limit(30_000):
+        result = run(*arguments, code=1)
+    file = tmp_path / "model" / "checkpoints" / "checkpoint-"
+    assert f"fencepost: {file}" in result.stderr
+    assert "model.safetensors: cannot be written: " in result.stderr
+    assert "free some space), continue with the same command and --resume" in result.stderr
+    assert "Traceback" not in result.output
+    run(*arguments, "--resume")
+    assert (tmp_path / "model" / "report.html").is_file()
 
 
 def test_a_report_that_fails_costs_nothing(run, data, tmp_path, monkeypatch):

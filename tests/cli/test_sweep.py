@@ -143,7 +143,7 @@ def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> 
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said == "fencepost: interrupted; what is finished stays, and the same command goes on\n"
+    assert said == "fencepost: interrupted; continue with the same command, which keeps what is finished\n"
     _until(lambda: not _is_alive(process.pid))
     wanted = [one for one in wanted if one != "--quiet"]
     assert re.match(r"2 cells x 1 seed = 2 runs; [12] to go on with\n", run(*wanted, "--workers=1").stderr)

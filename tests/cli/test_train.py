@@ -299,7 +299,7 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert "interrupted; go on with the same command and --resume" in said
+    assert "interrupted; continue with the same command and --resume" in said
     assert "--resume" in run(*arguments, code=2).stderr
     run("train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl",
         "--out", out, "--resume")  # fmt: skip

@@ -188,7 +188,7 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == (
-        "fencepost: interrupted; what is finished stays, and the same command goes on"
+        "fencepost: interrupted; continue with the same command, which keeps what is finished"
     )
     on = run(*wanted, "--trials=1").stderr.splitlines()
     assert on[0].endswith("; 1 to go on with")
@@ -239,7 +239,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
             ["--search=method.epsilon=0,0.1", "--search=method.epsilon=0,0.2"],
             "method.epsilon is there already",
         ),
-        (["--space=none.yaml"], "none.yaml: the search space cannot be read: No such file"),
+        (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
     ],
 )
 def test_what_is_wrong_is_told(run: Run, more: list[str], told: str) -> None:

@@ -26,6 +26,7 @@ from fencepost.evaluation.strict import Score
 from fencepost.training import Outcome, train
 from fencepost.training import trainer as trainer_module
 from fencepost.training.records import read_metrics
+from fencepost.training.run import remove_checkpoints
 from fencepost.training.trainer import ModelTrainer
 
 LEARNT = list(read("sample:train"))[:24]
@@ -126,6 +127,11 @@ def _die_with_half_a_state(state: Any, path: str) -> None:
     die()
 
 
+def _die_while_removing(out: Path) -> None:
+    with patch("shutil.rmtree", die):
+        remove_checkpoints(out)
+
+
 # Runs in other processes
 
 
@@ -208,4 +214,8 @@ def _deaths(plan: Plan) -> Any:
             return patch("fencepost.training.run._finish", die)
         case "before the result is saved":
             return patch("fencepost.training.run.model_card", die)
+        case "before the checkpoints are removed":
+            return patch("fencepost.training.run.remove_checkpoints", die)
+        case "while the checkpoints are removed":
+            return patch("fencepost.training.run.remove_checkpoints", _die_while_removing)
     raise ValueError(plan.dies)

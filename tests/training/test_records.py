@@ -48,7 +48,9 @@ def test_each_record_is_written_at_one_go(tmp_path: Path, monkeypatch: pytest.Mo
     records.on_train_begin(arguments, state, control)
     for step in range(1, 30):
         state.global_step, state.epoch = step, step / 7
-        records.on_log(arguments, state, control, logs={"loss": 1 / step, "retrieval_loss": 0.5, "epoch": 1})
+        logs = {"retrieval_loss": 0.5, "loss": 1 / step, "epoch": step / 7}
+        state.log_history.append({**logs, "step": step})
+        records.on_log(arguments, state, control, logs=logs)
         content = (tmp_path / "metrics.jsonl").read_bytes()
         assert content.endswith(b"\n")
         written.append(content)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fencepost.errors import UsageError
+from fencepost.corpus.output import WriteError
+from fencepost.errors import DataError, UsageError
 from fencepost.model import Model
-from fencepost.training import train
-from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training import Outcome, train
+from fencepost.training import run as run_module
+from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
 from fencepost.training.records import read_metrics
+from tests.limits import file_size_limit
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -153,6 +161,86 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     assert_same(out, undisturbed)
 
 
+# Killed at the end and at the beginning
+
+
+@pytest.mark.parametrize("place", ["before the checkpoints are removed", "while the checkpoints are removed"])
+def test_killed_when_all_but_the_checkpoints_is_done(place: str, undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    killed(out, place)
+    assert (out / "metrics.json").is_file()
+    if place.startswith("before"):
+        run(out, resume=True)
+    else:
+        with pytest.raises(UsageError, match="is complete"):
+            run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_a_run_that_was_stopped_at_its_end_is_resumed_there(undisturbed: Path, tmp_path: Path) -> None:
+    """As when the disk is full while the report is written."""
+    out, ends = tmp_path / "model", list[Outcome]()
+    with pytest.raises(KeyboardInterrupt):
+        run(out, at_end=lambda _: _interrupt())
+    with before_step(None, _interrupt):  # nothing is trained again
+        outcome = run(out, resume=True, at_end=ends.append)
+    assert ends == [outcome]
+    assert outcome.predicted
+    assert_same(out, undisturbed)
+
+
+def test_killed_before_the_data_was_noted(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    out.mkdir()
+    (out / "run.yaml").write_text(config().to_yaml())
+    (out / ".fencepost-abc").mkdir()
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_leftovers_alone_are_an_empty_folder(undisturbed: Path, tmp_path: Path) -> None:
+    (tmp_path / ".fencepost-abc").mkdir()
+    (tmp_path / ".fencepost-abc" / "run.yaml").write_text("method:")
+    run(tmp_path)
+    assert_same(tmp_path, undisturbed)
+
+
+# A full disk
+
+
+@pytest.mark.parametrize(
+    ("limit", "file"),
+    [
+        (600, r"metrics\.jsonl"),
+        (1_000, r"tensorboard/events\.out\.tfevents\.[^/]*"),
+        (2_000, r"checkpoints/checkpoint-24"),
+        (30_000, r"checkpoints/checkpoint-24/model\.safetensors"),
+        (50_000, r"checkpoints/checkpoint-24/optimizer\.safetensors"),
+    ],
+)
+def test_a_full_disk_costs_nothing(limit: int, file: str, undisturbed: Path, tmp_path: Path) -> None:
+    """Sizes that files exceed in the second epoch, and which is the first of them."""
+    out = tmp_path / "model"
+    with ExitStack() as stack:
+        stack.enter_context(before_step(STEPS + 3, lambda: stack.enter_context(file_size_limit(limit))))
+        with pytest.raises(WriteError) as caught:
+            run(out)
+    reason = r"(Error while serializing: I/O error: )?File too large( \(os error 27\))?"
+    assert re.fullmatch(rf"{out}/{file}: cannot be written: {reason}", str(caught.value))
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
+def test_a_full_disk_at_the_end(undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "model"
+    monkeypatch.setattr(run_module, "model_card", lambda *_: "x" * 300_000)
+    with file_size_limit(200_000), pytest.raises(WriteError, match=r"README.md: cannot be written: "):
+        run(out)
+    monkeypatch.undo()
+    run(out, resume=True)
+    assert_same(out, undisturbed)
+
+
 # What was known before the kill is known after it
 
 
@@ -221,26 +309,22 @@ def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
         "optimizer.safetensors",
         "random-0.json",
         "schedule.json",
+        "sha256.json",
         "trainer_state.json",
         "vocabulary.json",
     ]
 
 
-@pytest.mark.parametrize("content", [None, "", '{"best_global_step": 12, "log_history": [{"epo'])
-def test_a_checkpoint_that_is_not_whole_is_not_used(
-    content: str | None, interrupted: Path, undisturbed: Path, tmp_path: Path
+def test_a_checkpoint_that_is_not_complete_is_not_used(
+    interrupted: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
     newest = out / "checkpoints" / "checkpoint-24"
-    for name in ("optimizer.safetensors", "random-0.json"):
+    for name in ("optimizer.safetensors", "random-0.json", "trainer_state.json", "sha256.json"):
         (newest / name).unlink()
-    (newest / "trainer_state.json").unlink()
-    if content is not None:
-        (newest / "trainer_state.json").write_text(content)
-    used = last_checkpoint(out / "checkpoints")
-    assert used is not None
-    assert used.name == "checkpoint-12"
+    assert last_checkpoint(out / "checkpoints") == newest.with_name("checkpoint-12")
     run(out, resume=True)
+    assert "damaged" not in capsys.readouterr().err  # it was killed, and nothing else
     assert_same(out, undisturbed)
 
 
@@ -250,8 +334,113 @@ def test_the_newest_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> Non
     for name in ("checkpoint-9", "checkpoint-10", "checkpoint-best", "checkpoint-11", "other"):
         (tmp_path / name).mkdir()
         if name != "checkpoint-11":
-            (tmp_path / name / "trainer_state.json").write_text("{}")
+            seal(tmp_path / name)
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+
+
+# Damaged checkpoints
+
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "optimizer.safetensors",
+    "random-0.json",
+    "schedule.json",
+    "sha256.json",
+    "trainer_state.json",
+    "vocabulary.json",
+)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garble(path: Path) -> None:
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :])
+
+
+def nest(path: Path) -> None:
+    path.write_bytes(b"[" * 100_000)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", [cut, empty, garble, nest, Path.unlink])
+def test_a_damaged_checkpoint_is_not_used(
+    damage: Callable[[Path], None], name: str, interrupted: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
+    older, newer = folder / "checkpoint-12", folder / "checkpoint-24"
+    damage(newer / name)
+    said: list[str] = []
+    assert checkpoint_to_resume(folder, said.append) == older
+    if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
+        message = f"{newer / name}: damaged; training continues from the checkpoint before it, {older}"
+        assert said == [message]
+
+
+def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
+    moments = folder / "checkpoint-24" / "optimizer.safetensors"
+    save_file({name: torch.zeros(3, 5) for name in load_file(moments)}, moments)
+    assert checkpoint_to_resume(folder, lambda _: None) == folder / "checkpoint-12"
+
+
+@pytest.mark.parametrize("name", ["optimizer.safetensors", "trainer_state.json"])
+def test_a_run_with_a_damaged_checkpoint_ends_like_any_other(
+    name: str, interrupted: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shutil.copytree(interrupted, tmp_path / "model")
+    garble(out / "checkpoints" / "checkpoint-24" / name)
+    (out / "metrics.jsonl").write_bytes(b"\xff\n{}\n")  # the checkpoint has all records
+    run(out, resume=True)
+    assert f"{name}: damaged; training continues from" in capsys.readouterr().err
+    assert_same(out, undisturbed)
+
+
+def test_where_all_checkpoints_are_damaged(interrupted: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(interrupted, tmp_path / "model")
+    for checkpoint in (out / "checkpoints").iterdir():
+        cut(checkpoint / "model.safetensors")
+    with pytest.raises(
+        DataError, match=r"checkpoint-24/model.safetensors: this file is damaged.* another --out"
+    ):
+        run(out, resume=True)
+    assert checkpoints(out) == ["checkpoint-12", "checkpoint-24"]  # nothing is removed
+
+
+def test_the_best_epoch_must_be_undamaged(tmp_path: Path) -> None:
+    """The run could continue from the newest checkpoint, but would have no model in the end."""
+    out, scores = tmp_path / "model", [0.5, 0.1, 0.3]
+    killed(out, "before step", 2 * STEPS + 2, scores=scores)
+    garble(out / "checkpoints" / "checkpoint-12" / "model.safetensors")
+    with pytest.raises(DataError, match=r"checkpoint-12/model.safetensors: this file is damaged"):
+        run(out, resume=True)
+
+
+def test_a_best_epoch_that_is_damaged_meanwhile(tmp_path: Path) -> None:
+    out, scores = tmp_path / "model", [0.5, 0.1, 0.3]
+    best = out / "checkpoints" / "checkpoint-12" / "config.json"
+    with (
+        scripted(out, scores),
+        before_step(2 * STEPS + 5, lambda: cut(best)),
+        pytest.raises(DataError, match=r"checkpoint-12/config.json: this file of the best epoch"),
+    ):
+        run(out)
+
+
+@pytest.mark.parametrize("damage", [cut, nest, Path.unlink])
+def test_damaged_fingerprints(damage: Callable[[Path], None], interrupted: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(interrupted, tmp_path / "model")
+    damage(out / "data.json")
+    with pytest.raises(DataError, match=r"data.json: this file (is not valid JSON|is nested|cannot be read)"):
+        run(out, resume=True)
 
 
 def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.training import sweep as sweep_module
 from fencepost.training import train, workers
 from fencepost.training.sweep import Cell, Data, Run, Sweep, cells_of
@@ -205,8 +205,8 @@ def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
     sweep = swept(tmp_path, [Cell()], 1)
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
-    for name in ("data.json", ".fencepost-xyz"):
-        (folder / name).write_text("{")
+    (folder / "run.yaml").write_text(sweep.runs[0].config.to_yaml())
+    (folder / ".fencepost-xyz").mkdir()
     assert go(swept(tmp_path, [Cell()], 1)) == ["as it is, seed 1"]
     assert not sweep.failed
     assert (folder / "metrics.json").is_file()
@@ -263,11 +263,11 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         swept(tmp_path, [Cell()])
 
 
-def test_results_that_cannot_be_read_are_told(copied: Path) -> None:
-    (copied / RUN / "metrics.json").write_text('{"dev": 3}')
-    with pytest.raises(
-        FencepostError, match=r"seed-1/metrics.json: these are not the results of a training run"
-    ):
+@pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
+def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
+    (copied / RUN / "metrics.json").write_bytes(content)
+    message = r"seed-1/metrics.json: these are not the results of a training run \(.{5,200}\); remove"
+    with pytest.raises(DataError, match=message):
         swept(copied, data=Data(LEARNT, DEV))
 
 

@@ -18,7 +18,8 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.errors import FencepostError, UsageError
+from fencepost.corpus.output import WriteError
+from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.methods import METHODS
 from fencepost.model import Model
 from fencepost.training import train
@@ -39,6 +40,7 @@ from fencepost.training.tuning_space import (
     space_tree,
     space_yaml,
 )
+from tests.limits import file_size_limit
 from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, die, result, run, scripted
 
 DATA = Data(LEARNT, DEV)
@@ -181,10 +183,25 @@ def test_what_may_not(written: str, told: str) -> None:
 def test_what_a_file_may_not_say(written: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(written)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises((UsageError, DataError), match=told):
         space_of(read_space(path), config())
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_space(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "this file cannot be read: No such file"),
+        (b"\xff", r"this file is not UTF-8 \(at byte 0\)"),
+        (b"#" * (1 << 20) + b"#", "more than 1,048,576 bytes"),
+        (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),
+    ],
+)
+def test_files_that_are_no_search_space(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_space(path)
 
 
 def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
@@ -503,6 +520,34 @@ def test_a_trial_that_fails_costs_no_other(tmp_path: Path) -> None:
     assert "Traceback" in (tmp_path / "trials" / "0001.error.txt").read_text()
     assert len(list((tmp_path / "trials").glob("*.error.txt"))) == 1
     assert results(tmp_path)["best"]["trial"] in (2, 4)
+
+
+def test_a_full_disk_is_not_the_fault_of_a_trial(tmp_path: Path) -> None:
+    """The search stops, and the same command continues with the same trial."""
+
+    def full(config: Config, epoch: int) -> float:
+        if epoch == 2:
+            raise WriteError("model.safetensors: cannot be written: No space left on device")
+        return by_rate(config, epoch)
+
+    for _ in range(4):
+        with played(full), pytest.raises(WriteError, match="No space left"):
+            go(tuning(tmp_path / "resumed"), 2)
+    with played(by_rate):
+        resumed = go(tuning(tmp_path / "resumed"), 2)
+        assert timeless(resumed) == timeless(go(tuning(tmp_path / "undisturbed"), 2))
+    assert [one.state for one in resumed] == ["complete", "complete"]
+
+
+def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
+    with played(by_rate):
+        go(tuning(tmp_path), 1)
+        with (
+            file_size_limit(50_000),
+            pytest.raises(WriteError, match=r"study.db: the study cannot be"),
+        ):
+            go(tuning(tmp_path), 3)
+        assert [one.state for one in go(tuning(tmp_path), 3)] == ["complete", "complete"]
 
 
 def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
