@@ -89,9 +89,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sentence before the computation; `words` says where in a text its words are."""
+    """A sentence before the computation; `words` says where in a text its words are.
+
+    `size` is that of its words, in the unit of `Engine.sizes`; parts may overlap, and have more together.
+    """
 
     sentence: Sentence
+    size: int
     parts: Sequence[Part]
     words: Sequence[Offsets] = ()
 
@@ -209,13 +213,14 @@ class Recogniser:
         """
         yield from self._entities(self._prepared(sentences))
 
-    def prepare(self, text: str) -> Iterator[Prepared]:
+    def prepare(self, text: str, limit: int | None = None) -> Iterator[Prepared]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
 
-        `compute` finds the entities of the parts, in any order and any company, and `merge` those of a
-        sentence from those of its parts. `annotate` is these three.
+        With a `limit`, the end is the first word above that number. `compute` finds the entities of parts, in
+        any order and any company, and `merge` those of a sentence from those of its parts; `annotate` does
+        all three.
         """
-        offsets, again = tee(self._splitter.sentences(text))
+        offsets, again = tee(self._splitter.sentences(text, limit))
         sentences = (Sentence([text[start:end] for start, end in words], doc="") for words in again)
         for prepared, words in zip(self._prepared(sentences), offsets, strict=False):
             yield replace(prepared, sentence=replace(prepared.sentence, doc=None), words=words)
@@ -232,7 +237,8 @@ class Recogniser:
     def _prepared(self, sentences: Iterable[Sentence]) -> Iterator[Prepared]:
         originals, sentences = tee(sentences)  # the neighbours are for the engine alone
         for sentence, original in zip(with_context(sentences, self._engine.context), originals, strict=False):
-            yield Prepared(original, self._parts(sentence))
+            sizes = self._engine.sizes(sentence.words)
+            yield Prepared(original, sum(sizes), self._parts(sentence, sizes))
 
     def _entities(self, prepared: Iterable[Prepared]) -> Iterator[Sentence]:
         stream = iter(prepared)
@@ -244,9 +250,8 @@ class Recogniser:
     def _keeps(self, entity: Entity) -> bool:
         return entity.score >= self._min_confidence and (self._wanted is None or entity.type in self._wanted)
 
-    def _parts(self, sentence: Sentence) -> list[Part]:
+    def _parts(self, sentence: Sentence, sizes: Sequence[int]) -> list[Part]:
         """The sentence itself, or windows over it if it is too long."""
-        sizes = self._engine.sizes(sentence.words)
         room = self._engine.room or _LONGEST
         if sum(sizes) <= room:
             return [Part(sentence, sum(sizes), 0, 0, len(sentence))]

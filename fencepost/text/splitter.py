@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.errors import UsageError, describe_error
@@ -41,10 +41,10 @@ _LONG_RUNS = (
 class Splitter(Protocol):
     """Cuts a text into sentences, and each of them into words."""
 
-    def sentences(self, text: str) -> Iterator[list[Offsets]]:
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """Yield the words of each sentence; every character that is not white space is in a word.
 
-        The text is read as far as needed only, so a caller who stops early saves the rest of the work.
+        The text is read as far as needed only. With a `limit`, the end is the first word above that number.
         """
 
     def split(self, text: str) -> list[list[Offsets]]:
@@ -54,10 +54,13 @@ class Splitter(Protocol):
 class WhitespaceSplitter:
     """Words are separated by white space and sentences by line ends: text that is tokenised already."""
 
-    def sentences(self, text: str) -> Iterator[list[Offsets]]:
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
+        count = 0
         for line in re.finditer(r"[^\n]+", text):
-            if words := [match.span() for match in _WORD.finditer(text, *line.span())]:
+            most = None if limit is None else limit + 1 - count
+            if words := [match.span() for match in islice(_WORD.finditer(text, *line.span()), most)]:
                 yield words
+                count += len(words)
 
     def split(self, text: str) -> list[list[Offsets]]:
         return list(self.sentences(text))
@@ -77,7 +80,7 @@ class SpacySplitter:
     def split(self, text: str) -> list[list[Offsets]]:
         return list(self.sentences(text))
 
-    def sentences(self, text: str) -> Iterator[list[Offsets]]:
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.
 
         It also ends at a blank line. The sentencizer itself wants the whole text as one `Doc`, and lets no
@@ -87,7 +90,7 @@ class SpacySplitter:
         paragraphs = (match.end() for match in _PARAGRAPH_BREAK.finditer(readable))
         paragraph = next(paragraphs, len(readable))  # where the next one starts
         sentence: list[Offsets] = []
-        after_stop = False
+        count, after_stop = 0, False
         for start, length, orth, is_punct, is_space in self._tokens(readable):
             is_stop = orth in self._stops
             if start >= paragraph or (after_stop and not is_punct and not is_stop):
@@ -99,6 +102,9 @@ class SpacySplitter:
             after_stop = after_stop or is_stop
             if not is_space:
                 sentence.append((start, start + length))
+                count += 1
+                if limit is not None and count > limit:
+                    break
         if sentence:
             yield sentence
 
