@@ -207,7 +207,7 @@ async def one_by_one(server: Server, texts: Sequence[str]) -> list[float]:
 
 
 async def beside_long_ones(server: Server, texts: Sequence[str], long: str) -> tuple[list[float], int]:
-    """Return the latencies of ordinary requests beside two long ones, and how many of these were unfinished."""
+    """Return the latencies of requests beside two long ones, and how many of these were not finished."""
     clients = [Client(server) for _ in range(2)]
     body = json.dumps({"text": long}).encode()
     asked = [asyncio.create_task(client.exchange(body)) for client in clients]

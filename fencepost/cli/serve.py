@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from ipaddress import ip_address
@@ -184,6 +186,8 @@ def serve(
     workers, threads = _shared(_cores(), workers, threads)
     recogniser = load_recogniser(folder, engine, changes, threads)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
+    sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
+    gc.freeze()  # what is loaded stays: to look through it again and again would stop all threads
     app = make_app(
         recogniser,
         name=folder.resolve().name,

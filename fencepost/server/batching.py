@@ -1,7 +1,8 @@
 """Texts of many requests, computed together: a bounded queue, fair turns, a few threads for the model.
 
 An ordinary request is computed as a whole, with others that have come. A long one is computed in slices.
-While ordinary requests wait, they and the slices take turns: nobody waits for the long texts of others.
+While ordinary requests wait, they and the slices take turns, and where there are several workers, one does no
+slices for as long as ordinary requests come: nobody waits for the long texts of others.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _SLICE = 128
 
 _LONG_AT_ONCE = 4
 """Number of long requests, at least, that are computed by turns; others wait, unsplit, to save memory."""
+
+_RECENT = 2.0
+"""Seconds after an ordinary request for which one of several workers is kept free of slices."""
 
 _SLOWEST_RETRY = 60
 """Seconds after which, at most, a refused client is told to try again."""
@@ -123,6 +127,8 @@ class Batcher:
         self._long: deque[_Request] = deque()  # not yet split
         self._sliced: deque[tuple[_Request, Work]] = deque()  # those that are computed by turns
         self._is_slice_next = False
+        self._slices = 0  # that are being computed
+        self._last_ordinary = -math.inf  # when it came
         self._texts = self._characters = 0  # that wait
         self._rate = 100.0  # ordinary texts a second of one worker, a guess until some were computed
         self._idle = limits.workers
@@ -193,6 +199,7 @@ class Batcher:
     def _add_ordinary(self, request: _Request) -> None:
         self._count_in(request)
         self._ordinary.append(request)
+        self._last_ordinary = request.since
         self._more.set()
         if self._ordinary_texts >= self.limits.batch:
             self._full.set()
@@ -258,7 +265,7 @@ class Batcher:
         """One worker: batch by batch. While one is computed, the next one gathers."""
         while True:
             await self._more.wait()
-            if self._ordinary and not (self._is_slice_next and self._sliced):
+            if self._ordinary and not (self._is_slice_next and self._may_slice()):
                 await self._gather()
             self._idle -= 1
             try:
@@ -289,7 +296,7 @@ class Batcher:
 
     async def _compute_slice(self) -> int:
         """Compute a slice of the long request whose turn it is; return of how many texts."""
-        while self._sliced:
+        while self._may_slice():
             request, work = self._sliced.popleft()
             numbers = work.take(_SLICE, self.limits.batch) if request.is_wanted() else []
             if work.is_taken or not numbers:
@@ -299,6 +306,7 @@ class Batcher:
                 self._sliced.append((request, work))
             if numbers:
                 self._is_slice_next = False
+                self._slices += 1
                 self._clear_events()
                 try:
                     found = await self._in_thread(self._threads, partial(work.compute, numbers))
@@ -307,9 +315,20 @@ class Batcher:
                 else:
                     if found is not None:
                         request.finish(found)
+                self._slices -= 1
+                self._more.set()
                 return work.count_texts(numbers)
         self._clear_events()
         return 0
+
+    def _may_slice(self) -> bool:
+        """Whether a worker that is free may compute a slice."""
+        if not self._sliced or self._slices < self.limits.workers - 1 or self.limits.workers == 1:
+            return bool(self._sliced)
+        recent = time.monotonic() < self._last_ordinary + _RECENT
+        if recent:  # it may later on
+            asyncio.get_running_loop().call_later(_RECENT, self._more.set)
+        return not recent
 
     async def _compute_ordinary(self) -> int:
         """Compute ordinary requests together; return how many texts they have."""
@@ -333,7 +352,7 @@ class Batcher:
         return texts
 
     def _clear_events(self) -> None:
-        if not self._ordinary and not self._sliced:
+        if not self._ordinary and not self._may_slice():
             self._more.clear()
         if self._ordinary_texts < self.limits.batch:
             self._full.clear()
