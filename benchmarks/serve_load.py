@@ -1,6 +1,7 @@
 """How `fencepost serve` bears load: throughput against `pipe`, latency at half load, and nothing mixed up.
 
     python -m benchmarks.serve_load [MODEL] [--requests 10000]
+    python -m benchmarks.serve_load [MODEL] --hostile
 
 The server is a process of its own on the loopback interface; this process asks. Both share the cores, so
 what asking costs is lost to the server. Each text is a sentence of the sample.
@@ -33,9 +34,10 @@ _CONNECTING = 200  # at a time
 
 @dataclass
 class Server:
-    """Where it listens, and how often it said 429."""
+    """Where it listens, the number of its process, and how often it said 429."""
 
     port: int
+    process: int
     refused: int = 0
 
 
@@ -57,7 +59,7 @@ def serving(model: str | None, *options: str) -> Iterator[Server]:
         assert process.stderr
         line = process.stderr.readline()
         threading.Thread(target=process.stderr.read, daemon=True).start()  # else it waits for a reader
-        yield Server(int(line.partition("http://")[2].split()[0].rpartition(":")[2]))
+        yield Server(int(line.partition("http://")[2].split()[0].rpartition(":")[2]), process.pid)
     finally:
         process.terminate()
         assert process.wait(60) == 0, "the server did not end well"
@@ -74,14 +76,14 @@ class Client:
         """The entities of each text; when the server has no room, it is asked again when it says."""
         body = json.dumps({"texts": texts}).encode()
         while True:
-            status, headers, answer = await self._exchange(body)
+            status, headers, answer = await self.exchange(body)
             if status == 200:
                 return [result["entities"] for result in json.loads(answer)["results"]]
             assert status == 429, (status, answer)
             self.server.refused += 1
             await asyncio.sleep(int(headers["retry-after"]) * random.uniform(0.5, 1.5))
 
-    async def _exchange(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    async def exchange(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.server.port)
         reader, writer = self.streams
@@ -193,6 +195,53 @@ def speed(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, Any
     }
 
 
+async def one_by_one(server: Server, texts: Sequence[str]) -> list[float]:
+    """Return the latencies, in seconds, of requests that come one after the other."""
+    client, latencies = Client(server), list[float]()
+    for text in texts:
+        start = time.perf_counter()
+        await client.ask([text])
+        latencies.append(time.perf_counter() - start)
+    client.close()
+    return latencies
+
+
+async def beside_long_ones(server: Server, texts: Sequence[str], long: str) -> tuple[list[float], int]:
+    """Return the latencies of requests beside two long ones, and how many of these were not finished."""
+    clients = [Client(server) for _ in range(2)]
+    body = json.dumps({"text": long}).encode()
+    asked = [asyncio.create_task(client.exchange(body)) for client in clients]
+    await asyncio.sleep(1)  # so that they are being computed
+    latencies = await one_by_one(server, texts)
+    unfinished = sum(not one.done() for one in asked)
+    for one, client in zip(asked, clients, strict=True):
+        one.cancel()
+        client.close()
+    return latencies, unfinished
+
+
+def hostile(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, Any]:
+    """Latencies beside two requests of 100,000 characters and words, and when nothing else is computed."""
+    seen: dict[str, list[float]] = {"idle": [], "beside": []}
+    unfinished = 0
+    with serving(model, "--max-words", "100000", "--timeout", "120") as server:
+        asyncio.run(one_by_one(server, texts))
+        for number in range(rounds):
+            say(f"two long requests, round {number + 1} of {rounds}")
+            seen["idle"] += asyncio.run(one_by_one(server, texts))
+            latencies, left = asyncio.run(beside_long_ones(server, texts, "a-" * 50_000))
+            seen["beside"] += latencies
+            unfinished += left
+            asyncio.run(asyncio.sleep(2))  # what was computed last ends
+    p99 = {name: sorted(values)[int(0.99 * (len(values) - 1))] for name, values in seen.items()}
+    return {
+        "requests": len(seen["beside"]),
+        "long_requests_unfinished": unfinished,
+        **{f"p99_ms_{name}": round(1000 * value, 1) for name, value in p99.items()},
+        "p99_ratio": round(p99["beside"] / p99["idle"], 2),
+    }
+
+
 def mixed_up(model: str | None, texts: Sequence[str]) -> dict[str, Any]:
     """Whether each of many requests, all open at once, gets its own answer.
 
@@ -220,11 +269,17 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000, help="that are open at once")
     parser.add_argument("--texts", type=int, default=2_000, help="for the throughput, in each round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--hostile", action="store_true", help="only the latencies beside two requests of 100,000 words"
+    )
     arguments = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 100_000), most))
     sample = [s.text for part in ("train", "dev", "test") for s in read(f"sample:{part}")]
     texts = [sample[at % len(sample)] for at in range(arguments.texts)]
+    if arguments.hostile:
+        report({**machine(), "hostile": hostile(arguments.model, texts[:50], arguments.rounds)})
+        return
     numbered = [f"{sample[at % len(sample)]} ({at} Elm Street)" for at in range(arguments.requests)]
     result: dict[str, Any] = {
         **machine(),

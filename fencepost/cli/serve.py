@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import logging
+import math
 import os
 import re
 import signal
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +20,8 @@ import typer
 
 from fencepost.cli.frame import INTERRUPTED, Quiet, command, say
 from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError, describe_error
+from fencepost.files import read_text
 
 if TYPE_CHECKING:
     import uvicorn
@@ -26,6 +31,7 @@ TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of the machine itself."""
 
+_TOKEN_BYTES = 10_000  # of the longest file that may hold a token
 _BACKLOG = 4096  # connections that wait to be taken
 _WORKERS = 4  # at most, unless told otherwise: each takes memory for what it computes
 _LIMITS, _ACCESS = "Limits", "Access"
@@ -105,6 +111,16 @@ MaxTexts = Annotated[
 MaxCharacters = Annotated[
     int, typer.Option("--max-characters", min=1, help="Characters of one text.", rich_help_panel=_LIMITS)
 ]
+MaxWords = Annotated[
+    int,
+    typer.Option(
+        "--max-words",
+        min=1,
+        help="Words of one text, a rare or long one counted as several; a request has four times as many at "
+        "most. More gets 413.",
+        rich_help_panel=_LIMITS,
+    ),
+]
 MaxBody = Annotated[
     int,
     typer.Option(
@@ -140,6 +156,7 @@ def serve(
     max_queue: MaxQueue = 1024,
     max_texts: MaxTexts = 256,
     max_characters: MaxCharacters = 100_000,
+    max_words: MaxWords = 25_000,
     max_body: MaxBody = 1 << 20,
     timeout: Timeout = 30,
     quiet: Quiet = False,
@@ -169,6 +186,8 @@ def serve(
     workers, threads = _shared(_cores(), workers, threads)
     recogniser = load_recogniser(folder, engine, changes, threads)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
+    sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
+    gc.freeze()  # what is loaded stays: to look through it again and again would stop all threads
     app = make_app(
         recogniser,
         name=folder.resolve().name,
@@ -181,6 +200,7 @@ def serve(
             queue_characters=max(Limits().queue_characters, max_body),
             texts=max_texts,
             characters=max_characters,
+            words=max_words,
             body=max_body,
             timeout=timeout,
         ),
@@ -190,13 +210,12 @@ def serve(
     )
     with _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
-        say(
-            f"serving {folder.resolve().name} ({recogniser.engine}) at "
-            f"http://{at}:{listener.getsockname()[1]} - Ctrl-C stops it",
-            quiet=quiet,
-        )
-        _run(app, listener, timeout)
+        address = f"http://{at}:{listener.getsockname()[1]}"
+        greeting = f"serving {folder.resolve().name} ({recogniser.engine}) at {address} - Ctrl-C stops it"
+        _run(app, listener, timeout, lambda: say(greeting, quiet=quiet))
     say("stopped", quiet=quiet)
+    if app.state.batcher.is_computing:  # a thread cannot be stopped, and Python would wait for its end
+        os._exit(0)
 
 
 def _cores() -> int:
@@ -228,10 +247,7 @@ def _installed() -> Iterator[None]:
 
 def _token(file: Path | None) -> str | None:
     """From the file, or the environment; a token in the command would be seen by all users of the machine."""
-    try:
-        token = file.read_text(encoding="utf-8").strip() if file else os.environ.get(TOKEN)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file {file}: cannot be read: {error}") from None
+    token = read_text(file, limit=_TOKEN_BYTES).strip() if file else os.environ.get(TOKEN)
     if token is not None and (
         len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
     ):
@@ -269,14 +285,14 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"--host {host} --port {port}: cannot listen there: {reason}") from None
+        message = f"--host {host} --port {port}: cannot listen there: {describe_error(error)}"
+        raise UsageError(message) from None
     with listener:
         yield listener
 
 
-def _run(app: FastAPI, listener: socket.socket, timeout: float) -> None:
-    """Until a signal; requests that were taken are answered first."""
+def _run(app: FastAPI, listener: socket.socket, timeout: float, greet: Callable[[], None]) -> None:
+    """Serve until a signal; requests that were taken are answered first, within `timeout` seconds."""
     import uvicorn
 
     _allow_connections()
@@ -287,17 +303,25 @@ def _run(app: FastAPI, listener: socket.socket, timeout: float) -> None:
         access_log=False,
         server_header=False,
         timeout_keep_alive=75,  # longer than proxies keep theirs, which else find them closed
-        timeout_graceful_shutdown=max(1, round(timeout)),
+        timeout_graceful_shutdown=math.ceil(timeout),
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
     server = uvicorn.Server(config)
-    server.capture_signals = lambda: _signals(server)  # type: ignore[method-assign]
-    with suppress(SystemExit):
+    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
+    with _signals(server), suppress(SystemExit):
+        greet()  # from now on a signal ends the command as documented
         server.run(sockets=[listener])
     if not server.started:
         raise FencepostError("the server could not be started; what is above says why")
-    if server.force_exit:  # a second Ctrl-C; the model may still be at work, and would be waited for
-        typer.echo("stopped at once", err=True)
-        os._exit(INTERRUPTED)
+
+
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Return whether a message is not only about a client that hung up, or a request ended by a shutdown."""
+    from asyncio import CancelledError
+
+    error = record.exc_info[1] if record.exc_info else None
+    hung_up = isinstance(error, RuntimeError) and "handler is closed" in str(error)  # as uvloop has it
+    return not (hung_up or isinstance(error, CancelledError | ConnectionError))
 
 
 def _allow_connections() -> None:
@@ -313,8 +337,18 @@ def _allow_connections() -> None:
 
 @contextmanager
 def _signals(server: uvicorn.Server) -> Iterator[None]:
-    """As uvicorn's own, but a signal is what ends this command well, so it is not raised again at the end."""
-    before = {one: signal.signal(one, server.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+    """End the server at the first signal, and the process at Ctrl-C after it.
+
+    uvicorn installs its handlers later, and raises the signal again at the end.
+    """
+
+    def stop(signum: int, _: object) -> None:
+        if server.should_exit and signum == signal.SIGINT:
+            os.write(2, b"stopped at once\n")  # the handler may have interrupted a write to sys.stderr
+            os._exit(INTERRUPTED)
+        server.should_exit = True
+
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from fencepost.server.schema import Answer, ModelFacts, Problems, Question, Refu
 _PAGE = Path(__file__).parent / "page"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "The token is missing or wrong."},
-    413: {"model": Refusal, "description": "The body is too large."},
+    413: {"model": Refusal, "description": "The body, or the number of words, is too large."},
     415: {"model": Refusal, "description": "The body is not said to be JSON."},
     422: {"model": Problems, "description": "The request is wrong, and in which field."},
     429: {"model": Refusal, "description": "The queue is full; `Retry-After` says when to try again."},
@@ -62,7 +62,13 @@ def make_app(
         types=list(recogniser.types),
         select=recogniser.settings["select"],
         version=__version__,
-        limits=RequestLimits(texts=limits.texts, characters=limits.characters, body=limits.body),
+        limits=RequestLimits(
+            texts=limits.texts,
+            characters=limits.characters,
+            words=limits.words,
+            request_words=limits.request_words,
+            body=limits.body,
+        ),
     )
 
     @asynccontextmanager
@@ -78,6 +84,7 @@ def make_app(
         docs_url=None,  # FastAPI's own pages load programs from elsewhere
         redoc_url=None,
     )
+    app.state.batcher = batcher
     _add_api(app, Entities(batcher, recogniser.types, metrics), facts)
     app.include_router(_health(batcher, metrics))
     _add_pages(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +19,11 @@ from fencepost.runtime import Span
 from fencepost.server.batching import Batcher, Full, Limits, NotAtWork
 from fencepost.server.metrics import Metrics
 from fencepost.server.schema import Question
+from fencepost.server.work import TooManyWords
 
 _GONE = 499  # as proxies have it for a client that did not wait; nobody reads it
 _PROBLEMS = 50  # of a request that are told
+_MANY_ENTITIES = 500  # an answer with more is written in a thread, while the event loop serves others
 
 
 class Entities:
@@ -52,8 +55,9 @@ class Entities:
         texts = question.all_texts
         self._metrics.texts.inc(len(texts))
         self._metrics.characters.inc(sum(map(len, texts)))
-        results = [{"entities": _kept(spans, question, self._metrics)} for spans in found]
-        return Response(json.dumps({"results": results}, ensure_ascii=False), media_type="application/json")
+        if sum(map(len, found)) > _MANY_ENTITIES:
+            return await asyncio.to_thread(_answer, found, question, self._metrics)
+        return _answer(found, question, self._metrics)
 
 
 def _checked(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
@@ -101,6 +105,8 @@ async def _found(batcher: Batcher, request: Request, question: Question) -> list
         if not work.done():
             return Response(status_code=_GONE)
         return work.result()
+    except TooManyWords as error:
+        return refusal(413, _too_many_words(error))
     except Full as full:
         return refusal(429, str(full), {"Retry-After": str(full.retry_after)})
     except TimeoutError:
@@ -115,23 +121,35 @@ async def _found(batcher: Batcher, request: Request, question: Question) -> list
         gone.cancel()
 
 
+def _too_many_words(error: TooManyWords) -> str:
+    what = "a text has" if error.of == "text" else "the texts of a request have together"
+    return (
+        f"too many words: {what} at most {error.limit:,} words (a rare or long one counts as several); "
+        "send less at a time"
+    )
+
+
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _kept(spans: Sequence[Span], question: Question, metrics: Metrics) -> list[dict[str, Any]]:
-    """The entities that were asked for."""
+def _answer(found: Sequence[Sequence[Span]], question: Question, metrics: Metrics) -> Response:
+    """Return the entities that were asked for as JSON, and count them."""
     wanted = None if question.types is None else set(question.types)
-    entities = [entity_object(span) for span in spans]
-    kept = [
-        one
-        for one in entities
-        if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
-    ]
-    for one in kept:
-        metrics.entities.labels(one["type"]).inc()
-    return kept
+    counts: Counter[str] = Counter()
+    results = []
+    for spans in found:
+        kept = [
+            one
+            for one in map(entity_object, spans)
+            if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
+        ]
+        counts.update(one["type"] for one in kept)
+        results.append({"entities": kept})
+    for type_, count in counts.items():
+        metrics.entities.labels(type_).inc(count)
+    return Response(json.dumps({"results": results}, ensure_ascii=False), media_type="application/json")
 
 
 def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:

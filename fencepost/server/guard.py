@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -25,6 +26,7 @@ _HEADERS = (
     (b"referrer-policy", b"no-referrer"),
 )
 _PROTECTED = ("/v1/", "/metrics", "/openapi.json", "/docs")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
 _PATIENCE = 5.0
 """Seconds that a client has to send the rest of a body that is too long, and that nobody reads."""
 
@@ -48,7 +50,7 @@ class Guard:
         self._paths = frozenset(paths)
         self._body = body
         self._token = token
-        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+        self._hosts = None if hosts is None else frozenset(host.lower().removesuffix(".") for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,7 +75,7 @@ class Guard:
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         rest = None if "expect" in headers else receive  # who waits for a word sends nothing more
-        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+        if self._hosts is not None and _host(headers) not in self._hosts:
             told = "this server does not answer to that name; start it with --allow-host"
             await self._refuse(send, rest, 421, told)
         elif not self._knows(scope["path"], headers.get("authorization", "")):
@@ -134,12 +136,14 @@ class _TooLarge(Exception):
     """More came than is read."""
 
 
-def _host(header: str) -> str:
-    """The name without the port."""
-    header = header.lower()
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+def _host(headers: Headers) -> str | None:
+    """Return the name in the header Host, in lower case and without the port; None if it is malformed.
+
+    An IPv6 address comes in brackets. A dot at the end of a name says that it is complete, and is left out.
+    """
+    values = headers.getlist("host")
+    match = _HOST.fullmatch(values[0].lower()) if len(values) == 1 else None
+    return match and (match["address"] or match["name"].removesuffix("."))
 
 
 async def _drain(receive: Receive, most: int) -> None:

@@ -18,7 +18,13 @@ class Question(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"text": ADA, "min_confidence": 0.5}]},
+        json_schema_extra={
+            "examples": [{"text": ADA, "min_confidence": 0.5}],
+            "oneOf": [
+                {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+                for name in ("text", "texts")
+            ],
+        },
     )
 
     text: str | None = Field(default=None, description="The text; or give `texts`.")
@@ -76,6 +82,8 @@ class RequestLimits(BaseModel):
 
     texts: int
     characters: int = Field(description="Of one text.")
+    words: int = Field(description="Of one text. A rare or long word counts as several.")
+    request_words: int = Field(description="Of all texts of a request together.")
     body: int = Field(description="Bytes.")
 
 

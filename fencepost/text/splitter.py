@@ -8,91 +8,131 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 Offsets = tuple[int, int]  # text[start:end]
 
-LONG_WORD = 250  # characters; spaCy's rules take quadratic time on longer runs of punctuation
-_REMEMBERED = 200_000
-"""spaCy remembers every word that it ever saw, and splits the known ones faster; then it starts anew."""
+LONG_WORD = 250  # characters; a longer run of anything but white space is cut
+_LONG_PUNCTUATION = 50  # characters; spaCy's rules take quadratic time on runs of punctuation
+_AT_ONCE = 2_000
+"""Characters that spaCy reads at once, up to the end of a word: no other thread can run meanwhile."""
+
+_REMEMBERED = 30_000
+"""Number of words in spaCy's vocabulary, about 1 kB each, above which it is replaced by an empty one."""
 
 _WORD = re.compile(r"\S+")
+_REST_OF_WORD = re.compile(r"\S*\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
-_LONG_RUN = re.compile(rf"\S{{{LONG_WORD}}}(?=\S)")
+_LONG_RUNS = (
+    re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"),
+    re.compile(rf"\S{{{LONG_WORD}}}(?=\S)"),
+)
 
 
 class Splitter(Protocol):
     """Cuts a text into sentences, and each of them into words."""
 
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
+        """Yield the words of each sentence; every character that is not white space is in a word.
+
+        The text is read as far as needed only. With a `limit`, the end is the first word above that number.
+        """
+
     def split(self, text: str) -> list[list[Offsets]]:
-        """The words of each sentence; every character that is not white space is in a word."""
+        """Return all that `sentences` yields."""
 
 
 class WhitespaceSplitter:
     """Words are separated by white space and sentences by line ends: text that is tokenised already."""
 
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
+        count = 0
+        for line in re.finditer(r"[^\n]+", text):
+            most = None if limit is None else limit + 1 - count
+            if words := [match.span() for match in islice(_WORD.finditer(text, *line.span()), most)]:
+                yield words
+                count += len(words)
+
     def split(self, text: str) -> list[list[Offsets]]:
-        sentences = []
-        for start, end in _pieces(text, re.compile("\n")):
-            words = [match.span() for match in _WORD.finditer(text, start, end)]
-            if words:
-                sentences.append(words)
-        return sentences
+        return list(self.sentences(text))
 
 
 class SpacySplitter:
-    """spaCy's rule tokenizer and sentencizer for a language; no model is needed."""
+    """spaCy's rule tokenizer for a language, and the rule of its sentencizer; no model is needed."""
 
     def __init__(self, language: str = "en") -> None:
+        from spacy.pipeline import Sentencizer
+        from spacy.strings import get_string_id
+
         self.language = language
         self._nlp = _blank(language)
+        self._stops = frozenset(map(get_string_id, Sentencizer.default_punct_chars))
 
     def split(self, text: str) -> list[list[Offsets]]:
-        sentences: list[list[Offsets]] = []
-        # By paragraph: no sentence runs over a blank line, and a whole book need not be one Doc.
-        readable = _SURROGATE.sub(
-            "\N{REPLACEMENT CHARACTER}", text
-        )  # what is no character, spaCy cannot read
-        for start, end in _pieces(readable, _PARAGRAPH_BREAK):
-            sentences.extend(self._split_paragraph(readable[start:end], start))
-        return sentences
+        return list(self.sentences(text))
 
-    def _split_paragraph(self, paragraph: str, offset: int) -> list[list[Offsets]]:
-        nlp = self._nlp  # one for the whole paragraph: another thread may put a new one there
-        if len(nlp.vocab) > _REMEMBERED:
-            nlp = self._nlp = _fresh(self.language)
-        doc = nlp(_tokens(nlp, paragraph))
-        start, length, is_space, begins = doc.to_array(["IDX", "LENGTH", "IS_SPACE", "SENT_START"]).T.tolist()
-        sentences: list[list[Offsets]] = []
-        for first, size, space, new in zip(start, length, is_space, begins, strict=True):
-            if new == 1 or not sentences:
-                sentences.append([])
-            if not space:
-                sentences[-1].append((offset + first, offset + first + size))
-        return [words for words in sentences if words]
+    def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
+        """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.
+
+        It also ends at a blank line. The sentencizer itself wants the whole text as one `Doc`, and lets no
+        other thread run while it reads it.
+        """
+        readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)  # spaCy cannot read surrogates
+        paragraphs = (match.end() for match in _PARAGRAPH_BREAK.finditer(readable))
+        paragraph = next(paragraphs, len(readable))  # where the next one starts
+        sentence: list[Offsets] = []
+        count, after_stop = 0, False
+        for start, length, orth, is_punct, is_space in self._tokens(readable):
+            is_stop = orth in self._stops
+            if start >= paragraph or (after_stop and not is_punct and not is_stop):
+                if sentence:
+                    yield sentence
+                sentence, after_stop = [], False
+                while start >= paragraph:
+                    paragraph = next(paragraphs, len(readable))
+            after_stop = after_stop or is_stop
+            if not is_space:
+                sentence.append((start, start + length))
+                count += 1
+                if limit is not None and count > limit:
+                    break
+        if sentence:
+            yield sentence
+
+    def _tokens(self, text: str) -> Iterator[list[int]]:
+        """Yield start, length, spelling and whether it is punctuation or white space, of each token."""
+        for start, end in _pieces(text):
+            nlp = self._nlp  # one for the whole piece: another thread may replace it
+            if len(nlp.vocab) > _REMEMBERED:
+                nlp = self._nlp = _fresh(self.language)
+            tokens = nlp.make_doc(text[start:end]).to_array(["IDX", "LENGTH", "ORTH", "IS_PUNCT", "IS_SPACE"])
+            for first, *rest in tokens.tolist():
+                yield [start + first, *rest]
 
 
-def _tokens(nlp: Language, paragraph: str) -> Doc:
-    """The paragraph as spaCy's tokens; what is too long to be a word is cut before."""
-    from spacy.tokens import Doc
+def _pieces(text: str) -> Iterator[Offsets]:
+    """Cut a text into pieces for spaCy: at white space, and inside of what is too long for a word."""
+    start = 0
+    while start < len(text):
+        match = _REST_OF_WORD.match(text, start + _AT_ONCE)
+        end = match.end() if match else len(text)
+        for first, last in _cut(text, start, end, _LONG_RUNS[0]):
+            yield from _cut(text, first, last, _LONG_RUNS[1])
+        start = end
 
-    cuts = [0, *(match.end() for match in _LONG_RUN.finditer(paragraph)), len(paragraph)]
-    pieces = [nlp.make_doc(paragraph[start:end]) for start, end in pairwise(cuts)]
-    if len(pieces) == 1:
-        return pieces[0]
-    joined = Doc.from_docs(pieces, ensure_whitespace=False, attrs=["SPACY"])
-    assert joined is not None  # noqa: S101 - it is None for no pieces only
-    return joined
+
+def _cut(text: str, start: int, end: int, run: re.Pattern[str]) -> Iterator[Offsets]:
+    """Cut a part of a text after each match."""
+    return pairwise([start, *(match.end() for match in run.finditer(text, start, end)), end])
 
 
 def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
@@ -108,19 +148,10 @@ def _fresh(language: str) -> Language:
     except (AttributeError, ImportError, ValueError) as error:  # a module of spaCy's that is no language
         raise UsageError(
             f"spaCy has no rules for the language {language!r}, or needs another package for them; "
-            f"give a language code such as en, de, zh or xx (any language): {error}"
+            f"give a language code such as en, de, zh or xx (any language): {describe_error(error)}"
         ) from error
     nlp.max_length = 10**9  # the limit protects parsers, which we do not run
-    nlp.add_pipe("sentencizer")
     return nlp
 
 
 _blank = lru_cache(maxsize=4)(_fresh)  # the first one of each language, which splitters share
-
-
-def _pieces(text: str, separator: re.Pattern[str]) -> Iterator[Offsets]:
-    start = 0
-    for match in separator.finditer(text):
-        yield start, match.start()
-        start = match.end()
-    yield start, len(text)

@@ -24,7 +24,7 @@ LONGEST = 64
 _READ = 20 * LONGEST
 """Characters of a word that are read: plenty for the pieces that are kept of it."""
 
-_CACHED_WORDS = 200_000
+_CACHED_WORDS = 50_000
 
 
 class Subwords:

@@ -58,12 +58,15 @@ def _nearest(words: Pieces, room: int) -> list[tuple[int, ...]]:
     return kept
 
 
-def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, int]]:
+def windows(
+    sizes: Sequence[int], room: int, overlap: int | None = None
+) -> Iterator[tuple[int, int, int, int]]:
     """Overlapping windows over words of these sizes (in pieces), each of at most `room` pieces.
 
     For each window: its first word and the word behind its last, and the same of the words that
-    take their vectors from it. Windows overlap by about half, and the border between two
-    neighbours is the middle of what they share, where both show equally much around a word.
+    take their vectors from it. Windows overlap by about `overlap` pieces, but by no more than half, which is
+    the default. The border between two neighbours is the middle of what they share, where both show equally
+    much around a word.
     """
     behind = np.cumsum(sizes)  # [T], pieces up to and with each word
     before = behind - sizes  # [T]
@@ -71,7 +74,8 @@ def windows(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int, int, in
     while ends[-1] < len(sizes):
         # a whole number, rounded up: for a fraction, each search would convert all of `before`
         half = (before[starts[-1]] + behind[ends[-1] - 1] + 1) // 2
-        start = max(int(np.searchsorted(before, half)), starts[-1] + 1)
+        next_start = half if overlap is None else max(half, behind[ends[-1] - 1] - overlap)
+        start = max(int(np.searchsorted(before, next_start)), starts[-1] + 1)
         start = min(start, ends[-1])
         starts.append(start)
         ends.append(int(np.searchsorted(behind, before[start] + room, side="right")))

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -96,6 +97,63 @@ def test_a_token_lets_it_listen_everywhere(tmp_path):
         refused.value.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
+    """A connection with so many requests on their way, whose answers nobody has read."""
+    content = json.dumps(body).encode()
+    lines = (
+        "POST /v1/entities HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(content)}",
+    )
+    head = "".join(f"{line}\r\n" for line in (*lines, ""))
+    connection = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=60)
+    connection.sendall((head.encode() + content) * times)
+    return connection
+
+
+def test_a_signal_right_after_the_start_ends_it_well():
+    with serving() as (_, process):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr
+        assert process.stderr.read() == "stopped\n"
+
+
+def test_hang_ups_and_a_second_signal_leave_no_traceback():
+    with serving() as (address, process):
+        for pause in (0, 0.02, 0.1):
+            with send(address, {"text": "Ada was here. " * 20}, times=3):
+                time.sleep(pause)
+        busy = [send(address, {"text": "Ada was here. " * 5000}) for _ in range(3)]
+        while _value(address, "fencepost_queue_texts") < 3:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr
+        assert process.stderr.read() == "stopped at once\n"
+        for connection in busy:
+            connection.close()
+
+
+def test_a_shutdown_takes_no_longer_than_the_timeout():
+    """Of a computation that takes longer, the rest is left out."""
+    with serving("--timeout", "2", "--max-words", "100000", "--workers", "1") as (address, process):
+        with send(address, {"text": "a-" * 20_000}) as connection:
+            deadline = time.monotonic() + 30
+            while _value(address, "fencepost_batch_texts_count") < 1 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            start = time.monotonic()
+            assert process.wait(60) == 0
+            assert time.monotonic() - start < 20
+            assert b"503" in connection.recv(1000).partition(b"\r\n")[0]
+        assert process.stderr
+        assert process.stderr.read() == "stopped\n"
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ MODEL = {
     "types": ["organization", "person", "place"],
     "select": "nested",
     "version": "0.1.0",
-    "limits": {"texts": 256, "body": 1_048_576},
+    "limits": {"texts": 256, "words": 25_000, "body": 1_048_576},
 }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
 from fencepost.entity import Entity, Sentence
-from fencepost.runtime import Recogniser
+from fencepost.runtime import Part, Recogniser
 from fencepost.server import Limits, make_app
 from tests.runtime.doubles import Double
 
@@ -35,14 +35,13 @@ class Capitals:
 
 
 class Counted(Recogniser):
-    """Knows which texts were computed together."""
+    """Knows which sentences, or windows of them, were computed together."""
 
     batches: list[list[str]]
 
-    def annotate(self, texts: Iterable[str]) -> Any:
-        texts = list(texts)
-        self.batches.append(texts)
-        return super().annotate(texts)
+    def compute(self, parts: Sequence[Part]) -> list[list[Entity]]:
+        self.batches.append([" ".join(part.sentence.words) for part in parts])
+        return super().compute(parts)
 
 
 def recogniser(finds: Callable[[Sentence], Iterable[Entity]]) -> Counted:

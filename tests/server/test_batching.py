@@ -9,8 +9,9 @@ from fencepost.loading import load
 from fencepost.prediction.found import entity_object
 from fencepost.server import Batcher, Limits, make_app
 from fencepost.server.metrics import Metrics
+from fencepost.text import SpacySplitter
 from tests.runtime import models
-from tests.server.conftest import Capitals, asking, recogniser, served
+from tests.server.conftest import Capitals, asking, post, recogniser, served
 
 
 def ask(client, text, **options):
@@ -67,22 +68,144 @@ def test_a_text_waits_for_others_but_not_for_long():
     assert len(model.batches) == 1
 
 
-def test_long_texts_go_in_batches_of_their_own():
+LONG = "a-" * 5000
+
+
+def test_ordinary_requests_are_answered_before_long_ones_are_finished():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def talk(client):
+        finds.open.clear()
+        long = [ask(client, f"LONG{number} {LONG}") for number in range(2)]
+        await reached(lambda: len(model.batches) == 2)  # so that both workers have a slice
+        ordinary = [ask(client, f"OSLO {number}") for number in range(50)]
+        await reached(lambda: _queue(client) == 52)
+        finds.open.set()
+        assert {answer.status_code for answer in await asyncio.gather(*ordinary)} == {200}
+        return await asyncio.gather(*long)
+
+    answers = asking(talk, model, limits={"workers": 2, "wait": 0})
+    for number, answer in enumerate(answers):
+        (entity,) = answer.json()["results"][0]["entities"]
+        assert entity["text"] == f"LONG{number}"
+    (place,) = (at for at, parts in enumerate(model.batches) if "OSLO 49" in parts)
+    assert place < 30
+    assert len(model.batches) > 150
+
+
+def test_long_requests_take_turns():
     finds = Capitals()
     model = recogniser(finds)
 
     async def talk(client):
         finds.open.clear()
         finds.begun.clear()
-        first = ask(client, "ROME")
+        first, second = ask(client, LONG), ask(client, LONG.replace("a", "b"))
         await reached(finds.begun.is_set)
-        others = [ask(client, "word " * 15_000) for _ in range(3)]
-        await reached(lambda: _queue(client) == 3)
+        await reached(lambda: len(client._transport.app.state.batcher._sliced) == 2)
         finds.open.set()
-        await asyncio.gather(first, *others)
+        await asyncio.gather(first, second)
 
     asking(talk, model)
-    assert [len(texts) for texts in model.batches] == [1, 1, 1, 1]
+    order = "".join("b" if "b" in parts[0] else "a" for parts in model.batches)
+    assert "abababababab" in order
+    assert all(sum(len(part.split()) for part in parts) <= 128 for parts in model.batches)
+
+
+def test_when_nobody_waits_any_more_the_rest_of_a_long_request_is_not_computed():
+    finds = Capitals()
+    model = recogniser(finds)
+
+    async def run():
+        app = make_app(model, name="double", method="none", limits=Limits(timeout=0.3))
+        async with app.router.lifespan_context(app):
+            for gone in (asyncio.Event(), None):  # one hangs up, one waits until the timeout
+                finds.open.clear()
+                finds.begun.clear()
+                model.batches.clear()
+                request = asyncio.create_task(
+                    _raw(app, b'{"text": "%b"}' % LONG.encode(), gone or asyncio.Event())
+                )
+                await reached(finds.begun.is_set)
+                if gone:
+                    gone.set()
+                assert await request == (499 if gone else 503)
+                finds.open.set()
+                assert await _raw(app, b'{"text": "ROME"}', asyncio.Event()) == 200
+                assert len(model.batches) == 2
+
+    asyncio.run(run())
+
+
+def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
+    model = load(models.saved(models.trained(), tmp_path), engine="onnx", settings={"batch_size": 1})
+    known = [sentence.text for sentence in models.NESTED]
+    endless = " ".join(" ".join(known).replace(".", "").split() * 60)
+    texts = [endless, " ".join(known * 40), "", "\n\n".join(known * 30)]
+    expected = [[entity_object(span) for span in spans] for spans in model.pipe(texts)]
+
+    async def talk(client):
+        together = client.post("/v1/entities", json={"texts": texts})
+        return await asyncio.gather(together, *(ask(client, text) for text in texts))
+
+    together, *alone = asking(talk, model, limits={"workers": 3})
+    assert [result["entities"] for result in together.json()["results"]] == expected
+    assert [answer.json()["results"][0]["entities"] for answer in alone] == expected
+    assert sum(map(len, expected)) > 500
+
+
+@pytest.mark.parametrize(
+    ("texts", "status", "told"),
+    [
+        (["a-" * 5], 200, None),
+        (["a " * 10] * 4, 200, None),
+        (["a " * 11], 413, "a text has at most 10 words"),
+        (["a", "a-" * 6], 413, "a text has at most 10 words"),
+        (["a " * 10] * 4 + ["a"], 413, "the texts of a request have together at most 40 words"),
+        (["a " * 600], 413, "a text has at most 10 words"),
+        (["a. " * 6000], 413, "a text has at most 10 words"),
+    ],
+)
+def test_the_number_of_words_is_limited(texts, status, told):
+    model = recogniser(Capitals())
+    answer = post({"texts": texts}, model, limits={"words": 10})
+    assert answer.status_code == status
+    if told:
+        assert told in answer.json()["detail"]
+        assert not model.batches
+
+
+def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypatch):
+    read = []
+    original = SpacySplitter._tokens
+
+    def counted(self, text):
+        for token in original(self, text):
+            read.append(token)
+            yield token
+
+    monkeypatch.setattr(SpacySplitter, "_tokens", counted)
+    answer = asking(lambda client: ask(client, "a-" * 40_000), limits={"words": 1000})
+    assert answer.status_code == 413
+    assert len(read) <= 1100
+
+
+def test_an_end_does_not_wait_for_a_computation():
+    """Whoever waited has given up; a thread cannot be stopped, but need not be waited for."""
+    finds = Capitals()
+    finds.open.clear()
+
+    async def run():
+        batcher = Batcher(recogniser(finds), Limits(timeout=0.1), Metrics())
+        async with batcher:
+            with pytest.raises(TimeoutError):
+                await batcher.find(["ROME"])
+        assert batcher.is_computing
+        finds.open.set()
+        await reached(lambda: not batcher.is_computing)
+
+    asyncio.run(run())
 
 
 def test_over_capacity_it_says_when_to_come_back():

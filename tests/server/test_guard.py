@@ -88,13 +88,47 @@ def test_who_asks_first_need_not_send_the_body_without_the_token():
         ("[::1]:8000", 200),
         ("ner.example.org", 421),
         ("localhost.example.org", 421),
+        ("localhost.", 200),
+        ("localhost:", 200),
         ("", 421),
+        ("[127.0.0.1]evil.com", 421),
+        ("[::1]x", 421),
+        ("[::1", 421),
+        ("[::1]:8000:x", 421),
+        ("127.0.0.1:80@evil", 421),
+        ("evil@localhost", 421),
+        ("localhost:evil", 421),
+        ("localhost/evil.com", 421),
+        ("localhost, evil.com", 421),
+        ("localhost evil.com", 421),
+        ("::1", 421),
+        ("localhost..", 421),
     ],
 )
 def test_names_of_other_machines_are_not_answered_to(host, status):
     hosts = {"localhost", "127.0.0.1", "::1"}
     assert get("/v1/model", {"host": host}, hosts=hosts).status_code == status
     assert get("/v1/model", {"host": host}).status_code == 200
+
+
+def test_a_request_with_two_names_is_refused():
+    headers = [("host", "localhost"), ("host", "evil.com")]
+    hosts = {"localhost"}
+    for pair in (headers, headers[::-1], headers[:1] * 2):
+        assert get("/v1/model", pair, hosts=hosts).status_code == 421
+
+
+def test_the_schema_takes_what_the_server_takes():
+    schema = get("/openapi.json").json()["paths"]["/v1/entities"]["post"]["requestBody"]
+    schema = schema["content"]["application/json"]["schema"]
+    assert [one["required"] for one in schema["oneOf"]] == [["text"], ["texts"]]
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(schema)
+    values = {"text": ("a", None, 5), "texts": (["a"], None, "a")}
+    for text in (*values["text"], ...):
+        for texts in (*values["texts"], ...):
+            given = {"text": text, "texts": texts, "flat": True}
+            body = {name: value for name, value in given.items() if value is not ...}
+            assert validator.is_valid(body) == (post(body).status_code == 200), body
 
 
 def test_pages_of_other_sites_cannot_ask_unless_they_are_let():
@@ -165,7 +199,13 @@ def test_what_runs_is_told():
         "types": ["LOC", "ORG", "PER"],
         "select": "nested",
         "version": "0.1.0",
-        "limits": {"texts": 7, "characters": 100_000, "body": 99},
+        "limits": {
+            "texts": 7,
+            "characters": 100_000,
+            "words": 25_000,
+            "request_words": 100_000,
+            "body": 99,
+        },
     }
 
 

@@ -475,7 +475,7 @@ def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
 REFUSALS = {
     "too large": (
         Answer({"detail": "too long"}, 413),
-        "too large for this server. It takes at most 1,048,576 bytes",
+        "too large for this server. It takes at most 1,048,576 bytes and 25,000 words. Find",
     ),
     "fields": (
         Answer({"detail": [{"loc": ["body", "text"], "msg": "Input should be shorter", "type": "x"}]}, 422),

@@ -1,5 +1,6 @@
 """Raw text to words: nothing is lost, and nothing takes for ever."""
 
+import re
 import time
 
 import pytest
@@ -53,11 +54,57 @@ def test_a_long_run_is_cut_inside_its_sentence():
     assert [end - start for start, end in sentence] == [2, 4, LONG_WORD, LONG_WORD, 5]
 
 
-@pytest.mark.parametrize("text", ["(" * 20_000, "😀" * 20_000, "a." * 20_000, "\n" * 50_000, "\n " * 50_000])
+@pytest.mark.parametrize(
+    "text", ["(" * 20_000, "😀" * 20_000, "a." * 20_000, "\n" * 50_000, "\n " * 50_000, "a\n\n" * 20_000]
+)
 def test_hostile_texts_take_no_quadratic_time(text):
     begun = time.perf_counter()
     SPLITTERS["en"].split(text)
     assert time.perf_counter() - begun < 15  # spaCy alone needs a minute for the first
+
+
+@settings(max_examples=200)
+@given(
+    text=st.lists(
+        st.sampled_from(
+            ["Dr. Who", "He said:", "(No!)", "...", ".", "?!", '"', "a", " ", "  ", "\n", "\n \n", "\n\n"]
+        )
+        | strategies.odd_words,
+        max_size=40,
+    ).map(" ".join)
+    | TEXTS,
+    at_once=st.integers(1, 30),
+)
+def test_the_sentences_are_those_of_spacy(text, at_once):
+    """Whatever spaCy reads at once: its own sentencizer gets each paragraph as a whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fencepost.text.splitter._AT_ONCE", at_once)
+        found = SPLITTERS["en"].split(text)
+    expected = []
+    for start, end in _paragraphs(text):
+        for sentence in SENTENCIZER(text[start:end]).sents:
+            words = [(start + t.idx, start + t.idx + len(t)) for t in sentence if not t.is_space]
+            expected += [words] if words else []
+    assert found == expected
+
+
+SENTENCIZER = spacy.blank("en")
+SENTENCIZER.add_pipe("sentencizer")
+
+
+def _paragraphs(text):
+    borders = [0, *(at for match in re.finditer(r"\n[^\S\n]*\n", text) for at in match.span()), len(text)]
+    return zip(borders[::2], borders[1::2], strict=True)
+
+
+def test_a_limit_stops_after_the_first_word_above_it():
+    text = "One two three. Four five\n\nsix seven."
+    for name in ("en", "white space"):
+        splitter = SPLITTERS[name]
+        everything = [word for sentence in splitter.split(text) for word in sentence]
+        for limit in range(len(everything) + 2):
+            words = [word for sentence in splitter.sentences(text, limit) for word in sentence]
+            assert words == everything[: limit + 1]
 
 
 def test_sentences_and_words_are_as_expected():

@@ -104,11 +104,13 @@ function fields(detail) {
     .join("; ");
 }
 
+/** With `bytes`, the body was too large to be sent; else the server refused it for its bytes or its words. */
 function tooLarge(bytes) {
-  const most = page.model?.limits?.body;
-  const limit = most ? ` It takes at most ${most.toLocaleString("en")} bytes` : "";
-  const size = limit && bytes ? `, and this text makes ${bytes.toLocaleString("en")}` : "";
-  return `The text is too large for this server.${limit}${size}${limit ? "." : ""} Find entities in one part after the other.`;
+  const { body, words } = page.model?.limits ?? {};
+  const most = body ? ` It takes at most ${body.toLocaleString("en")} bytes` : "";
+  const ofWords = most && words && !bytes ? ` and ${words.toLocaleString("en")} words` : "";
+  const size = most && bytes ? `, and this text makes ${bytes.toLocaleString("en")}` : "";
+  return `The text is too large for this server.${most}${ofWords}${size}${most ? "." : ""} Find entities in one part after the other.`;
 }
 
 async function loadModel() {
