@@ -122,8 +122,8 @@ class _Handler:
             raise _Refused(f"its elements are nested more than {DEPTH:,} deep")
         if name not in _KNOWN if self.sentence else name == "cons":
             where = "inside" if self.sentence else "outside"
-            kind = f"element <{shorten(name)}> {where} a <sentence> passed over, without what it marks"
-            self.source.note(kind, self.parser.CurrentLineNumber)
+            kind = f"element {where} a <sentence> passed over, without what it marks"
+            self.source.note(kind, self.parser.CurrentLineNumber, f"<{name}>")
         if self.sentence:
             if name == "sentence":
                 self.sentence.problem = "a <sentence> stands inside another"

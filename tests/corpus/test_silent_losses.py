@@ -116,8 +116,8 @@ def test_elements_that_mark_something_else_are_noted(reading):
     )
     assert len(list(reader)) == 1
     assert [str(note).partition(": ")[2] for note in reader.notes] == [
-        "element <cons> outside a <sentence> passed over, without what it marks",
-        "element <ne> inside a <sentence> passed over, without what it marks",
+        "element outside a <sentence> passed over, without what it marks: <cons>",
+        "element inside a <sentence> passed over, without what it marks: <ne>",
     ]
 
 
