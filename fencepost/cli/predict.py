@@ -77,6 +77,8 @@ def predict(
 
     fencepost predict MODEL --input texts.txt --output entities.jsonl
     """
+    if options.keep_rejected:
+        raise UsageError("--keep-rejected: predict reads all records, whatever their answer; leave it out")
     folder, given_texts = model_and_texts(arguments or [])
     source = source_of(given_texts, input)
     folder = folder or shipped_model(given_texts)

@@ -155,7 +155,7 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
         text = line.text.rstrip(BLANK)
         starts_document = _first_column(text) == DOCUMENT_START
         if not text or starts_document or text.startswith(DOCUMENT_LINES):
-            if block.lines:
+            if block.lines or block.comments:
                 yield block
             documents += starts_document
             block, characters = Block(doc=str(documents) if documents else None), 0
@@ -163,14 +163,14 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
             block.comments.append(text)
         elif text and not starts_document:
             block.lines.append(line)
-            characters += len(text)
-            if len(block.lines) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
-                raise DataError(
-                    f"over {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank "
-                    "line between sentences",
-                    source=source.name,
-                    line=line.number,
-                )
+        characters += len(text)
+        if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
+            raise DataError(
+                f"over {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank line "
+                "between sentences",
+                source=source.name,
+                line=line.number,
+            )
     if block.lines or block.comments:
         yield block
 
@@ -179,6 +179,9 @@ def _column_lines(source: Source) -> Iterator[Line]:
     """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
     more = 0  # lines than line feeds
     for line in source.lines():
+        if not more and "\r" not in line.text:
+            yield line
+            continue
         parts = line.text.rstrip("\r").split("\r")
         if len(parts) > 1:
             source.note("carriage return inside a line, read as a line end", line.number + more)

@@ -25,6 +25,8 @@ from fencepost.text import CharSpan, Splitter, align, make_splitter
 ROOT = "set"
 SENTENCE_CHARACTERS = 1 << 24
 REFERENCE_CHARACTERS = 1 << 16
+TAG_BYTES = 1 << 22
+DEPTH = 1000
 _KNOWN = {"cons", "w", "sentence"}
 _TYPES = re.compile(r"G#([^\s()]+)")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -89,6 +91,7 @@ class _Handler:
         self.source = source
         self.done: list[_Draft] = []
         self.root: str | None = None  # the outermost element's name
+        self.depth = 0
         self.sentences = 0
         self.sentence: _Draft | None = None
         self.open: list[tuple[_Place, dict[str, str]]] = []  # the elements open in the sentence
@@ -103,9 +106,10 @@ class _Handler:
 
     def check_size(self, fed: int) -> None:
         """Refuse a sentence, or a tag, that goes on for too many of the bytes that the parser was given."""
-        begun = self.sentence.byte if self.sentence else self.parser.CurrentByteIndex
-        if fed - begun > LINE_BYTES:
-            raise _Refused(f"it has a sentence or a tag of over {LINE_BYTES >> 20} MB")
+        if self.sentence and fed - self.sentence.byte > LINE_BYTES:
+            raise _Refused(f"it has a sentence of over {LINE_BYTES >> 20} MB")
+        if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # which expat reads again with each piece
+            raise _Refused(f"it has a tag of over {TAG_BYTES >> 20} MB")
 
     def take(self) -> list[_Draft]:
         done, self.done = self.done, []
@@ -113,10 +117,13 @@ class _Handler:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.root = self.root or name
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise _Refused(f"its elements are nested more than {DEPTH:,} deep")
         if name not in _KNOWN if self.sentence else name == "cons":
             where = "inside" if self.sentence else "outside"
-            kind = f"element <{shorten(name)}> {where} a <sentence> passed over, without what it marks"
-            self.source.note(kind, self.parser.CurrentLineNumber)
+            kind = f"element {where} a <sentence> passed over, without what it marks"
+            self.source.note(kind, self.parser.CurrentLineNumber, f"<{name}>")
         if self.sentence:
             if name == "sentence":
                 self.sentence.problem = "a <sentence> stands inside another"
@@ -131,6 +138,7 @@ class _Handler:
             self.reference = []
 
     def _end(self, name: str) -> None:
+        self.depth -= 1
         if self.sentence and self.open:
             start, attributes = self.open.pop()
             if name == "w":

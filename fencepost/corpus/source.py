@@ -184,6 +184,25 @@ class Source:
 
     def raw_lines(self) -> Iterator[bytes]:
         """The lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
+        for lines, end in self._batches():
+            for raw in lines:
+                yield raw + end
+
+    def lines(self) -> Iterator[Line]:
+        """The lines without their ends; separators such as U+2028 may occur in a word and end no line."""
+        number = 0
+        for lines, _ in self._batches():
+            for raw in lines:
+                number += 1
+                line = _line(number, raw)
+                if number > 1 and raw.startswith(BYTE_ORDER_MARK):
+                    self.note(
+                        "line that begins with a byte order mark, which is kept (were files joined?)", number
+                    )
+                yield line
+
+    def _batches(self) -> Iterator[tuple[list[bytes], bytes]]:
+        """The lines of each chunk without their ends, and what ends them: nothing where the file does."""
         end = self.line_end
         number = 0
         pending: list[bytes] = []  # the pieces of a line whose end is still to come
@@ -192,9 +211,8 @@ class Source:
             if whole:
                 whole[0] = b"".join([*pending, whole[0]])
                 pending.clear()
-            for raw in whole:
-                number += 1
-                yield raw + end
+            yield whole, end
+            number += len(whole)
             pending.append(rest)
             if sum(map(len, pending)) > LINE_BYTES:
                 raise DataError(
@@ -203,18 +221,7 @@ class Source:
                     line=number + 1,
                 )
         if any(pending):
-            yield b"".join(pending)
-
-    def lines(self) -> Iterator[Line]:
-        """The lines without their ends; separators such as U+2028 may occur in a word and end no line."""
-        end = self.line_end
-        for number, raw in enumerate(self.raw_lines(), start=1):
-            line = _line(number, raw.removesuffix(end))
-            if number > 1 and line.text.startswith("\ufeff"):
-                self.note(
-                    "line that begins with a byte order mark, which is kept (were files joined?)", number
-                )
-            yield line
+            yield [b"".join(pending)], b""
 
     def head_lines(self) -> list[str]:
         """The whole lines among the first megabyte, for detection; broken bytes are replaced.

@@ -312,8 +312,9 @@ class _Writer:
             record |= {"text": row.get(columns["text"]), "spans": self._items(row, "label")}
             if row.get(columns.get("tokens", "")) is not None:
                 record["tokens"] = self._dictionaries(columns["tokens"], row)
-            if row.get("answer") in json_text.NOT_ACCEPTED:
-                record["answer"] = row["answer"]
+            answer = row.get("answer")
+            if isinstance(answer, str) and answer in json_text.NOT_ACCEPTED:
+                record["answer"] = answer
             return record
         record[shape.words] = row.get(shape.words)
         record[shape.entities] = (

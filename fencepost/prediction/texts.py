@@ -283,7 +283,10 @@ def _csv_rows(source: Source, options: ReadOptions, column: str) -> Iterator[Tex
     """Each row of CSV with a text, whose other columns go to the output."""
     for record in delimited.records(source, column):
         _note_replaced(record, source, column)
-        yield _of_record(record, options, source.bytes_read, column)
+        if record.problem:  # which may look like a string of JSON
+            yield Rejected(record.line, record.problem, record.raw)
+        else:
+            yield _of_record(record, options, source.bytes_read, column)
 
 
 def _rows(source: Source, options: ReadOptions, column: str) -> Iterator[Text | Rejected]:

@@ -210,8 +210,9 @@ class Batcher:
         self._to_split.set()
 
     def _count_in(self, request: _Request) -> None:
-        request.is_counted = True
-        self._change_counts(len(request.texts), request.characters)
+        if request.is_wanted():
+            request.is_counted = True
+            self._change_counts(len(request.texts), request.characters)
 
     def _count_out(self, request: _Request) -> None:
         if request.is_counted:
@@ -323,12 +324,9 @@ class Batcher:
 
     def _may_slice(self) -> bool:
         """Whether a worker that is free may compute a slice."""
-        if not self._sliced or self._slices < self.limits.workers - 1 or self.limits.workers == 1:
-            return bool(self._sliced)
-        recent = time.monotonic() < self._last_ordinary + _RECENT
-        if recent:  # it may later on
-            asyncio.get_running_loop().call_later(_RECENT, self._more.set)
-        return not recent
+        is_last = self.limits.workers > 1 and self._slices >= self.limits.workers - 1
+        is_kept_free = is_last and time.monotonic() < self._last_ordinary + _RECENT
+        return bool(self._sliced) and not is_kept_free
 
     async def _compute_ordinary(self) -> int:
         """Compute ordinary requests together; return how many texts they have."""
@@ -354,6 +352,8 @@ class Batcher:
     def _clear_events(self) -> None:
         if not self._ordinary and not self._may_slice():
             self._more.clear()
+            if self._sliced:  # a worker that is kept free may compute one later
+                asyncio.get_running_loop().call_later(_RECENT, self._more.set)
         if self._ordinary_texts < self.limits.batch:
             self._full.clear()
 

@@ -448,6 +448,8 @@ def test_rejected_records_are_predicted(run, small_model, tmp_path):
     (tmp_path / "in.jsonl").write_text(json.dumps(record) + "\n")
     told = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-")
     assert json.loads(told.stdout)["text"] == "Ada met Bob."
+    refused = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--keep-rejected", code=2)
+    assert "predict reads all records" in refused.stderr
 
 
 @pytest.mark.parametrize("option", ["--input", "--output"])

@@ -76,6 +76,10 @@ def _check_that_it_answers_to_no_other_name(address: str) -> None:
     with pytest.raises(urllib.error.HTTPError, match="421") as refused:
         urllib.request.urlopen(request, timeout=60)  # noqa: S310
     refused.value.close()
+    port = int(address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:  # as to a proxy
+        connection.sendall(b"GET http://localhost/v1/model HTTP/1.1\r\nHost: evil.com\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 421 ")
 
 
 def _value(address: str, name: str) -> float:

@@ -120,14 +120,17 @@ def test_an_endless_sentence_is_refused(reading, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        "<set><sentence>" + "<cons></cons>" * 1000,
-        '<set><sentence id="' + "x" * 5000,
-        "<set><sentence><w>a</w></sentence><x " + " " * 5000,
+        ("<set><sentence>" + "<cons></cons>" * 1000, "it has a sentence of over 0 MB"),
+        ('<set><sentence id="' + "x" * 5000, "it has a tag of over 0 MB"),
+        ("<set><sentence><w>a</w></sentence><x " + " " * 5000, "it has a tag of over 0 MB"),
+        ("<set>" + "<x>" * 1000, "its elements are nested more than 1,000 deep"),
+        ("<set><bibliomisc>" + "x" * 70_000, "it has a <bibliomisc> of over 65,536 characters"),
     ],
 )
-def test_a_sentence_or_a_tag_without_end_is_refused(reading, monkeypatch, content):
+def test_what_has_no_end_is_refused(reading, monkeypatch, content, message):
     monkeypatch.setattr("fencepost.corpus.gpml.LINE_BYTES", 1000)
-    with pytest.raises(DataError, match="it has a sentence or a tag of over 0 MB"):
+    monkeypatch.setattr("fencepost.corpus.gpml.TAG_BYTES", 1000)
+    with pytest.raises(DataError, match=message):
         list(reading(content, "gpml"))

@@ -49,6 +49,11 @@ def test_separators_that_are_no_line_ends_are_refused_outside_words(reading, sep
     assert sentence.words[0] == f"A{separator}da"
 
 
+def test_a_document_keeps_its_name_whatever_blank_lines_there_are(reading):
+    content = "#begin document (x); part 000\n\nAda (PER)\n\n#end document\n\nBob (PER)\n"
+    assert [sentence.doc for sentence in reading(content)] == ["x", None]
+
+
 def test_joined_files_with_byte_order_marks_are_noted(reading):
     reader = reading(COLUMNS + "\n\ufeff" + COLUMNS)
     assert len(list(reader)) == 4
@@ -111,8 +116,8 @@ def test_elements_that_mark_something_else_are_noted(reading):
     )
     assert len(list(reader)) == 1
     assert [str(note).partition(": ")[2] for note in reader.notes] == [
-        "element <cons> outside a <sentence> passed over, without what it marks",
-        "element <ne> inside a <sentence> passed over, without what it marks",
+        "element outside a <sentence> passed over, without what it marks: <cons>",
+        "element inside a <sentence> passed over, without what it marks: <ne>",
     ]
 
 

@@ -253,7 +253,7 @@ def of_session(leader: int) -> list[str]:
 
 
 def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
-    known = {"shard": 0, "part": 0, "start": 0, "end": 9, "texts": 2}
+    known = {"shard": 0, "part": 0, "start": 0, "end": 9, "texts": 2, "text_column": "text"}
     size = path.stat().st_size if path.exists() else 8
     return {**known, "path": str(path), "kind": "text", "size": size, "output": str(output), **changes}
 

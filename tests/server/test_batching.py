@@ -138,6 +138,19 @@ def test_when_nobody_waits_any_more_the_rest_of_a_long_request_is_not_computed()
     asyncio.run(run())
 
 
+def test_a_request_that_turns_out_to_be_long_after_its_timeout_takes_no_room():
+    finds = Capitals()
+
+    async def talk(client):
+        finds.open.clear()
+        late = await asyncio.gather(ask(client, "ROME"), ask(client, "a " * 600))
+        finds.open.set()
+        return [answer.status_code for answer in (*late, await ask(client, "OSLO"))], _queue(client)
+
+    limits = {"batch": 2, "wait": 0.1, "timeout": 0.3}
+    assert asking(talk, recogniser(finds), limits=limits) == ([503, 503, 200], 0)
+
+
 def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
     model = load(models.saved(models.trained(), tmp_path), engine="onnx", settings={"batch_size": 1})
     known = [sentence.text for sentence in models.NESTED]
