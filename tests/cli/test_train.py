@@ -214,7 +214,7 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--set", "training.epoch=3"], "did you mean training.epochs?"),
         (["--set", "method.epsilon=1.5"], "method.epsilon: should be less than 1, not 1.5"),
         (["--method", "boundary-smothing"], "did you mean boundary-smoothing?"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: the configuration cannot be read"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: this file cannot be read"),
         (["--train", "nowhere.conll", "--out", "m"], "nowhere.conll: cannot be read"),
         (["--train", "sample:dev", "--dev", "sample:dev", "--dev-share", "0.1", "--out", "m"], "contradict"),
         (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),

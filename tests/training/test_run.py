@@ -82,6 +82,7 @@ def test_one_seed_is_one_result_in_any_process(plain: Path, tmp_path: Path) -> N
 def test_the_folder_of_a_finished_run(plain: Path) -> None:
     assert {path.name for path in plain.iterdir()} == {
         "README.md",
+        "SHA256SUMS",
         "config.json",
         "data.json",
         "metrics.json",
