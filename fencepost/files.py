@@ -25,7 +25,9 @@ def read_text(path: Path, *, limit: int) -> str:
         with path.open("rb") as stream:
             content = stream.read(limit + 1)
         if len(content) > limit:
-            raise DataError(f"this file has more than {limit:,} bytes, too many for its kind", source=str(path))
+            raise DataError(
+                f"this file has more than {limit:,} bytes, too many for its kind", source=str(path)
+            )
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"this file is {describe_error(error)}", source=str(path)) from None
