@@ -113,7 +113,7 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
         with open_output(path, "wb") as stream:
             yield stream
         return
-    target = path.resolve()  # a link stays one, too
+    target = Path(os.path.realpath(path))  # a link stays one; a circle of links is replaced
     with _beside(target, path) as temporary:
         with open_output(temporary, "wb", path) as stream:
             yield stream
