@@ -1,7 +1,7 @@
 """The trials of a tuning: Optuna draws their values and prunes them, and keeps them in an SQLite file.
 
-The values of trial N follow from the seed, N and the trials before it. So a study that was broken off goes
-on as if nothing had happened: the trial that was under way is begun again with its values.
+Each value of trial N follows from the seed, N, the setting and the trials before it. So a study that was
+interrupted ends like one that was not, even if it was killed between two values of a trial.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Search:
         if self.pruner not in PRUNERS:
             raise UsageError.unknown("pruner", self.pruner, PRUNERS)
 
-    def sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """What draws the values of this trial."""
-        (seed,) = np.random.SeedSequence([self.seed, number]).generate_state(1)
+    def sampler(self, number: int, place: int = 0) -> optuna.samplers.BaseSampler:
+        """Return what draws the value of the setting at this place of trial `number`."""
+        (seed,) = np.random.SeedSequence([self.seed, number, place]).generate_state(1)
         return optuna.samplers.TPESampler(seed=int(seed), n_startup_trials=self.startup_trials)
 
     def optuna_pruner(self) -> optuna.pruners.BasePruner:
@@ -229,13 +229,10 @@ class Study:
             running = next((one for one in trials if one.state == TrialState.RUNNING), None)
             number = sum(one.state != TrialState.WAITING for one in trials)
             self.optuna.sampler = self.search.sampler(running.number if running else number)
-            if running is not None:
-                # what Optuna's `ask` does for a new one
-                trial = optuna.Trial(self.optuna, running._trial_id)
-                for key, distribution in self._distributions.items():
-                    trial._suggest(key, distribution)
-            else:
-                trial = self.optuna.ask(self._distributions)
+            trial = optuna.Trial(self.optuna, running._trial_id) if running else self.optuna.ask()
+            for place, (key, distribution) in enumerate(self._distributions.items()):
+                self.optuna.sampler = self.search.sampler(trial.number, place)
+                trial._suggest(key, distribution)  # a value that was drawn before stays
             before = _progress(trial)
             _note(trial, Progress(before.seconds, before.begun + 1))
         ongoing = Ongoing(self, trial)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import optuna
 import pytest
 import torch
 
@@ -439,6 +440,29 @@ def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path: Path)
             break
     assert times == 4
     with tuning(tmp_path / "disturbed", few) as again:
+        assert timeless(again.trials) == timeless(undisturbed)
+
+
+@pytest.mark.parametrize("killed_at", [3, 4, 6])  # of three trials with two values each
+def test_killed_between_two_values_of_a_trial_it_draws_the_same(
+    killed_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with played(by_rate):
+        undisturbed = go(tuning(tmp_path / "undisturbed"), 3)
+        suggest, calls = optuna.Trial._suggest, 0
+
+        def suggest_some(*arguments: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == killed_at:
+                raise Killed
+            return suggest(*arguments)
+
+        monkeypatch.setattr(optuna.Trial, "_suggest", suggest_some)
+        with pytest.raises(Killed):
+            go(tuning(tmp_path / "disturbed"), 3)
+        go(tuning(tmp_path / "disturbed"), 3)
+    with tuning(tmp_path / "disturbed") as again:
         assert timeless(again.trials) == timeless(undisturbed)
 
 
