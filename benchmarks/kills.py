@@ -274,6 +274,7 @@ def _attempt(command: Command, out: Path, moment: Moment | None = None) -> Attem
     arguments = command.arguments(out, (out / "run.yaml").is_file())
     log, counted = out.with_name(f"{out.name}.log"), out.with_name(f"{out.name}.operations")
     counted.unlink(missing_ok=True)
+    log.write_text("")  # a kill may come before the process has opened it
     start = time.monotonic()
     child = os.fork()
     if child == 0:
