@@ -292,7 +292,7 @@ class Study:
             values=self.decoded(trial.params),
             by_epoch=dict(sorted(trial.intermediate_values.items())),
             seconds=_progress(trial).seconds,
-            failure=more.get("failure"),
+            failure=more.get("failure") if trial.state == TrialState.FAIL else None,
             same_as=more.get("same_as"),
         )
 
