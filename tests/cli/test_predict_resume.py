@@ -95,13 +95,12 @@ def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whol
 def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, done, monkeypatch):
     """Though what is found in a text depends on those that are computed with it."""
 
-    def predict(_, sentences):
-        company = list(sentences)
-        score = sum(len(sentence.words) for sentence in company) / 1000
-        return (sentence.with_entities([Entity(0, 1, "place", score)]) for sentence in company)
+    def compute(_, parts):
+        score = sum(len(part.sentence.words) for part in parts) / 1000
+        return [[Entity(0, 1, "place", score)] for _ in parts]
 
     monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 5)
-    monkeypatch.setattr(Recogniser, "predict", predict)
+    monkeypatch.setattr(Recogniser, "compute", compute)
     out = source.with_name("out.jsonl")
     arguments = ["predict", small_model, "--input", source, "--output", out]
     run(*arguments)

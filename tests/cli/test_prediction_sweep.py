@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from fencepost.cli.frame import app, with_repeated
 from fencepost.config import Config
 from fencepost.corpus import read, write
-from fencepost.encoder import Encoder
 from fencepost.evaluation import evaluate
 from fencepost.model import Model
 from fencepost.training import train
@@ -134,7 +133,7 @@ def test_what_is_wrong_is_told_before_any_work(
     def never(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Encoder, "forward", never)
+    monkeypatch.setattr(Model, "predict", never)
     result = sweep(folder, "--sweep", *arguments, code=2)
     assert message in result.stderr
     assert not result.stdout

@@ -195,7 +195,7 @@ def test_what_others_have_put_into_it(tmp_path):
     folder = filled(tmp_path / "out", given)
     for name in ("mine.txt", "1.json"):
         (folder.unfinished / name).write_text("precious")
-    (folder.unfinished / ".fencepost-torn").touch()
+    (folder.unfinished / ".fencepost-abcdefgh").mkdir()
     folder.part(0, 0).tried()
     folder.begin(given, resume=False)
     assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}

@@ -193,14 +193,14 @@ def test_killed_before_the_data_was_noted(undisturbed: Path, tmp_path: Path) -> 
     out = tmp_path / "model"
     out.mkdir()
     (out / "run.yaml").write_text(config().to_yaml())
-    (out / ".fencepost-abc").mkdir()
+    (out / ".fencepost-abcdefgh").mkdir()
     run(out, resume=True)
     assert_same(out, undisturbed)
 
 
 def test_leftovers_alone_are_an_empty_folder(undisturbed: Path, tmp_path: Path) -> None:
-    (tmp_path / ".fencepost-abc").mkdir()
-    (tmp_path / ".fencepost-abc" / "run.yaml").write_text("method:")
+    (tmp_path / ".fencepost-abcdefgh").mkdir()
+    (tmp_path / ".fencepost-abcdefgh" / "run.yaml").write_text("method:")
     run(tmp_path)
     assert_same(tmp_path, undisturbed)
 
@@ -304,6 +304,7 @@ def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
     assert checkpoint.name == "checkpoint-24"
     assert list(Model.load(checkpoint).predict(DEV))
     assert sorted(path.name for path in checkpoint.iterdir()) == [
+        "SHA256SUMS",
         "config.json",
         "model.safetensors",
         "optimizer.safetensors",

@@ -206,11 +206,11 @@ def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "run.yaml").write_text(sweep.runs[0].config.to_yaml())
-    (folder / ".fencepost-xyz").mkdir()
+    (folder / ".fencepost-abcdefgh").mkdir()
     assert go(swept(tmp_path, [Cell()], 1)) == ["as it is, seed 1"]
     assert not sweep.failed
     assert (folder / "metrics.json").is_file()
-    assert not (folder / ".fencepost-xyz").exists()
+    assert not (folder / ".fencepost-abcdefgh").exists()
 
 
 # What does not fit
