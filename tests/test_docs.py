@@ -24,6 +24,7 @@ LONG = {
     "calibration.md",
     "extending.md",
     "hub.md",
+    "index.md",  # as the README
     "own-data.md",
     "recipes.md",
     "sweeps.md",

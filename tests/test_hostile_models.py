@@ -390,6 +390,7 @@ def test_a_file_that_is_no_json(copy, engine: str, name: str, content: bytes) ->
 # All of it at random
 
 
+@pytest.mark.slow
 def test_damaged_models_answer_or_are_refused(made, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     result = fuzz_models(40, 7, tmp_path, list(made.values()))

@@ -416,6 +416,7 @@ def test_where_all_checkpoints_are_damaged(interrupted: Path, tmp_path: Path) ->
     assert checkpoints(out) == ["checkpoint-12", "checkpoint-24"]  # nothing is removed
 
 
+@pytest.mark.slow
 def test_the_best_epoch_must_be_undamaged(tmp_path: Path) -> None:
     """The run could continue from the newest checkpoint, but would have no model in the end."""
     out, scores = tmp_path / "model", [0.5, 0.1, 0.3]
