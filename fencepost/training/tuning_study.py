@@ -68,7 +68,7 @@ class Search:
             raise UsageError.unknown("pruner", self.pruner, PRUNERS)
 
     def sampler(self, number: int, place: int = 0) -> optuna.samplers.BaseSampler:
-        """Return what draws the value of the setting at this place of trial `number`."""
+        """Return what draws the value at this place of trial `number`, or (0) all that are drawn together."""
         (seed,) = np.random.SeedSequence([self.seed, number, place]).generate_state(1)
         return optuna.samplers.TPESampler(seed=int(seed), n_startup_trials=self.startup_trials)
 
@@ -230,7 +230,8 @@ class Study:
             number = sum(one.state != TrialState.WAITING for one in trials)
             self.optuna.sampler = self.search.sampler(running.number if running else number)
             trial = optuna.Trial(self.optuna, running._trial_id) if running else self.optuna.ask()
-            for place, (key, distribution) in enumerate(self._distributions.items()):
+            _ = trial.relative_params  # values that TPE draws together, when this is first read
+            for place, (key, distribution) in enumerate(self._distributions.items(), start=1):
                 self.optuna.sampler = self.search.sampler(trial.number, place)
                 trial._suggest(key, distribution)  # a value that was drawn before stays
             before = _progress(trial)

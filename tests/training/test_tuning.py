@@ -443,12 +443,17 @@ def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path: Path)
         assert timeless(again.trials) == timeless(undisturbed)
 
 
-@pytest.mark.parametrize("killed_at", [3, 4, 6])  # of three trials with two values each
+@pytest.mark.parametrize("killed_at", [4, 6])  # of three trials with two values each: at random, and by TPE
 def test_killed_between_two_values_of_a_trial_it_draws_the_same(
     killed_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ranges = space("training.learning_rate=1e-4..1e-2:log", "method.epsilon=0..0.3")
+
+    def of(name: str) -> Tuning:
+        return tuning(tmp_path / name, of=ranges, startup_trials=2)
+
     with played(by_rate):
-        undisturbed = go(tuning(tmp_path / "undisturbed"), 3)
+        undisturbed = go(of("undisturbed"), 3)
         suggest, calls = optuna.Trial._suggest, 0
 
         def suggest_some(*arguments: Any) -> Any:
@@ -460,9 +465,9 @@ def test_killed_between_two_values_of_a_trial_it_draws_the_same(
 
         monkeypatch.setattr(optuna.Trial, "_suggest", suggest_some)
         with pytest.raises(Killed):
-            go(tuning(tmp_path / "disturbed"), 3)
-        go(tuning(tmp_path / "disturbed"), 3)
-    with tuning(tmp_path / "disturbed") as again:
+            go(of("disturbed"), 3)
+        go(of("disturbed"), 3)
+    with of("disturbed") as again:
         assert timeless(again.trials) == timeless(undisturbed)
 
 
