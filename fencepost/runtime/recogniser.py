@@ -33,8 +33,8 @@ _LONGEST = 256
 _WINDOW, _OVERLAP = 128, 32
 """Size of the windows through which a longer sentence is seen, in the unit of `Engine.sizes`.
 
-What a window costs grows faster than its size. On a joined corpus, these windows took less than half the time
-of windows of 510 that overlap by half, and found more.
+What a window costs grows faster than its size, and training sentences are short. On joined sentences, F1 was
+72.1 in 4.6 s, against 66.9 in 9.8 s with windows of 510 that overlap by half (`benchmarks/long_windows.py`).
 """
 
 
