@@ -178,7 +178,7 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
 def _column_lines(source: Source) -> Iterator[Line]:
     """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
     more = 0  # lines than line feeds
-    for line in source.lines():
+    for line in source.lines_with_marks_noted():
         if not more and "\r" not in line.text:
             yield line
             continue

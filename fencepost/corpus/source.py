@@ -194,12 +194,15 @@ class Source:
         for lines, _ in self._batches():
             for raw in lines:
                 number += 1
-                line = _line(number, raw)
-                if number > 1 and raw.startswith(BYTE_ORDER_MARK):
-                    self.note(
-                        "line that begins with a byte order mark, which is kept (were files joined?)", number
-                    )
-                yield line
+                yield _line(number, raw)
+
+    def lines_with_marks_noted(self) -> Iterator[Line]:
+        """The lines, with a note on byte order marks that a reader takes for a part of a word or a text."""
+        for line in self.lines():
+            if line.text.startswith("\ufeff") and line.number > 1:
+                kind = "line that begins with a byte order mark, which is kept (were files joined?)"
+                self.note(kind, line.number)
+            yield line
 
     def _batches(self) -> Iterator[tuple[list[bytes], bytes]]:
         """The lines of each chunk without their ends, and what ends them: nothing where the file does."""

@@ -262,7 +262,7 @@ def read_as(kind: str, options: ReadOptions, text_column: str = TEXT) -> Read:
 def _lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     """Each line as a text, blank ones too."""
     end = 0
-    for line in source.lines():
+    for line in source.lines_with_marks_noted():
         end += len(line.text.encode("utf-8")) + 1
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
