@@ -124,9 +124,14 @@ def compute_sums(folder: Path, names: Iterable[str]) -> dict[str, str]:
     sums = {}
     for name in sorted(names):
         if name not in _WITHOUT_SUM:
-            with (folder / name).open("rb") as stream:
-                sums[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            sums[name] = sha256_of(folder / name)
     return sums
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 sum of a file, as hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:

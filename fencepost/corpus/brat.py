@@ -146,7 +146,7 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
     if options.check_text and said is not None and not same_text(said, text[start:end]):
         reason = (
             f"the annotation has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
-            "mend it, or say --no-check-text if that is on purpose"
+            "correct it, or say --no-check-text if that is on purpose"
         )
         return Problem(line.number, start, end, reason)
     if not text[start:end].strip():

@@ -105,7 +105,7 @@ class _Handler:
         parser.EntityDeclHandler = self._declared
 
     def check_size(self, fed: int) -> None:
-        """Refuse a sentence, or a tag, that goes on for too many of the bytes that the parser was given."""
+        """Refuse a sentence, or a tag, that is longer than allowed, in bytes that the parser was given."""
         if self.sentence and fed - self.sentence.byte > LINE_BYTES:
             raise _Refused(f"it has a sentence of over {LINE_BYTES >> 20} MB")
         if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # which expat reads again with each piece

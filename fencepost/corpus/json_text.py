@@ -118,8 +118,8 @@ def _spans(place: str, item: Any, text: str, options: ReadOptions) -> Iterator[C
     said = item.get("text")
     if options.check_text and isinstance(said, str) and not same_text(said, text[start:end]):
         raise ValueError(
-            f"{place} has the text {quote(said)}, but its characters are {quote(text[start:end])}; mend it, "
-            "or say --ends inclusive if all ends are the last character's, "
+            f"{place} has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
+            "correct it, or say --ends inclusive if all ends are the last character's, "
             "or --no-check-text if texts are spelled differently on purpose"
         )
     types = item["labels"] if isinstance(item.get("labels"), list) else [item.get(type_key)]

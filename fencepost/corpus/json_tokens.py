@@ -278,7 +278,7 @@ def _sentence(
 def _text_differs(entity: Entity, text: str, phrase: list[str]) -> str:
     return (
         f"the text of {shorten(entity.type)} [{entity.start}, {entity.end}) is {quote(text)}, but those "
-        f"words are {quote(' '.join(phrase))}; mend it, or say --ends if all ends are meant otherwise, "
+        f"words are {quote(' '.join(phrase))}; correct it, or say --ends if all ends are meant otherwise, "
         "or --no-check-text if texts are spelled differently on purpose"
     )
 

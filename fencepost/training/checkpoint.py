@@ -7,7 +7,6 @@ that was not completed has none, and a damaged one is recognised.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import shutil
@@ -23,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from fencepost.corpus.output import naming, whole_file
 from fencepost.errors import DataError
 from fencepost.files import read_json, read_json_object
+from fencepost.folder import sha256_of
 
 SUMS_FILE = "sha256.json"
 _STATE_FILE = "trainer_state.json"
@@ -31,7 +31,7 @@ _MOMENTS_FILE, _SCHEDULE_FILE = "optimizer.safetensors", "schedule.json"
 
 def seal(checkpoint: Path) -> None:
     """Write the SHA-256 of all files of a checkpoint, which makes it a complete one."""
-    sums = {path.name: _sha256(path) for path in sorted(checkpoint.iterdir()) if path.is_file()}
+    sums = {path.name: sha256_of(path) for path in sorted(checkpoint.iterdir()) if path.is_file()}
     with whole_file(checkpoint / SUMS_FILE) as stream:
         stream.write(json.dumps(sums, indent=2).encode() + b"\n")
 
@@ -46,7 +46,7 @@ def damaged_file(checkpoint: Path) -> Path | None:
         return checkpoint / SUMS_FILE
     for name, sha256 in sums.items():
         try:
-            if _sha256(checkpoint / Path(name).name) != sha256:
+            if sha256_of(checkpoint / Path(name).name) != sha256:
                 return checkpoint / name
         except OSError:
             return checkpoint / name
@@ -111,11 +111,6 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
