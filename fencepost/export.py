@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from fencepost import __version__
+from fencepost.corpus.output import naming, whole_file
 from fencepost.encoder import Encoder
 from fencepost.encoder.embedder import Embedder, as_batch
 from fencepost.encoder.pretrained import Pretrained
@@ -34,7 +35,7 @@ from fencepost.entity import Sentence
 from fencepost.errors import FencepostError, UsageError, describe_error
 from fencepost.evaluation import evaluate
 from fencepost.files import read_json_object
-from fencepost.folder import compute_sums, files_of, read_sums, write_sums
+from fencepost.folder import SUMS_FILE, compute_sums, files_of, read_sums, write_sums
 from fencepost.inputs import AXES, Arrays, InputReader
 from fencepost.loading import EngineName, load
 from fencepost.methods import Graph
@@ -69,11 +70,14 @@ class ExportFailed(FencepostError):
 
 
 def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
-    """Writes the graphs of a model that was saved in `folder`; returns their folder, which appears whole."""
+    """Write the graphs of a model that was saved in `folder`; return their folder.
+
+    Raises `ExportFailed` if the model has no graphs, and `WriteError` if they cannot be written.
+    """
     folder = Path(folder)
     target = folder / GRAPH_FOLDER
     model = model.eval()
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
+    with naming(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
         temporary = Path(made)
         with torch.no_grad(), _plain_attention(model.encoder.embedder):
             graphs = _graphs(model)
@@ -112,10 +116,10 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
     sums = {name: digest for name, digest in sums.items() if not name.startswith(f"{GRAPH_FOLDER}/")}
     sums |= compute_sums(folder, [f"{GRAPH_FOLDER}/{graph.name}" for graph in path.parent.glob("*.onnx")])
     sums[f"{GRAPH_FOLDER}/{FACTS_FILE}"] = hashlib.sha256(text.encode()).hexdigest()
-    write_sums(folder, sums)
-    temporary = path.with_name(f".{FACTS_FILE}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with naming(folder / SUMS_FILE):
+        write_sums(folder, sums)
+    with whole_file(path) as stream:
+        stream.write(text.encode())
 
 
 def _graphs(model: Model) -> dict[str, Graph]:
@@ -166,6 +170,8 @@ def _write(graph: Graph, path: Path) -> None:
                 opset_version=_OPSET,
                 dynamo=False,  # it follows packed sequences, and takes a fraction of the time
             )
+        except OSError:
+            raise
         except Exception as error:
             message = f"this model cannot be made a graph ({path.stem}): {describe_error(error)}"
             raise ExportFailed(message) from error
@@ -340,7 +346,8 @@ def _check_int8(
         if good or not waiting:
             return {"f1": f1, "sentences_that_differ": differ, "in_float": in_float, "good": good}
         in_float.append(waiting.pop(0))
-        quantise(source, target, in_float)
+        with naming(target):
+            quantise(source, target, in_float)
 
 
 def _remove(folder: Path, facts: dict[str, Any], checked: dict[str, Any], precision: Precision) -> None:

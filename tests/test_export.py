@@ -10,11 +10,13 @@ import pytest
 
 from fencepost import export as export_module
 from fencepost.config import Config
+from fencepost.corpus.output import WriteError
 from fencepost.errors import UsageError
 from fencepost.export import ExportFailed, check, export
 from fencepost.loading import load
 from fencepost.model import Model
 from fencepost.runtime.exported import exported_precisions
+from tests.limits import file_size_limit
 from tests.methods.doubles import register
 from tests.runtime import models
 
@@ -213,3 +215,10 @@ def test_an_export_that_is_interrupted_leaves_no_half(tmp_path, monkeypatch) -> 
         export(models.trained(), tmp_path, int8=True)
     assert exported_precisions(tmp_path) == []
     assert load(tmp_path).engine == "pytorch"
+
+
+def test_a_full_disk_is_reported_with_the_folder_of_the_graphs(tmp_path) -> None:
+    models.saved(models.trained(), tmp_path)
+    with file_size_limit(2000), pytest.raises(WriteError, match=rf"^{tmp_path}/onnx: cannot be written: "):
+        export(models.trained(), tmp_path)
+    assert load(tmp_path).engine == "onnx"  # the old graphs

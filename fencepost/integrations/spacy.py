@@ -24,6 +24,7 @@ from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
 
+from fencepost.corpus.output import naming
 from fencepost.entity import Entity
 from fencepost.errors import DataError, UsageError, describe_error, quote
 from fencepost.files import SETTINGS_BYTES, read_json_object
@@ -322,13 +323,12 @@ class FencepostComponent(Pipe):
         from fencepost import __version__
 
         path, files = Path(path), self._files()
-        path.mkdir(parents=True, exist_ok=True)
         about = {
             "fencepost": __version__,
             "shipped": self._model is None,
             _CONFIGURED: self._configured,
         }
-        (path / _ABOUT_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
+        _write_file(f"{json.dumps(about)}\n".encode(), path / _ABOUT_FILE)
         _write(files, path / _MODEL_FOLDER)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
@@ -418,11 +418,12 @@ def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
 
 def _write_file(content: Path | bytes, path: Path) -> None:
     """Not into a file that is there, but in its place: it may be a link, or be in use."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    if isinstance(content, Path):
-        shutil.copyfile(content, temporary)
-    else:
-        temporary.write_bytes(content)
-    temporary.replace(path)
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.unlink(missing_ok=True)
+        if isinstance(content, Path):
+            shutil.copyfile(content, temporary)
+        else:
+            temporary.write_bytes(content)
+        temporary.replace(path)

@@ -20,11 +20,13 @@ from spacy import displacy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import get_lang_class
 
+from fencepost.corpus.output import WriteError
 from fencepost.entity import Entity
 from fencepost.errors import DataError, UsageError
 from fencepost.integrations.spacy import ALIGNMENT_MODES, aligned
 from fencepost.runtime import Recogniser
 from fencepost.runtime import Span as Found
+from tests.limits import file_size_limit
 from tests.runtime import models
 from tests.runtime.doubles import Double, everything, marking
 
@@ -725,3 +727,13 @@ def test_what_spacy_says_about_the_component(make) -> None:
     nlp.initialize()
     assert nlp.pipe_labels == {"fencepost": ["LOC", "ORG", "PER"]}
     assert flat(nlp("The University of Toronto opened.")) == [("University of Toronto", "ORG")]
+
+
+def test_a_full_disk_is_reported_with_the_file(folder, tmp_path) -> None:
+    nlp = spacy.blank("xx")
+    component = nlp.add_pipe("fencepost", config={"model": str(folder)})
+    with (
+        file_size_limit(10_000),
+        pytest.raises(WriteError, match=rf"^{tmp_path}/model/\S+: cannot be written: "),
+    ):
+        component.to_disk(tmp_path)
