@@ -1,47 +1,94 @@
 """What windows of different sizes find in long sentences, and what they cost.
 
-Sentences of a corpus are joined, 40 at a time, so that none fits the encoder, and predicted by the shipped
-model through windows of each size; the last row is the sentences as they are. Run on an annotated corpus with
-the types of the model, such as GUM's development part: `python -m benchmarks.long_windows gum/dev.jsonl`.
+For each seed, a model is trained on a part of an annotated corpus. Sentences of the held-out rest are joined,
+40 at a time, so that none fits the encoder, and predicted through windows of each size; the last row is the
+sentences as they are. The corpus is a training part, such as GUM's:
+`python -m benchmarks.long_windows gum/train.jsonl`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
-from itertools import islice
+from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import fencepost
-from benchmarks.common import machine, report
+from benchmarks.common import ROOT, machine, report, say
 from fencepost import Entity, Recogniser, Sentence
 from fencepost.corpus import read
 from fencepost.evaluation import evaluate
 from fencepost.runtime import recogniser as windows
+from fencepost.training import held_out
 
 TOGETHER = 40
 SIZES = ((128, 32), (256, 64), (510, 255))
+RESULTS = ROOT / "benchmarks" / "results" / "long_windows.json"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data")
-    parser.add_argument("--sentences", type=int, default=760)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--sentences", type=int, default=3000, help="sentences of the corpus that are used")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    model = fencepost.load(threads=1)
-    sentences = [known_types(one, model) for one in islice(read(arguments.data), arguments.sentences)]
-    joined = [join(sentences[at : at + TOGETHER]) for at in range(0, len(sentences), TOGETHER)]
-    rows: dict[str, dict[str, Any]] = {}
-    for size, overlap in SIZES:
-        windows._WINDOW, windows._OVERLAP = size, overlap
-        rows[f"windows of {size} that overlap by {overlap}"] = score(model, joined)
-    rows["not joined"] = score(model, sentences)
-    report({**machine(), "sentences": len(sentences), "results": rows})
+    sentences = list(read(arguments.data))[: arguments.sentences]
+    learnt, rest = held_out(sentences, 0.25, seed=0)
+    joined = [join(rest[at : at + TOGETHER]) for at in range(0, len(rest), TOGETHER)]
+    by_seed: dict[int, dict[str, dict[str, float]]] = {}
+    for seed in arguments.seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            fencepost.train(learnt, Path(folder) / "model", epochs=arguments.epochs, seed=seed, quiet=True)
+            model = fencepost.load(Path(folder) / "model", engine="pytorch")
+            by_seed[seed] = score_windows(model, joined, rest)
+        say(f"seed {seed}: {by_seed[seed]}")
+    result = {
+        "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip(),
+        "data": Path(arguments.data).name,
+        "training_sentences": len(learnt),
+        "held_out_sentences": len(rest),
+        "epochs": arguments.epochs,
+        **machine(),
+        "seeds": by_seed,
+        "mean": summarise(list(by_seed.values())),
+    }
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    report({"benchmark": "long_windows", **result})
 
 
-def known_types(sentence: Sentence, model: Recogniser) -> Sentence:
-    return sentence.with_entities(entity for entity in sentence.entities if entity.type in model.types)
+def score_windows(
+    model: Recogniser, joined: Sequence[Sentence], sentences: Sequence[Sentence]
+) -> dict[str, dict[str, float]]:
+    """Return F1 and seconds with windows of each size, and of the sentences that were not joined."""
+    rows = {}
+    usual = windows._WINDOW, windows._OVERLAP
+    try:
+        for size, overlap in SIZES:
+            windows._WINDOW, windows._OVERLAP = size, overlap
+            rows[f"windows of {size} that overlap by {overlap}"] = score(model, joined)
+    finally:
+        windows._WINDOW, windows._OVERLAP = usual
+    return {**rows, "not joined": score(model, sentences)}
+
+
+def summarise(seeds: Sequence[dict[str, dict[str, float]]]) -> dict[str, dict[str, Any]]:
+    """Return the mean and the standard deviation of F1 over the seeds, and the mean of the seconds."""
+    return {
+        name: {
+            "f1": round(mean(one[name]["f1"] for one in seeds), 4),
+            "f1_deviation": round(stdev(one[name]["f1"] for one in seeds), 4) if len(seeds) > 1 else None,
+            "cpu_seconds": round(mean(one[name]["cpu_seconds"] for one in seeds), 2),
+        }
+        for name in seeds[0]
+    }
 
 
 def join(sentences: Sequence[Sentence]) -> Sentence:
