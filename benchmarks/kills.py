@@ -72,11 +72,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Moment:
-    """When an attempt is killed: after so many seconds, or at a file operation, by its number."""
+    """When an attempt is killed: after a number of seconds, or at a file operation, by its number."""
 
     seconds: float = 0.0
     operation: int = 0
-    halfway: bool = False  # a write is done in part; else the operation is not begun
+    halfway: bool = False  # a write is done in part; else the operation is not started
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _commands(folder: Path) -> list[Command]:
 
 
 def _kill(commands: Sequence[Command], folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill the commands in turn until there were so many kills; return the counts and the failures."""
+    """Kill the commands in turn until that number of kills is reached; return the counts and the failures."""
     references = {command.name: _reference(command, folder) for command in _with_model(commands, folder)}
     chance, failures = random.Random(seed), list[dict[str, str]]()
     count, cases, kinds = Counter[str](), Counter[str](), Counter[str]()

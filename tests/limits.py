@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def file_size_limit(count: int) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes: to write more fails as on a full disk."""
+    """Let no file of this process grow beyond this number of bytes: to write more fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (count, hard))
     try:

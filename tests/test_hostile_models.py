@@ -1,4 +1,4 @@
-"""Models that are damaged, or made to do harm: each is refused in words when it is loaded."""
+"""Models that are damaged, or made to do harm: each is refused with a message when it is loaded."""
 
 from __future__ import annotations
 

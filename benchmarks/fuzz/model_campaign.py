@@ -29,8 +29,8 @@ MEMORY_BYTES = 2 << 30
 def fuzz_models(
     mutations: int, seed: int = 0, failures: Path | None = None, models: list[Path] | None = None
 ) -> dict[str, Any]:
-    """Load so many damaged models and return what came of them; a failure's file is kept in `failures`."""
-    begun = time.monotonic()
+    """Load this number of damaged models and return the outcomes; a failure's file is kept in `failures`."""
+    started = time.monotonic()
     outcomes: dict[str, Counter[str]] = {}
     failed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
@@ -53,7 +53,7 @@ def fuzz_models(
         "benchmark": "fuzz_models",
         "mutations": mutations,
         "seed": seed,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - started, 1),
         "failures": dict(failed),
         "files": {file: dict(counts) for file, counts in sorted(outcomes.items())},
         **machine(),

@@ -61,7 +61,9 @@ class DiffusionSettings(MethodSettings):
     draws: int = Field(
         1, ge=1, le=1000, description="How many such sets of spans a step has, each at its own time."
     )
-    times: int = Field(1000, ge=2, le=MOST_TIMES, description="T: so many steps lead from entities to noise.")
+    times: int = Field(
+        1000, ge=2, le=MOST_TIMES, description="T: the number of steps from entities to noise."
+    )
     schedule: Literal["cosine", "linear"] = Field("cosine", description="How the noise grows.")
     scale: float = Field(
         1.0, gt=0, le=LARGEST_SCALE, description="lambda: boundaries are numbers from -lambda to lambda."

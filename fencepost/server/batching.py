@@ -45,7 +45,7 @@ _RECENT = 2.0
 """Seconds after an ordinary request for which one of several workers is kept free of slices."""
 
 _SLOWEST_RETRY = 60
-"""Seconds after which, at most, a refused client is told to try again."""
+"""Seconds after which, at most, a refused client is asked to try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Batcher:
 
     @property
     def is_computing(self) -> bool:
-        """Whether a thread is still at work; one that has begun cannot be stopped before its batch ends."""
+        """Whether a thread is still at work; one that has started cannot be stopped before its batch ends."""
         return bool(self._running)
 
     async def __aenter__(self) -> Self:

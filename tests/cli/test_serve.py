@@ -104,7 +104,7 @@ def test_a_token_lets_it_listen_everywhere(tmp_path):
 
 
 def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
-    """A connection with so many requests on their way, whose answers nobody has read."""
+    """A connection with this number of requests on their way, whose answers nobody has read."""
     content = json.dumps(body).encode()
     lines = (
         "POST /v1/entities HTTP/1.1",

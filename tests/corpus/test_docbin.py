@@ -191,7 +191,7 @@ def message(**parts):
 
 
 def many(count, item=b"\x80"):
-    """A list of so many maps without entries."""
+    """A list of this number of empty maps."""
     return Packed(b"\xdd" + struct.pack(">I", count) + item * count)
 
 

@@ -298,22 +298,24 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "optimizer.safetensors",
+    "random-0.json",
+    "schedule.json",
+    "sha256.json",
+    "trainer_state.json",
+    "vocabulary.json",
+)
+
+
 def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
     checkpoint = last_checkpoint(interrupted / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.name == "checkpoint-24"
     assert list(Model.load(checkpoint).predict(DEV))
-    assert sorted(path.name for path in checkpoint.iterdir()) == [
-        "SHA256SUMS",
-        "config.json",
-        "model.safetensors",
-        "optimizer.safetensors",
-        "random-0.json",
-        "schedule.json",
-        "sha256.json",
-        "trainer_state.json",
-        "vocabulary.json",
-    ]
+    assert sorted(path.name for path in checkpoint.iterdir()) == ["SHA256SUMS", *FILES]
 
 
 def test_a_checkpoint_that_is_not_complete_is_not_used(
@@ -340,17 +342,6 @@ def test_the_newest_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> Non
 
 
 # Damaged checkpoints
-
-FILES = (
-    "config.json",
-    "model.safetensors",
-    "optimizer.safetensors",
-    "random-0.json",
-    "schedule.json",
-    "sha256.json",
-    "trainer_state.json",
-    "vocabulary.json",
-)
 
 
 def cut(path: Path) -> None:
