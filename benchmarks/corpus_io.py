@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import corpora, machine, report, say
-from fencepost.corpus import FORMATS, Reader, sample, write
-from fencepost.entity import Sentence
+from fencepost.data import FORMATS, Reader, sample, write
+from fencepost.data.entity import Sentence
 
 SMALL_BYTES = 10_000_000
 POLL_SECONDS = 0.02

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.common import report
 from benchmarks.fuzz.campaign import fuzz
-from fencepost.corpus import FORMATS
+from fencepost.data import FORMATS
 
 
 def main() -> None:

@@ -26,11 +26,11 @@ from torch import Tensor, nn
 
 from benchmarks.common import corpora, machine, report, say
 from fencepost.config import Config
-from fencepost.corpus import read
+from fencepost.data import read
+from fencepost.data.entity import Sentence
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.entity import Sentence
-from fencepost.methods import PredictSettings
-from fencepost.model import Model
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.model import Model
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.trainer import parameter_groups
 

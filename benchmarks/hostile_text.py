@@ -14,7 +14,7 @@ from typing import Any
 
 import fencepost
 from benchmarks.common import machine, report, say
-from fencepost.corpus import read
+from fencepost.data import read
 
 _PATTERNS = {"a-": "a-", "(": "(", "'": "'", "a": "a ", "paragraphs": "a\n\n", "one run": "x"}
 

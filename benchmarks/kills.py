@@ -51,7 +51,7 @@ LIBRARIES = (
     "fencepost.analysis.report",
     "fencepost.analysis.tuning",
     "fencepost.cli.prediction",
-    "fencepost.training.tuning",
+    "fencepost.experiments.tuning",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
     "tensorboard.summary.writer.record_writer",
@@ -119,7 +119,7 @@ def _load_libraries() -> None:
 
 def _commands(folder: Path) -> list[Command]:
     """Write small corpora into the folder, and return the commands that use them."""
-    from fencepost.corpus import read, write
+    from fencepost.data import read, write
 
     sentences = list(read("sample:train"))
     # in so few steps, a model finds something in what it has learnt from and in nothing else
@@ -316,7 +316,7 @@ def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Mome
         operations = _watch(out, moment)
         sys.argv = ["fencepost", *arguments]
         from fencepost import cli
-        from fencepost.training import workers
+        from fencepost.experiments import workers
 
         workers.PATIENCE = 0.1  # forked processes share their pipes, so they do not see one that is closed
         workers.CONTEXT = multiprocessing.get_context("fork")  # type: ignore[assignment]  # has all libraries
@@ -332,7 +332,7 @@ def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Mome
 
 def _watch(out: Path, moment: Moment) -> Callable[[], int]:
     """Count the file operations in the folder `out`, and kill this process group at that of the moment."""
-    from fencepost.corpus import output
+    from fencepost.data import output
 
     count = 0
 

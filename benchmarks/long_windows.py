@@ -21,7 +21,7 @@ from typing import Any
 import fencepost
 from benchmarks.common import ROOT, machine, report, say
 from fencepost import Entity, Recogniser, Sentence
-from fencepost.corpus import read
+from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.runtime import recogniser as windows
 from fencepost.training import held_out

@@ -70,8 +70,8 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     import torch
 
     from fencepost.config import Config
-    from fencepost.corpus import read
-    from fencepost.model import Model
+    from fencepost.data import read
+    from fencepost.methods.model import Model
     from fencepost.training.batches import LengthGroupedBatches
     from fencepost.training.trainer import parameter_groups
 

@@ -19,10 +19,10 @@ from typing import Any
 import fencepost
 from benchmarks.common import corpora, machine, report, say
 from fencepost import Sentence
-from fencepost.corpus import read
+from fencepost.data import read
 from fencepost.evaluation import evaluate
-from fencepost.export import export
-from fencepost.model import Model
+from fencepost.methods.model import Model
+from fencepost.runtime.export import export
 
 CORPORA = ("genia", "gum")
 

@@ -61,7 +61,7 @@ def main() -> None:
 
 def run(folder: Path, files: dict[str, str], changes: list[str], seed: int, out: Path) -> dict[str, Any]:
     from fencepost.config import Config
-    from fencepost.corpus import read
+    from fencepost.data import read
     from fencepost.training import train
 
     parts = {part: list(read(folder / file)) for part, file in files.items()}

@@ -26,7 +26,7 @@ from typing import Any
 
 import fencepost
 from benchmarks.common import machine, report, say
-from fencepost.corpus import read
+from fencepost.data import read
 
 Found = list[dict[str, Any]]
 _CONNECTING = 200  # at a time

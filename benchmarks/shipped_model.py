@@ -20,12 +20,12 @@ import fencepost
 from benchmarks.common import corpora, machine, report, say
 from fencepost import Sentence
 from fencepost.config import Config
-from fencepost.corpus import read
+from fencepost.data import read
 from fencepost.evaluation import Evaluation, Score, evaluate
-from fencepost.export import check, export
-from fencepost.folder import compute_sums, files_of, write_sums
-from fencepost.loading import SHIPPED
-from fencepost.model import Model
+from fencepost.methods.model import Model
+from fencepost.runtime.export import check, export
+from fencepost.runtime.folder import compute_sums, files_of, write_sums
+from fencepost.runtime.loading import SHIPPED
 from fencepost.training import train
 
 TEMPLATE = Path(__file__).with_suffix(".md")

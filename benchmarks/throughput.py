@@ -36,12 +36,12 @@ import torch
 
 import fencepost
 from benchmarks.common import corpora, machine, report, say
-from fencepost.corpus import read
+from fencepost.data import read
+from fencepost.data.text import make_splitter
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.model import Model
-from fencepost.runtime import Recogniser
+from fencepost.methods.model import Model
 from fencepost.runtime.engine import batches
-from fencepost.text import make_splitter
+from fencepost.runtime.recogniser import Recogniser
 
 ENGINES = ("pytorch", "onnx", "int8")
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)

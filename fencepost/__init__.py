@@ -18,13 +18,13 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # huggingface_hub, transformers, datasets
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, UsageError
 
 if TYPE_CHECKING:
-    from fencepost.learning import train
-    from fencepost.loading import load
-    from fencepost.runtime import Recogniser, Span
+    from fencepost.runtime.loading import load
+    from fencepost.runtime.recogniser import Recogniser, Span
+    from fencepost.training.learning import train
 
 __version__ = "0.1.0"
 
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 _LATER = {
-    "load": "fencepost.loading",
-    "train": "fencepost.learning",
-    "Recogniser": "fencepost.runtime",
-    "Span": "fencepost.runtime",
+    "load": "fencepost.runtime.loading",
+    "train": "fencepost.training.learning",
+    "Recogniser": "fencepost.runtime.recogniser",
+    "Span": "fencepost.runtime.recogniser",
 }
 """What is imported when it is asked for: most commands need none of it, and it takes its time."""
 

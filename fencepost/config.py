@@ -15,11 +15,12 @@ from typing import Any, Literal, Self, cast
 import yaml
 from pydantic import Field, SerializeAsAny, create_model
 
-from fencepost.encoder import EncoderSettings
+from fencepost.data.files import SETTINGS_BYTES, read_text
+from fencepost.encoder.settings import EncoderSettings, TextSettings
 from fencepost.errors import DataError, UsageError, describe_error, shorten
-from fencepost.files import SETTINGS_BYTES, read_text
-from fencepost.inputs import TextSettings
-from fencepost.methods import METHODS, Method, MethodSettings, PredictSettings
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.network import Method, MethodSettings
+from fencepost.methods.networks import METHODS
 from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"

@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import strategies as st
 
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 
 ODD_CHARACTERS = (
     "ab0#-_.,:;'\"\\/()[]{}<>&*|=éßдσ科技"

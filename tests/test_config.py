@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fencepost.config import Config, TrainingSettings, merged
-from fencepost.encoder import EncoderSettings
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
-from fencepost.methods import METHODS
-from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
+from fencepost.methods.networks import METHODS
 from tests.methods.doubles import register
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.config import Config
-from fencepost.corpus import read, write
-from fencepost.entity import Sentence
+from fencepost.data import read, write
+from fencepost.data.entity import Sentence
 from fencepost.training import train
 from tests.runtime import models
 from tests.test_doc_commands import fenced

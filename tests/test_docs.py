@@ -15,8 +15,9 @@ import pytest
 from pydantic import BaseModel
 
 from fencepost.config import Config
-from fencepost.corpus import FORMATS, read
-from fencepost.methods import METHODS, PredictSettings
+from fencepost.data import FORMATS, read
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.networks import METHODS
 from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fencepost.corpus import read, write
+from fencepost.data import read, write
 from tests.cli.conftest import heed_ctrl_c
 
 FENCEPOST = (sys.executable, "-c", "from fencepost.cli import main; main()")

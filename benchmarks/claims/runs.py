@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import corpora, machine, say
 
 if TYPE_CHECKING:
-    from fencepost.entity import Sentence
-    from fencepost.model import Model
-    from fencepost.training.sweep import Data, Sweep
+    from fencepost.data.entity import Sentence
+    from fencepost.experiments.sweep import Data, Sweep
+    from fencepost.methods.model import Model
 
 SEEDS = 3
 SHARE = 0.5
@@ -61,7 +61,7 @@ class FinishedRun:
         return [record["dev_loss"] for record in self.metrics["epochs"]]
 
     def model(self) -> Model:
-        from fencepost.model import Model
+        from fencepost.methods.model import Model
 
         return Model.load(self.folder)
 
@@ -85,7 +85,7 @@ class Runs:
 
     def _sweep(self, variant: Variant) -> Sweep:
         from fencepost.config import Config
-        from fencepost.training.sweep import Cell, Sweep
+        from fencepost.experiments.sweep import Cell, Sweep
 
         changes = [f"method.name={variant.method}", *SETTINGS[variant.method], *variant.changes]
         cell = Cell(variant.changes, variant.share)
@@ -118,9 +118,9 @@ def made_with() -> dict[str, Any]:
 @cache
 def data() -> Data:
     """A tenth of the training documents, always the same, is the development set."""
-    from fencepost.corpus import read
+    from fencepost.data import read
+    from fencepost.experiments.sweep import Data
     from fencepost.training import held_out
-    from fencepost.training.sweep import Data
 
     folder = corpora()
     assert folder is not None

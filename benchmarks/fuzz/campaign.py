@@ -22,7 +22,7 @@ from benchmarks.common import machine, say
 from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
 from benchmarks.fuzz.mutations import Case, make_case
 from benchmarks.fuzz.reading import Outcome, read_case
-from fencepost.corpus import FORMATS
+from fencepost.data import FORMATS
 
 CASE_SECONDS = 20  # a reading of some hundred bytes that takes longer hangs
 STALL_SECONDS = 120  # the same, where the hang is in C code that no signal interrupts

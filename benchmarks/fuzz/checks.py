@@ -16,11 +16,11 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from benchmarks.fuzz.reading import Outcome
-from fencepost.corpus import FORMATS, ReadOptions, WriteOptions, write
-from fencepost.corpus.json_tokens import SHAPES, encode
-from fencepost.corpus.overlaps import overlapping
-from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Reading, Rejected, Source
-from fencepost.entity import Entity, Sentence
+from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.formats.json_tokens import SHAPES, encode
+from fencepost.data.formats.overlaps import overlapping
+from fencepost.data.source import BYTE_ORDER_MARK, Found, Reading, Rejected, Source
 
 Key = tuple[int, int, str]
 

@@ -18,8 +18,8 @@ from benchmarks.common import machine, say
 from benchmarks.fuzz.model_mutations import ModelCase, make_model_case
 from benchmarks.fuzz.model_seeds import TEXT, make_models
 from fencepost.errors import FencepostError
-from fencepost.folder import files_of
-from fencepost.loading import load
+from fencepost.runtime.folder import files_of
+from fencepost.runtime.loading import load
 
 CASE_SECONDS = 10
 MEMORY_BYTES = 2 << 30

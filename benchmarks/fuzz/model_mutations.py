@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from fencepost.folder import files_of
+from fencepost.runtime.folder import files_of
 
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 10**6, 10**9, 10**12, 2**31, 2**63, -(2**63), 10**400),

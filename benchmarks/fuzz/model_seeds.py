@@ -10,10 +10,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast
 
 from fencepost.config import Config
-from fencepost.entity import Entity, Sentence
-from fencepost.export import export
-from fencepost.methods import METHODS
-from fencepost.model import Model
+from fencepost.data.entity import Entity, Sentence
+from fencepost.methods.model import Model
+from fencepost.methods.networks import METHODS
+from fencepost.runtime.export import export
 from fencepost.settings import Tree, merged
 
 TEXT = "Ada Lovelace met Charles Babbage at the University of London."

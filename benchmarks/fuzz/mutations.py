@@ -14,8 +14,8 @@ from typing import Any
 import srsly  # type: ignore[import-untyped]
 
 from benchmarks.fuzz.seeds import Parts, seeds
-from fencepost.corpus import ReadOptions
-from fencepost.corpus.source import BYTE_ORDER_MARK
+from fencepost.data import ReadOptions
+from fencepost.data.source import BYTE_ORDER_MARK
 
 
 def _nested(depth: int) -> list[Any]:

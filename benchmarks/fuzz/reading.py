@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.fuzz.mutations import Case
 from benchmarks.fuzz.seeds import Parts
-from fencepost.corpus import FORMATS, ReadOptions
-from fencepost.corpus.brat import read_document
-from fencepost.corpus.formats import detect_format
-from fencepost.corpus.source import BYTE_ORDER_MARK, Found, Reading, Source
+from fencepost.data import FORMATS, ReadOptions
+from fencepost.data.formats.brat import read_document
+from fencepost.data.formats.registry import detect_format
+from fencepost.data.source import BYTE_ORDER_MARK, Found, Reading, Source
+from fencepost.data.text import make_splitter
 from fencepost.errors import FencepostError
-from fencepost.text import make_splitter
 
 
 @dataclass

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from fencepost.corpus import write
-from fencepost.entity import Entity, Sentence
+from fencepost.data import write
+from fencepost.data.entity import Entity, Sentence
 
 PEOPLE = Sentence(
     ["The", "mayor", "of", "New", "York", "met", "Ada", "Lovelace", "."],

@@ -12,7 +12,7 @@ from fencepost.analysis.result import Analysis, Table, percent
 from fencepost.evaluation import GROUPS, KINDS, Kind, Mistake, Mistakes
 
 if TYPE_CHECKING:
-    from fencepost.entity import Entity, Sentence
+    from fencepost.data.entity import Entity, Sentence
 
 FARTHEST = 5
 """Boundaries that are off by so many words or more are one bar."""

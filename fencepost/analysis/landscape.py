@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from fencepost.analysis.figures import COLOURS, LINES, MARKERS, heading, legend, panels, plain
 from fencepost.analysis.result import Analysis, Table
-from fencepost.corpus.context import with_context
+from fencepost.data.context import with_context
 from fencepost.errors import UsageError
 from fencepost.runtime.engine import batches
 
 if TYPE_CHECKING:
-    from fencepost.encoder import Batch
-    from fencepost.entity import Sentence
-    from fencepost.model import Model
+    from fencepost.data.entity import Sentence
+    from fencepost.encoder.embedder import Batch
+    from fencepost.methods.model import Model
 
 POINTS = 51
 Losses = dict[str, list[float]]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import __version__
-from fencepost.corpus.output import whole_file
+from fencepost.data.output import whole_file
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.analysis.result import Analysis
-    from fencepost.corpus import ReadOptions
-    from fencepost.model import Model
+    from fencepost.data import ReadOptions
+    from fencepost.methods.model import Model
 
 group = command_group(
     "analyze", "Figures and tables as the papers have them, for any model, and where it fails."
@@ -167,7 +167,7 @@ def lengths(
     labels = labels_of(models, label)
     with _needed():
         from fencepost.analysis.lengths import lengths as analysis
-        from fencepost.model import read_config
+        from fencepost.methods.model import read_config
     from fencepost.evaluation import evaluate
 
     sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
@@ -373,7 +373,7 @@ def _method_report(
 def _split(paths: Sequence[str], out: Path, name: str, *, shipped: bool = False) -> tuple[list[str], str]:
     """The models, and the corpus behind them; `shipped` allows for the model of the package instead."""
     if shipped and len(paths) == 1 and not is_model(paths[0]):
-        from fencepost.loading import SHIPPED
+        from fencepost.runtime.loading import SHIPPED
 
         paths = [str(SHIPPED), *paths]
     models, corpora = _split_many(paths, out, name)

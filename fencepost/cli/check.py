@@ -9,7 +9,7 @@ import typer
 
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
 from fencepost.errors import FencepostError
-from fencepost.folder import (
+from fencepost.runtime.folder import (
     SUMS_FILE,
     WEIGHTS_FILE,
     compare_sums,
@@ -21,7 +21,7 @@ from fencepost.folder import (
 )
 
 if TYPE_CHECKING:
-    from fencepost.loading import EngineName
+    from fencepost.runtime.loading import EngineName
 
 ModelFolder = Annotated[
     Path | None,
@@ -43,7 +43,7 @@ def check(model: ModelFolder = None, write: Write = False, json: Json = None, qu
     show that a file was damaged or replaced by mistake; who can change a file on purpose can change its
     checksum as well.
     """
-    from fencepost.loading import SHIPPED
+    from fencepost.runtime.loading import SHIPPED
 
     check_json_target(json)
     folder = SHIPPED if model is None else model
@@ -74,8 +74,8 @@ def _run_engines(folder: Path) -> dict[str, str | None]:
     """Find entities in a text with each engine that the model has; return the error of each, or None."""
     from importlib.util import find_spec
 
-    from fencepost.loading import load
     from fencepost.runtime.exported import exported_precisions
+    from fencepost.runtime.loading import load
 
     names: list[EngineName] = ["onnx" if one == "float32" else one for one in exported_precisions(folder)]
     if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:

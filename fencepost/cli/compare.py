@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from fencepost.corpus import ReadOptions
+    from fencepost.data import ReadOptions
     from fencepost.evaluation import Difference, Interval, Matches
 
 Models = Annotated[

@@ -13,24 +13,16 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
 import typer
 
 from fencepost.cli.corpora import losses
-from fencepost.cli.frame import (
-    Json,
-    Quiet,
-    check_json_target,
-    command,
-    progress_of,
-    say,
-    write_json,
-)
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, say, write_json
 from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from fencepost.corpus import Reader, ReadOptions, Rejected, Written
-    from fencepost.corpus.transform import TypeChanges
-    from fencepost.entity import Sentence
+    from fencepost.data import Reader, ReadOptions, Rejected, Written
+    from fencepost.data.entity import Sentence
+    from fencepost.data.transform import TypeChanges
 
 _PANEL = "What to write"
 
@@ -95,8 +87,8 @@ def convert(
     quiet: Quiet = False,
 ) -> None:
     """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently."""
-    from fencepost.corpus import Reader, WriteOptions, write
-    from fencepost.corpus.transform import TypeChanges
+    from fencepost.data import Reader, WriteOptions, write
+    from fencepost.data.transform import TypeChanges
 
     beside = _check(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
     changes = TypeChanges(rename or [], _names(types))
@@ -128,7 +120,7 @@ def _check(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
     """Refuses what cannot go together; the file for what is skipped, None where there is none."""
-    from fencepost.corpus.writer import check_no_loop
+    from fencepost.data.writer import check_no_loop
 
     check_json_target(json)
     if rejected is not None and not skip_invalid:
@@ -183,12 +175,12 @@ class _Rejections:
         self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
 
     def refused(self, sentence: Sentence, reason: str) -> None:
-        from fencepost.corpus.json_tokens import as_json
+        from fencepost.data.formats.json_tokens import as_json
 
         self._keep(self.reader.file, self.reader.line, reason, as_json(sentence))
 
     def _keep(self, file: str | None, line: int, reason: str, raw: str) -> None:
-        from fencepost.corpus.output import whole_file
+        from fencepost.data.output import whole_file
 
         self.count += 1
         if self.path is None:

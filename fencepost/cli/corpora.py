@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from fencepost.cli.frame import progress_of, say
 
 if TYPE_CHECKING:
-    from fencepost.corpus import Reader, ReadOptions, Rejected
-    from fencepost.corpus.source import Source
-    from fencepost.corpus.writer import Written
-    from fencepost.entity import Sentence
+    from fencepost.data import Reader, ReadOptions, Rejected
+    from fencepost.data.entity import Sentence
+    from fencepost.data.source import Source
+    from fencepost.data.writer import Written
 
 SHOWN = 5  # of the sentences that are skipped
 
@@ -44,7 +44,7 @@ def opened(
     path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
 ) -> Iterator[Reader]:
     """A reader; when it is done, its notes and what it skipped are told."""
-    from fencepost.corpus import Reader
+    from fencepost.data import Reader
 
     skipped = Skipped()
     with Reader(path, format_, options, skipped if skip_invalid else None) as reader:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 
 if TYPE_CHECKING:
-    from fencepost.runtime import Annotated
+    from fencepost.runtime.recogniser import Annotated
 
 _JOINERS = "\u200c\u200d"  # which belong to letters, and to pictures of several
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")

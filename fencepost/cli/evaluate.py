@@ -29,9 +29,9 @@ from fencepost.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
-    from fencepost.model import Model
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
+    from fencepost.methods.model import Model
 
 ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
 Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]

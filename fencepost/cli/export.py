@@ -14,7 +14,7 @@ from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.corpus import ReadOptions
+    from fencepost.data import ReadOptions
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
 Int8 = Annotated[
@@ -61,8 +61,8 @@ def export(
     if sentences is not None and not sentences:
         raise UsageError(f"{check}: there are no sentences to check the graphs with")
     with training_installed():
-        from fencepost import export as exporting
-        from fencepost.model import Model
+        from fencepost.methods.model import Model
+        from fencepost.runtime import export as exporting
     folder = exporting.export(Model.load(model), model, int8=int8)
     for path in sorted(folder.glob("*.onnx")):
         say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB", quiet=quiet)

@@ -22,7 +22,7 @@ from fencepost import __version__
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 
 if TYPE_CHECKING:
-    from fencepost.corpus.reader import Reader
+    from fencepost.data.reader import Reader
 
 P = ParamSpec("P")
 
@@ -138,7 +138,7 @@ def resumable(advice: str, output: Path | None) -> Iterator[None]:
 
     There is nothing to continue without an `output` that exists.
     """
-    from fencepost.corpus.output import WriteError
+    from fencepost.data.output import WriteError
 
     try:
         yield
@@ -175,7 +175,7 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
     Only a result is ever overwritten: `--json corpus.json` must not cost anyone a corpus.
     """
-    from fencepost.corpus.output import naming, whole_file
+    from fencepost.data.output import naming, whole_file
 
     whole = {"fencepost": __version__, **result}
     if str(target) == "-":
@@ -191,7 +191,7 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
 def check_json_target(target: Path | None) -> None:
     """Refuses a file that `--json` must not overwrite, before any work is done."""
-    from fencepost.corpus.writer import check_no_loop
+    from fencepost.data.writer import check_no_loop
 
     if target is not None:
         check_no_loop(target)

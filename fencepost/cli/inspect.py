@@ -16,8 +16,8 @@ from fencepost.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fencepost.corpus import Reader, ReadOptions, Statistics
-    from fencepost.entity import Sentence
+    from fencepost.data import Reader, ReadOptions, Statistics
+    from fencepost.data.entity import Sentence
 
 Files = Annotated[
     list[str],
@@ -68,7 +68,7 @@ def inspect(
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
     """The figures of a corpus, and its first sentences with entities."""
-    from fencepost.corpus import Statistics
+    from fencepost.data import Statistics
 
     figures = Statistics()
     drawn: list[Sentence] = []

@@ -14,11 +14,11 @@ from fencepost.cli.corpora import read_all
 from fencepost.cli.frame import say
 from fencepost.cli.models import EngineName, common_language, load_recogniser
 from fencepost.errors import UsageError
-from fencepost.folder import CONFIG_FILE, read_saved_config
+from fencepost.runtime.folder import CONFIG_FILE, read_saved_config
 
 if TYPE_CHECKING:
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
     from fencepost.evaluation import Temperature
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fencepost.errors import FencepostError, UsageError
-from fencepost.folder import WEIGHTS_FILE, read_saved_config
+from fencepost.runtime.folder import WEIGHTS_FILE, read_saved_config
 
 if TYPE_CHECKING:
-    from fencepost.model import Model
-    from fencepost.runtime import Recogniser
+    from fencepost.methods.model import Model
+    from fencepost.runtime.recogniser import Recogniser
 
 EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 Changes = Annotated[
@@ -47,7 +47,7 @@ def training_installed() -> Iterator[None]:
 def load_model(folder: str, changes: Sequence[str] | None, threads: int | None = None) -> Model:
     """A model in PyTorch."""
     with training_installed():
-        from fencepost.model import Model
+        from fencepost.methods.model import Model
     model = Model.load(folder, changes or ())
     if threads is not None:
         _use_threads(threads)
@@ -62,7 +62,7 @@ def load_recogniser(
     language: str | None = None,
 ) -> Recogniser:
     """A model on any engine; without PyTorch where it was exported."""
-    from fencepost.loading import load
+    from fencepost.runtime.loading import load
 
     settings = settings_of(folder, changes)
     recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language)

@@ -62,7 +62,7 @@ def _read_options(
         ),
     ] = False,
 ) -> None:
-    """The fields of `fencepost.corpus.ReadOptions`, each as an option."""
+    """The fields of `fencepost.data.ReadOptions`, each as an option."""
 
 
 def reads_corpora(function: Callable[..., None]) -> Callable[..., None]:
@@ -72,7 +72,7 @@ def reads_corpora(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**arguments: Any) -> None:
-        from fencepost.corpus import ReadOptions
+        from fencepost.data import ReadOptions
 
         options = ReadOptions(**{name: arguments.pop(name) for name in shared})
         function(options=options, **arguments)

@@ -39,11 +39,11 @@ from fencepost.cli.predict_options import (
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.corpus import ReadOptions
-    from fencepost.corpus.format import Format
-    from fencepost.corpus.source import Source
-    from fencepost.prediction.texts import Text
-    from fencepost.runtime import Recogniser
+    from fencepost.data import ReadOptions
+    from fencepost.data.formats.format import Format
+    from fencepost.data.source import Source
+    from fencepost.runtime.prediction.texts import Text
+    from fencepost.runtime.recogniser import Recogniser
 
 
 @command("predict")
@@ -143,7 +143,7 @@ def _texts(
 ) -> Iterator[tuple[Iterable[Text], Source | None]]:
     """The texts, and the file that they come from, if they do."""
     from fencepost.cli.corpora import Skipped
-    from fencepost.prediction.texts import given, opened_texts
+    from fencepost.runtime.prediction.texts import given, opened_texts
 
     if source is None:
         if text_column is not None:
@@ -168,9 +168,9 @@ def _target(
         return None
     if resume and force:
         raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
-    from fencepost.corpus.formats import format_by_name, format_by_suffix
-    from fencepost.corpus.writer import check_no_loop
-    from fencepost.prediction.lines import check_new
+    from fencepost.data.formats.registry import format_by_name, format_by_suffix
+    from fencepost.data.writer import check_no_loop
+    from fencepost.runtime.prediction.lines import check_new
 
     path = Path(output)
     lines = to is None and (output == "-" or path.suffix.lower() == ".jsonl")

@@ -142,7 +142,7 @@ def model_and_texts(arguments: Sequence[str]) -> tuple[Path | None, Sequence[str
 
 def shipped_model(texts: Sequence[str]) -> Path:
     """The model that comes with the package."""
-    from fencepost import loading
+    from fencepost.runtime import loading
 
     if not _is_there(loading.SHIPPED / "config.json"):
         told = f" ({texts[0][:40]!r} is no folder, so it is a text)" if texts else ""

@@ -19,18 +19,18 @@ from fencepost.cli.models import EngineName, load_recogniser, settings_of
 from fencepost.cli.predict_options import types_of
 from fencepost.cli.prediction import many
 from fencepost.cli.progress import bar
-from fencepost.corpus.writer import check_no_loop
+from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
-from fencepost.folder import CARD_FILE, files_of
 from fencepost.integrations.ray import Progress, Work, check_ready, predict, running
-from fencepost.loading import SHIPPED
-from fencepost.prediction.folder import OutputFolder
-from fencepost.prediction.shards import Shard, planned, shard_files
-from fencepost.prediction.texts import opened_texts
+from fencepost.runtime.folder import CARD_FILE, files_of
+from fencepost.runtime.loading import SHIPPED
+from fencepost.runtime.prediction.folder import OutputFolder
+from fencepost.runtime.prediction.shards import Shard, planned, shard_files
+from fencepost.runtime.prediction.texts import opened_texts
 
 if TYPE_CHECKING:
-    from fencepost.corpus import ReadOptions
-    from fencepost.runtime import Recogniser
+    from fencepost.data import ReadOptions
+    from fencepost.runtime.recogniser import Recogniser
 
 
 def check_request(

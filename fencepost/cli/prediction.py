@@ -14,16 +14,16 @@ from fencepost.cli.corpora import losses
 from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import resumable, say
 from fencepost.cli.progress import shown
-from fencepost.corpus import write
-from fencepost.prediction.found import Found, Tally, as_sentences, find
-from fencepost.prediction.lines import without_done, write_lines
+from fencepost.data import write
+from fencepost.runtime.prediction.found import Found, Tally, as_sentences, find
+from fencepost.runtime.prediction.lines import without_done, write_lines
 
 if TYPE_CHECKING:
-    from fencepost.corpus.format import Format
-    from fencepost.corpus.overlaps import Prefer
-    from fencepost.corpus.source import Source
-    from fencepost.prediction.texts import Text
-    from fencepost.runtime import Recogniser
+    from fencepost.data.formats.format import Format
+    from fencepost.data.formats.overlaps import Prefer
+    from fencepost.data.source import Source
+    from fencepost.runtime.prediction.texts import Text
+    from fencepost.runtime.recogniser import Recogniser
 
 
 class Prediction:

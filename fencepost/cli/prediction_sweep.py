@@ -12,9 +12,9 @@ from fencepost.cli.frame import say
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.entity import Sentence
-    from fencepost.methods import PredictSettings
-    from fencepost.model import Model
+    from fencepost.data.entity import Sentence
+    from fencepost.methods.decoder import PredictSettings
+    from fencepost.methods.model import Model
 
 
 Grid = list[tuple[dict[str, Any], "PredictSettings"]]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from fencepost.corpus.source import Source
-    from fencepost.prediction.found import Found
+    from fencepost.data.source import Source
+    from fencepost.runtime.prediction.found import Found
 
 
 def shown(found: Iterable[Found], source: Source | None, *, done: int, quiet: bool) -> Iterator[Found]:

@@ -9,7 +9,7 @@ import typer
 from fencepost.cli.frame import Json, check_json_target, command, write_json
 
 if TYPE_CHECKING:
-    from fencepost.recipes import Recipe
+    from fencepost.experiments.recipes import Recipe
 
 Name = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Print this recipe, as boundary-smoothing/conll2003.")
@@ -20,7 +20,7 @@ Name = Annotated[
 def recipes(name: Name = None, json: Json = None) -> None:
     """List the papers' settings for each corpus, with the F1 that they report; or print one of them."""
     check_json_target(json)
-    from fencepost import recipes as stored
+    from fencepost.experiments import recipes as stored
 
     if name is not None:
         chosen = stored.recipe(name)

@@ -29,8 +29,8 @@ from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
     from fencepost.analysis.report import Contents
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
     from fencepost.training import Outcome
 
 FILE = "report.html"
@@ -156,7 +156,7 @@ def check_target(target: Path) -> None:
 def write(contents: Contents, target: Path) -> None:
     """The report as a file, whole or not at all."""
     from fencepost.analysis.report import render
-    from fencepost.corpus.output import whole_file
+    from fencepost.data.output import whole_file
 
     page = render(contents)
     with whole_file(target) as stream:
@@ -179,7 +179,7 @@ def write_report(
     target = out / FILE
     try:
         from fencepost.analysis.report import Speed, run_contents
-        from fencepost.corpus import statistics
+        from fencepost.data import statistics
 
         contents = replace(run_contents(out), statistics={"training data": statistics(learnt).to_dict()})
         gold = test if test is not None else dev

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fencepost.evaluation import Evaluation, Score
-    from fencepost.methods import Row
+    from fencepost.methods.network import Row
 
 Tables = dict[str, dict[str, dict[str, "Row"]]]
 """By report, by title, the rows by name."""

@@ -15,12 +15,12 @@ from fencepost.cli.scores import Tables, report_json
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
     from fencepost.evaluation import Evaluation
-    from fencepost.methods import Gold
-    from fencepost.model import Model
-    from fencepost.runtime import Recogniser
+    from fencepost.methods.model import Model
+    from fencepost.methods.network import Gold
+    from fencepost.runtime.recogniser import Recogniser
 
 Read = Callable[[], "list[Sentence]"]
 

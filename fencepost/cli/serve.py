@@ -20,8 +20,8 @@ import typer
 
 from fencepost.cli.frame import INTERRUPTED, Quiet, command, say
 from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config
+from fencepost.data.files import read_text
 from fencepost.errors import FencepostError, UsageError, describe_error
-from fencepost.files import read_text
 
 if TYPE_CHECKING:
     import uvicorn
@@ -169,7 +169,7 @@ def serve(
         import uvicorn  # noqa: F401
 
         from fencepost.server import Limits, make_app
-    from fencepost.loading import SHIPPED
+    from fencepost.runtime.loading import SHIPPED
 
     token = _token(token_file)
     if token is None and not _is_loopback(host):

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fencepost.config import Config
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
-    from fencepost.training.cells import Cell
-    from fencepost.training.sweep import Run, Sweep
-    from fencepost.training.workers import Ended
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
+    from fencepost.experiments.cells import Cell
+    from fencepost.experiments.sweep import Run, Sweep
+    from fencepost.experiments.workers import Ended
 
 _SWEEP = "Sweep"
 WITH_TEST = {
@@ -161,8 +161,8 @@ def sweep(
             return None
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
 
+    from fencepost.experiments.sweep import Data, Sweep
     from fencepost.training import held_out
-    from fencepost.training.sweep import Data, Sweep
 
     learnt, held, tested = read(train) or [], read(dev), read(test)
     if dev_share is not None:
@@ -191,7 +191,7 @@ def _cells(
     grid: Sequence[str], also: Sequence[str], shares: Sequence[float], noises: Sequence[float]
 ) -> list[Cell]:
     with training_installed():
-        from fencepost.training.cells import cells_of, split
+        from fencepost.experiments.cells import cells_of, split
     found = cells_of(grid, shares, noises)
     for one in also:
         axes = [axis for axis in split(one, " ") if axis]
@@ -284,7 +284,7 @@ def _several(number: int, of: str) -> str:
 def _report(sweep: Sweep, json: Path | None) -> None:
     """The table, and where its numbers are as CSV; an error in the end if there is something missing."""
     from fencepost.cli.scores import wide_console
-    from fencepost.training.sweep_results import CELLS_FILE
+    from fencepost.experiments.sweep_results import CELLS_FILE
 
     if json is not None:
         write_json({"sweep": str(sweep.out), **sweep.results}, json)

@@ -29,8 +29,8 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.config import Config
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
     from fencepost.training import Outcome
 
 _DATA = "Data"
@@ -112,7 +112,7 @@ def train(
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
 
     from fencepost import training
-    from fencepost.learning import unknown_types
+    from fencepost.training.learning import unknown_types
 
     training.check_folder(out, resume=resume)
     learnt = read(train)

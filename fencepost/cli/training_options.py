@@ -64,7 +64,7 @@ def settings_of(
 
     Those of the run that is resumed are its own.
     """
-    from fencepost import recipes
+    from fencepost.experiments import recipes
 
     base = recipes.recipe(recipe).config if recipe is not None else None
     with training_installed():

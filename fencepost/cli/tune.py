@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fencepost.config import Config
-    from fencepost.corpus import ReadOptions
-    from fencepost.entity import Sentence
-    from fencepost.training.tuning import Data, Trial, Tuning
-    from fencepost.training.tuning_space import Space
+    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
+    from fencepost.experiments.tuning import Data, Trial, Tuning
+    from fencepost.experiments.tuning_space import Space
 
 _DATA, _SEARCH = "Data", "Search"
 
@@ -163,7 +163,7 @@ def tune(
     settings = settings_of(recipe, config, changes, flags)
     found = _space(settings, space, search or [], _given(flags, changes or []))
     if show_space:
-        from fencepost.training.tuning_space import space_yaml
+        from fencepost.experiments.tuning_space import space_yaml
 
         typer.echo(space_yaml(found), nl=False)
         return
@@ -174,7 +174,7 @@ def tune(
     if [train, dev, test].count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
     with _tuning_installed():
-        from fencepost.training.tuning import Tuning
+        from fencepost.experiments.tuning import Tuning
 
     def read(path: str) -> list[Sentence]:
         return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
@@ -215,8 +215,8 @@ def _data(
     read: Callable[[str], list[Sentence]], train: str, dev: str | float | None, test: str | None, seed: int
 ) -> Data:
     """All data; `dev` is a file, or a share of the training data."""
+    from fencepost.experiments.sweep import Data
     from fencepost.training import held_out
-    from fencepost.training.sweep import Data
 
     learnt = read(train)
     if isinstance(dev, float):
@@ -241,7 +241,7 @@ def _given(flags: Mapping[str, Mapping[str, Any]], changes: Sequence[str]) -> di
 def _space(settings: Config, file: Path | None, search: Sequence[str], given: Mapping[str, str]) -> Space:
     """Of the file and `--search`, of which the latter counts; without both, the usual one."""
     with training_installed():
-        from fencepost.training.tuning_space import default_space, read_space, searched, space_of
+        from fencepost.experiments.tuning_space import default_space, read_space, searched, space_of
     if file is None and not search:
         usual = default_space(settings)
         return space_of({key: domain for key, domain in usual.items() if key not in given}, settings)
@@ -372,7 +372,7 @@ def _short(keys: Sequence[str]) -> list[str]:
 
 def _end(tuning: Tuning, trials: int, no_importance: str | None, data: str) -> Iterator[str]:
     """What there is now, and what to do with it."""
-    from fencepost.training.tuning_results import BEST_FILE, TRIALS_FILE
+    from fencepost.experiments.tuning_results import BEST_FILE, TRIALS_FILE
 
     best, ended = tuning.best, len(tuning.ended)
     if no_importance is not None:

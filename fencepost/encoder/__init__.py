@@ -1,7 +1,1 @@
-"""Words to vectors: a pretrained transformer or one from scratch, extra features, a BiLSTM."""
-
-from fencepost.encoder.embedder import Batch
-from fencepost.encoder.encoder import Encoder, Words
-from fencepost.inputs import EncoderSettings
-
-__all__ = ["Batch", "Encoder", "EncoderSettings", "Words"]
+"""Words to vectors: input arrays (NumPy), networks (PyTorch), extra features and a BiLSTM."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fencepost.entity import Sentence
-from fencepost.inputs import NAMED, PAD, UNKNOWN, Arrays, Vocabulary
+from fencepost.data.entity import Sentence
+from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN, Arrays, Vocabulary
 
 __all__ = ["NAMED", "PAD", "UNKNOWN", "Batch", "Embedder", "Vocabulary", "as_batch"]
 

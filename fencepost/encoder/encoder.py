@@ -12,20 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from fencepost.data.entity import Sentence
+from fencepost.encoder.arrays import NAMED, Vocabulary
 from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.features import WordVectors, features, vocabulary
 from fencepost.encoder.scratch import Scratch
+from fencepost.encoder.settings import EncoderSettings, LSTMSettings
 from fencepost.encoder.vectors import read_vectors
-from fencepost.entity import Sentence
+from fencepost.encoder.vocabulary import VOCABULARY_FILE, read_vocabulary
 from fencepost.errors import DataError
-from fencepost.inputs import (
-    NAMED,
-    VOCABULARY_FILE,
-    EncoderSettings,
-    LSTMSettings,
-    Vocabulary,
-    read_vocabulary,
-)
 
 
 @dataclass(frozen=True, slots=True)

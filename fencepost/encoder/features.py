@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from fencepost.data.entity import Sentence
+from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, forms, letters, numbered, tags
 from fencepost.encoder.embedder import Batch, as_batch
-from fencepost.entity import Sentence
-from fencepost.inputs import NAMED, PAD, EncoderSettings, Vocabulary, forms, letters, numbered, tags
+from fencepost.encoder.settings import EncoderSettings
 
 
 def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:

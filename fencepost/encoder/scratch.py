@@ -11,11 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from fencepost.data.entity import Sentence
+from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN, Vocabulary, numbered, word_numbers
 from fencepost.encoder.embedder import Batch, Embedder, as_batch
 from fencepost.encoder.features import Characters
-from fencepost.entity import Sentence
+from fencepost.encoder.settings import ScratchSettings
 from fencepost.errors import UsageError
-from fencepost.inputs import NAMED, PAD, UNKNOWN, ScratchSettings, Vocabulary, numbered, word_numbers
 
 
 class Scratch(Embedder):

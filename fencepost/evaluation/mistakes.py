@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from fencepost.evaluation.strict import Score, sentence_pairs
 
 if TYPE_CHECKING:
-    from fencepost.entity import Entity, Sentence
+    from fencepost.data.entity import Entity, Sentence
 
 Kind = Literal[
     "start",

@@ -21,7 +21,7 @@ from fencepost.evaluation.calibration import Calibration, reliability
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fencepost.entity import Sentence
+    from fencepost.data.entity import Sentence
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]

@@ -17,10 +17,11 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from fencepost.corpus import Note, ReadOptions, Rejected, iob, json_text, json_tokens
-from fencepost.corpus.json_tokens import Shape
-from fencepost.corpus.source import Found, Reading, Source
-from fencepost.entity import Entity, Sentence
+from fencepost.data import Note, ReadOptions, Rejected
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.formats import iob, json_text, json_tokens
+from fencepost.data.formats.json_tokens import Shape
+from fencepost.data.source import Found, Reading, Source
 from fencepost.errors import DataError, UsageError, describe_error
 
 if TYPE_CHECKING:

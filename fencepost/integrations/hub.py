@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.card import NAME, folder_card, has_metadata, with_metadata
-from fencepost.corpus.output import temporary_folder
+from fencepost.data.files import JSON_BYTES, read_text
+from fencepost.data.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error
-from fencepost.files import JSON_BYTES, read_text
-from fencepost.folder import (
+from fencepost.runtime.card import NAME, folder_card, has_metadata, with_metadata
+from fencepost.runtime.engine import Engine
+from fencepost.runtime.folder import (
     CARD_FILE,
     CONFIG_FILE,
     FACTS_FILE,
@@ -32,13 +33,12 @@ from fencepost.folder import (
     verify_sums,
     write_sums,
 )
-from fencepost.loading import TorchEngine, load
-from fencepost.runtime.engine import Engine
+from fencepost.runtime.loading import TorchEngine, load
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    from fencepost.runtime import Recogniser
+    from fencepost.runtime.recogniser import Recogniser
 
 _NEVER = ["*..*", "onnx/*/*"]
 """A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.errors import FencepostError, UsageError, describe_error, shorten
-from fencepost.loading import EngineName, load
-from fencepost.prediction.folder import Done, OutputFolder, PartFile
-from fencepost.prediction.found import find
-from fencepost.prediction.shards import File, Part, Shard, Tables, texts_of
-from fencepost.prediction.texts import PARQUET
+from fencepost.runtime.loading import EngineName, load
+from fencepost.runtime.prediction.folder import Done, OutputFolder, PartFile
+from fencepost.runtime.prediction.found import find
+from fencepost.runtime.prediction.shards import File, Part, Shard, Tables, texts_of
+from fencepost.runtime.prediction.texts import PARQUET
 
 if TYPE_CHECKING:
-    from fencepost.runtime import Recogniser
+    from fencepost.runtime.recogniser import Recogniser
 
 TRIES = 4
 """A part of which so many workers have died is given up."""

@@ -24,16 +24,16 @@ from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
 
-from fencepost.corpus.output import naming
-from fencepost.entity import Entity
+from fencepost.data.entity import Entity
+from fencepost.data.files import SETTINGS_BYTES, read_json_object
+from fencepost.data.output import naming
 from fencepost.errors import DataError, UsageError, describe_error, quote
-from fencepost.files import SETTINGS_BYTES, read_json_object
-from fencepost.folder import CONFIG_FILE, files_of, is_model_file
+from fencepost.runtime.folder import CONFIG_FILE, files_of, is_model_file
 
 if TYPE_CHECKING:
-    from fencepost.corpus.overlaps import Prefer
-    from fencepost.runtime import Recogniser
-    from fencepost.runtime import Span as Found
+    from fencepost.data.formats.overlaps import Prefer
+    from fencepost.runtime.recogniser import Recogniser
+    from fencepost.runtime.recogniser import Span as Found
 
 SCORES, UNALIGNED = "scores", "unaligned"
 """What is told of a group of spans, in its `attrs`: a score for each, and what no tokens fit."""
@@ -150,7 +150,7 @@ class Marking:
         return unaligned
 
     def _set_ents(self, doc: Doc, entities: Sequence[Entity]) -> None:
-        from fencepost.corpus.overlaps import keep_compatible
+        from fencepost.data.formats.overlaps import keep_compatible
 
         there = list(doc.ents)
         if not self.overwrite_ents:
@@ -256,7 +256,7 @@ class FencepostComponent(Pipe):
 
     def load(self) -> "Recogniser":
         """Loads the model, if it can be; this is done again only when another one is put in its place."""
-        from fencepost.loading import load
+        from fencepost.runtime.loading import load
 
         self._process = os.getpid()
         if isinstance(self._model, Mapping):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from fencepost.decoding import Candidates
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, FencepostError, describe_error
 from fencepost.evaluation import Temperature
-from fencepost.folder import CONFIG_FILE, SavedConfig
+from fencepost.methods.candidates import Candidates
+from fencepost.runtime.folder import CONFIG_FILE, SavedConfig
 
 GRAPH_FOLDER, FACTS_FILE = "onnx", "export.json"
 """Where in a model's folder its graphs are, and what is said about them."""

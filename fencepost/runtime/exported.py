@@ -12,13 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from fencepost.decoders import DECODERS, Decoder, GraphMismatch, Graphs, PredictSettings, WordArrays
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.files import SETTINGS_BYTES, read_json_object
+from fencepost.encoder.inputs import InputReader
+from fencepost.encoder.settings import LARGEST_WINDOW, EncoderSettings, TextSettings
+from fencepost.encoder.subwords import Subwords
+from fencepost.encoder.vocabulary import read_vocabulary
 from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
-from fencepost.files import SETTINGS_BYTES, read_json_object
-from fencepost.folder import CONFIG_FILE, read_saved_config
-from fencepost.inputs import EncoderSettings, InputReader, TextSettings, read_vocabulary
-from fencepost.inputs.settings import LARGEST_WINDOW
+from fencepost.methods.decoder import Decoder, GraphMismatch, Graphs, PredictSettings, WordArrays
+from fencepost.methods.decoders import DECODERS
 from fencepost.runtime.engine import (
     EXAMPLE,
     FACTS_FILE,
@@ -28,9 +30,9 @@ from fencepost.runtime.engine import (
     entities_of,
     try_out,
 )
+from fencepost.runtime.folder import CONFIG_FILE, read_saved_config
 from fencepost.runtime.graph_file import find_not_finite
 from fencepost.settings import validated
-from fencepost.text.subwords import Subwords
 
 Precision = Literal["float32", "int8"]
 ENCODER = "encoder"

@@ -14,16 +14,16 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from fencepost import decoding
-from fencepost.corpus.context import with_context
-from fencepost.decoding import Candidates
-from fencepost.entity import Entity, Sentence
+from fencepost.data.context import with_context
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.text import make_splitter
+from fencepost.data.text.splitter import Offsets
+from fencepost.encoder.windows import windows
 from fencepost.errors import UsageError
+from fencepost.methods import candidates as decoding
+from fencepost.methods.candidates import Candidates
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Engine
-from fencepost.text import make_splitter
-from fencepost.text.splitter import Offsets
-from fencepost.text.windows import windows
 
 C = TypeVar("C")
 

@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 
 from fencepost import __version__
-from fencepost.runtime import Recogniser
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.server.batching import Batcher, Limits
 from fencepost.server.entities import Entities, refusal
 from fencepost.server.guard import Guard

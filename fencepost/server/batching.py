@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from fencepost.runtime import Recogniser, Span
+from fencepost.runtime.recogniser import Recogniser, Span
 from fencepost.server.metrics import Metrics
 from fencepost.server.work import TooManyWords, Unwanted, Work
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
-from fencepost.prediction.found import entity_object
-from fencepost.runtime import Span
+from fencepost.runtime.prediction.found import entity_object
+from fencepost.runtime.recogniser import Span
 from fencepost.server.batching import Batcher, Full, Limits, NotAtWork
 from fencepost.server.metrics import Metrics
 from fencepost.server.schema import Question

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from fencepost.entity import Entity
-from fencepost.runtime import Annotated, Part, Prepared, Recogniser, Span
+from fencepost.data.entity import Entity
+from fencepost.runtime.recogniser import Annotated, Part, Prepared, Recogniser, Span
 
 
 class TooManyWords(Exception):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.card import Facts, card
 from fencepost.evaluation import Evaluation
-from fencepost.model import Model
+from fencepost.methods.model import Model
+from fencepost.runtime.card import Facts, card
 
 
 def model_card(

@@ -19,10 +19,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from fencepost.corpus.output import naming, whole_file
+from fencepost.data.files import read_json, read_json_object
+from fencepost.data.output import naming, whole_file
 from fencepost.errors import DataError
-from fencepost.files import read_json, read_json_object
-from fencepost.folder import sha256_of
+from fencepost.runtime.folder import sha256_of
 
 SUMS_FILE = "sha256.json"
 _STATE_FILE = "trainer_state.json"

@@ -15,10 +15,10 @@ from accelerate import Accelerator  # type: ignore[import-untyped]
 from torch import Tensor
 
 from fencepost.config import Config
-from fencepost.corpus.context import with_context
-from fencepost.entity import Entity, Sentence
+from fencepost.data.context import with_context
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.model import Model, Watch
+from fencepost.methods.model import Model, Watch
 from fencepost.runtime.engine import LOOK_AHEAD, batches
 
 _ASKED = "ACCELERATE_MIXED_PRECISION"

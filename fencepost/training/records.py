@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from fencepost.corpus.output import naming, open_output, whole_file
+from fencepost.data.output import naming, open_output, whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console

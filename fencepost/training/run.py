@@ -18,14 +18,14 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback, Tra
 from transformers.utils import logging as transformers_logging
 
 from fencepost.config import Config, TrainingSettings
-from fencepost.corpus.context import with_context
-from fencepost.corpus.output import remove_leftovers, temporary_folder, whole_file
-from fencepost.encoder import EncoderSettings
-from fencepost.entity import Sentence
+from fencepost.data.context import with_context
+from fencepost.data.entity import Sentence
+from fencepost.data.files import read_json
+from fencepost.data.output import remove_leftovers, temporary_folder, whole_file
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, Mentions, Temperature, evaluate, match, reliability
-from fencepost.files import read_json
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training.card import model_card
 from fencepost.training.checkpoint import checkpoint_to_resume, remove_newer
 from fencepost.training.processes import as_launched

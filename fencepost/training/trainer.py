@@ -19,12 +19,12 @@ from transformers import Trainer, TrainingArguments, set_seed
 from transformers.trainer_utils import rotate_checkpoints
 
 from fencepost.config import TrainingSettings
-from fencepost.corpus.output import naming
-from fencepost.encoder import Batch
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
+from fencepost.data.output import naming
+from fencepost.encoder.embedder import Batch
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.evaluation import best_cut, evaluate, match
-from fencepost.model import WEIGHTS_FILE, Model, Watch, read_config
+from fencepost.methods.model import WEIGHTS_FILE, Model, Watch, read_config
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.checkpoint import (
     damaged_file,

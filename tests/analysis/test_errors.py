@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.analysis.errors import around, errors
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import GROUPS, KINDS, evaluate, mistakes
 from tests.analysis.files import assert_labelled, bars_of, legend_of, ticks_of
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from fencepost.analysis.landscape import Losses, landscape, losses_along, points
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from tests.analysis.files import assert_labelled, legend_of, lines_of
 from tests.runtime import models
 

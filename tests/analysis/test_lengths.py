@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.analysis.lengths import lengths
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, evaluate
 from tests.analysis.files import assert_labelled, legend_of, lines_of, ticks_of

@@ -14,8 +14,8 @@ from fencepost.analysis.report.charts import learning_curves, logarithmic_ticks,
 from fencepost.analysis.report.contents import EXAMPLES
 from fencepost.analysis.report.examples import SHOWN_WORDS, example, picked
 from fencepost.analysis.report.page import EXPLAINED
-from fencepost.corpus import read, statistics
-from fencepost.entity import Entity, Sentence
+from fencepost.data import read, statistics
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import GROUPS, KINDS, Mistake, evaluate, intervals, match, mistakes
 from tests.analysis.pages import Page, rows

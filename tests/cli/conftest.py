@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
-from fencepost.corpus import read
+from fencepost.data import read
 
 Run = Callable[..., Result]
 

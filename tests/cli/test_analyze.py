@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 from fencepost.analysis.landscape import points
 from fencepost.cli import analyze
 from fencepost.cli.frame import app
-from fencepost.corpus import read, write
-from fencepost.entity import Entity, Sentence
+from fencepost.data import read, write
+from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training.records import read_metrics
 from tests.analysis.files import Written
 from tests.runtime import models
@@ -421,7 +421,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(
 def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     for module in [
-        name for name in sys.modules if name.startswith(("fencepost.analysis.", "fencepost.model"))
+        name for name in sys.modules if name.startswith(("fencepost.analysis.", "fencepost.methods.model"))
     ]:
         monkeypatch.delitem(sys.modules, module)
     told = analyzed("landscape", "smoothing", "data.jsonl", code=2)

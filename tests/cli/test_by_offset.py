@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
 from fencepost.config import Config
-from fencepost.corpus import read, write
-from fencepost.entity import Entity
-from fencepost.model import Model
+from fencepost.data import read, write
+from fencepost.data.entity import Entity
+from fencepost.methods.model import Model
 
 
 @pytest.fixture(scope="module")

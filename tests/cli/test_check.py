@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from fencepost.folder import SUMS_FILE
+from fencepost.runtime.folder import SUMS_FILE
 from tests.runtime import models
 
 

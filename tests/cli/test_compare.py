@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from fencepost.cli.scores import print_table
-from fencepost.corpus import write
-from fencepost.entity import Entity, Sentence
+from fencepost.data import write
+from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import difference, evaluate, holm, intervals, match
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from tests.runtime import models
 
 WORDS = ["Ada", "met", "Charles", "in", "London"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fencepost.corpus import ReadOptions, read
+from fencepost.data import ReadOptions, read
 
 CROSSED = (
     '{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 2, "type": "X", "score": 0.2}, '

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from fencepost.cli.draw import Palette, draw, draw_text
-from fencepost.entity import Entity, Sentence
-from fencepost.runtime import Annotated
-from fencepost.text import make_splitter
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.text import make_splitter
+from fencepost.runtime.recogniser import Annotated
 
 
 def drawn(sentence: Sentence, width: int = 80) -> list[str]:

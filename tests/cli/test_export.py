@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import export as exporting
-from fencepost.corpus import read
-from fencepost.loading import load
+from fencepost.data import read
+from fencepost.runtime import export as exporting
+from fencepost.runtime.loading import load
 
 pytest.importorskip("onnx")
 

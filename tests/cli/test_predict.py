@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import loading
 from fencepost.cli import judged
 from fencepost.cli.models import common_language
-from fencepost.corpus import ReadOptions, read, write
-from fencepost.corpus.source import Source
-from fencepost.prediction import texts as texts_module
-from fencepost.prediction.found import find
-from fencepost.prediction.texts import Text
+from fencepost.data import ReadOptions, read, write
+from fencepost.data.source import Source
+from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
+from fencepost.runtime.prediction import texts as texts_module
+from fencepost.runtime.prediction.found import find
+from fencepost.runtime.prediction.texts import Text
 
 LEARNT = list(islice(read("sample:train"), 40))
 TEXTS = [sentence.text for sentence in LEARNT]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.corpus import read
-from fencepost.entity import Entity
-from fencepost.prediction import lines as lines_module
-from fencepost.prediction.lines import whole_lines
-from fencepost.runtime import Recogniser
+from fencepost.data import read
+from fencepost.data.entity import Entity
+from fencepost.runtime.prediction import lines as lines_module
+from fencepost.runtime.prediction.lines import whole_lines
+from fencepost.runtime.recogniser import Recogniser
 from tests.cli.conftest import heed_ctrl_c
 
 TEXTS = [sentence.text for sentence in islice(read("sample:train"), 30)]
@@ -208,7 +208,7 @@ def test_whole_lines(tmp_path, monkeypatch, size):
 def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     script = (
-        "import time; from fencepost.cli import main; from fencepost.prediction import lines\n"
+        "import time; from fencepost.cli import main; from fencepost.runtime.prediction import lines\n"
         "from fencepost.runtime import chunks\n"
         "chunks.TEXTS = 4\n"
         "encoded = lines.encoded\n"

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from fencepost.cli.frame import app, with_repeated
 from fencepost.config import Config
-from fencepost.corpus import read, write
+from fencepost.data import read, write
 from fencepost.evaluation import evaluate
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training import train
 
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from fencepost.config import Config
-from fencepost.corpus import read, write
-from fencepost.recipes import recipe, recipes
+from fencepost.data import read, write
+from fencepost.experiments.recipes import recipe, recipes
 
 SMALL = {
     "boundary-smoothing/conll2003": ["method.size=8"],

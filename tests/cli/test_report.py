@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from fencepost.analysis.report import MARK, page
-from fencepost.corpus import read, write
+from fencepost.data import read, write
 from tests.analysis.pages import Page, rows
 from tests.limits import file_size_limit
 
@@ -144,7 +144,7 @@ def test_it_needs_no_pytorch():
 
 
 def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeypatch):
-    from fencepost.model import Model
+    from fencepost.methods.model import Model
 
     asked = []
     predict = Model.predict

@@ -24,11 +24,11 @@ from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
 from fencepost.cli.sweep import duration
-from fencepost.corpus import read, write
-from fencepost.entity import Sentence
-from fencepost.model import Model
+from fencepost.data import read, write
+from fencepost.data.entity import Sentence
+from fencepost.experiments import sweep as sweep_module
+from fencepost.methods.model import Model
 from fencepost.training import held_out
-from fencepost.training import sweep as sweep_module
 from tests.cli.conftest import Run, heed_ctrl_c
 
 SMALL = [

@@ -22,8 +22,8 @@ from fencepost import Sentence
 from fencepost.cli.frame import app
 from fencepost.cli.train import _calibration
 from fencepost.config import Config
-from fencepost.corpus import ReadOptions, read, write
-from fencepost.methods import METHODS
+from fencepost.data import ReadOptions, read, write
+from fencepost.methods.networks import METHODS
 from tests.cli.conftest import heed_ctrl_c
 
 SMALL = [
@@ -357,11 +357,11 @@ def test_one_language_splits_the_corpus_and_the_texts(
 
     monkeypatch.setattr("fencepost.training.train", lambda settings, learnt, *_, **__: see(learnt, settings))
     monkeypatch.setattr(
-        "fencepost.training.sweep.Sweep",
+        "fencepost.experiments.sweep.Sweep",
         lambda _, settings, __, data, **___: see(data.train, next(iter(settings.values()))),
     )
     monkeypatch.setattr(
-        "fencepost.training.tuning.Tuning", lambda _, settings, __, data, **___: see(data.train, settings)
+        "fencepost.experiments.tuning.Tuning", lambda _, settings, __, data, **___: see(data.train, settings)
     )
     corpus = _write_contraction(tmp_path / "corpus")
     with pytest.raises(_Stop):

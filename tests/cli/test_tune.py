@@ -24,9 +24,9 @@ import torch
 from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
-from fencepost.corpus import read, write
+from fencepost.data import read, write
 from fencepost.errors import FencepostError
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from tests.cli.conftest import Run, heed_ctrl_c
 
 SMALL = [
@@ -114,7 +114,7 @@ def test_trials_of_all_kinds_are_told(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are played, not trained: F1 is the number of the trial, or below all others."""
-    from fencepost.training import tuning
+    from fencepost.experiments import tuning
 
     count = -1
 
@@ -143,7 +143,7 @@ def test_in_a_narrow_terminal_no_value_is_cut() -> None:
     from rich.console import Console
 
     from fencepost.cli.tune import _print_trials
-    from fencepost.training.tuning import Trial
+    from fencepost.experiments.tuning import Trial
 
     keys = [f"training.{name}" for name in ("learning_rate", "batch_size", "warmup", "schedule", "clip")]
     one = Trial(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
@@ -262,7 +262,7 @@ def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path
 
 
 def test_without_optuna(run: Run, monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path) -> None:
-    for name in [name for name in sys.modules if name.startswith(("optuna", "fencepost.training.tuning"))]:
+    for name in [name for name in sys.modules if name.startswith(("optuna", "fencepost.experiments.tuning"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
     said = run(*arguments(data, tmp_path / "tuning"), code=2).stderr

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
-from fencepost.encoder import EncoderSettings
 from fencepost.encoder.pretrained import Pretrained
+from fencepost.encoder.settings import EncoderSettings
 
 
 @pytest.fixture(scope="session", autouse=True)

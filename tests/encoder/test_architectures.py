@@ -6,9 +6,10 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from fencepost.encoder import Encoder, EncoderSettings
+from fencepost.data.entity import Sentence
+from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.entity import Sentence
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 from tests.encoder import tiny
 

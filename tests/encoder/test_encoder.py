@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fencepost.encoder import Encoder, EncoderSettings, Words
+from fencepost.data.entity import Sentence
 from fencepost.encoder.embedder import PAD, UNKNOWN
-from fencepost.entity import Sentence
+from fencepost.encoder.encoder import Encoder, Words
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
 from tests import strategies
 from tests.encoder.tiny import same, sentences, words_of

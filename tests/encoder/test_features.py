@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fencepost.encoder import EncoderSettings
+from fencepost.data.entity import Sentence
+from fencepost.encoder.arrays import LONGEST
 from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN
 from fencepost.encoder.features import (
     Characters,
@@ -16,8 +17,7 @@ from fencepost.encoder.features import (
     names_by_frequency,
     vocabulary,
 )
-from fencepost.entity import Sentence
-from fencepost.inputs.arrays import LONGEST
+from fencepost.encoder.settings import EncoderSettings
 from tests import strategies
 from tests.encoder.tiny import same
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fencepost.encoder import EncoderSettings
 from fencepost.encoder import pretrained as module
 from fencepost.encoder.pretrained import MINILM_HUB, MINILM_PACKAGE, Pretrained, _resolved
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 from tests.encoder import tiny
 

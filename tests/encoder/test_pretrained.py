@@ -5,12 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.encoder import Encoder, EncoderSettings
+from fencepost.data.entity import Sentence
 from fencepost.encoder import pretrained as module
+from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.entity import Sentence
+from fencepost.encoder.settings import EncoderSettings
+from fencepost.encoder.windows import windows
 from fencepost.errors import DataError, UsageError
-from fencepost.text.windows import windows
 from tests.encoder.tiny import cycled, same, sentences, words_of
 
 MIXED = [

@@ -22,7 +22,7 @@ from transformers import (
     T5Config,
 )
 
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
 
 TEXT = [
     "The University of Toronto's president met Ada Lovelace in London, on 10 December 1815.",

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import fencepost
 from fencepost import DataError, Entity, Sentence, UsageError
-from fencepost.corpus import ReadOptions, iob, read, write
+from fencepost.data import ReadOptions, read, write
+from fencepost.data.formats import iob
 from fencepost.integrations.datasets import Rows, sentences
 from fencepost.training import train
 from tests import strategies
@@ -597,7 +598,7 @@ def test_without_pytorch_it_says_what_to_install(tmp_path, monkeypatch):
 
 def test_the_package_offers_it():
     assert "train" in fencepost.__all__
-    assert fencepost.train.__module__ == "fencepost.learning"
+    assert fencepost.train.__module__ == "fencepost.training.learning"
 
 
 REVIEWED = [
@@ -619,7 +620,7 @@ def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
 
 
 def test_training_from_a_file_says_what_was_not_accepted(tmp_path, capsys):
-    from fencepost.learning import _read
+    from fencepost.training.learning import _read
 
     path = tmp_path / "reviewed.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in REVIEWED))

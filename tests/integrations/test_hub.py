@@ -23,9 +23,9 @@ from huggingface_hub import ModelCard, constants, errors
 
 import fencepost
 from fencepost import DataError, Recogniser, UsageError
-from fencepost.card import NAME
 from fencepost.integrations import hub
-from fencepost.loading import SHIPPED, TorchEngine, load
+from fencepost.runtime.card import NAME
+from fencepost.runtime.loading import SHIPPED, TorchEngine, load
 from tests.runtime import models
 
 TOKEN = "hf_of_a_test"

@@ -22,7 +22,7 @@ from fencepost.cli.frame import app
 from fencepost.errors import UsageError
 from fencepost.integrations import ray as on_ray
 from fencepost.integrations.ray import Work, Worker
-from fencepost.prediction.folder import PartFile
+from fencepost.runtime.prediction.folder import PartFile
 from tests.cli.conftest import heed_ctrl_c
 from tests.integrations.mortal import Mortal
 from tests.runtime import models

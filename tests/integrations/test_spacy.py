@@ -20,12 +20,12 @@ from spacy import displacy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import get_lang_class
 
-from fencepost.corpus.output import WriteError
-from fencepost.entity import Entity
+from fencepost.data.entity import Entity
+from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
 from fencepost.integrations.spacy import ALIGNMENT_MODES, aligned
-from fencepost.runtime import Recogniser
-from fencepost.runtime import Span as Found
+from fencepost.runtime.recogniser import Recogniser
+from fencepost.runtime.recogniser import Span as Found
 from tests.limits import file_size_limit
 from tests.runtime import models
 from tests.runtime.doubles import Double, everything, marking
@@ -47,7 +47,7 @@ def make(monkeypatch):
         def load(path, *, min_confidence, types, **options):
             return Recogniser(Double(find), min_confidence=min_confidence, types=types)
 
-        monkeypatch.setattr("fencepost.loading.load", load)
+        monkeypatch.setattr("fencepost.runtime.loading.load", load)
         nlp = spacy.blank(language)
         nlp.add_pipe("fencepost", config=config)
         return nlp

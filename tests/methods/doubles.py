@@ -12,10 +12,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from fencepost.decoding import Candidates
-from fencepost.encoder import Words
-from fencepost.methods import METHODS, Gold, Method, MethodSettings, PredictSettings
-from fencepost.methods.method import as_candidates
+from fencepost.encoder.encoder import Words
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.network import Gold, Method, MethodSettings, as_candidates
+from fencepost.methods.networks import METHODS
 
 
 def one_word_each(probabilities: Tensor, lengths: Tensor, threshold: float = 0.5) -> Candidates:

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.methods import METHODS, Gold, Method, MethodSettings
-from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
-from fencepost.model import Model
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
+from fencepost.methods.model import Model
+from fencepost.methods.network import Gold, Method, MethodSettings
+from fencepost.methods.networks import METHODS
 from tests.methods.doubles import DOUBLES, TwoStage, register
 
 torch.set_num_threads(1)

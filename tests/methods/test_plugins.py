@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from fencepost import load
 from fencepost.cli.frame import app
 from fencepost.config import Config
-from fencepost.decoders import DECODERS, Decoder
 from fencepost.errors import UsageError
-from fencepost.export import export
-from fencepost.methods import METHODS
-from fencepost.methods.boundary_smoothing import BoundarySmoothing
-from fencepost.model import Model
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
+from fencepost.methods.decoder import Decoder
+from fencepost.methods.decoders import DECODERS
+from fencepost.methods.model import Model
+from fencepost.methods.networks import METHODS
+from fencepost.runtime.export import export
 from tests.runtime.models import NESTED, SCRATCH
 
 torch.set_num_threads(1)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.entity import Entity, Sentence
-from fencepost.methods import PredictSettings
+from fencepost.data.entity import Entity, Sentence
+from fencepost.methods.decoder import PredictSettings
 from tests.strategies import entities, flat_entities, nested_entities
 
 WORDS = ["w"] * 8

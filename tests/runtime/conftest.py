@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.loading import TorchEngine, load
-from fencepost.runtime import Recogniser
+from fencepost.runtime.loading import TorchEngine, load
+from fencepost.runtime.recogniser import Recogniser
 from tests.runtime import models
 
 

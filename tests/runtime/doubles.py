@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fencepost import decoding
-from fencepost.decoders import PredictSettings
-from fencepost.decoding import Candidates
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
+from fencepost.methods import candidates as decoding
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import PredictSettings
 from fencepost.settings import merged, validated
 
 TYPES = ("LOC", "ORG", "PER")

@@ -12,10 +12,10 @@ from tokenizers import Tokenizer
 from transformers import AutoModel, BertConfig
 
 from fencepost.config import Config
-from fencepost.decoders.boundary_offset import CENTRE
-from fencepost.entity import Entity, Sentence
-from fencepost.export import export
-from fencepost.model import Model
+from fencepost.data.entity import Entity, Sentence
+from fencepost.methods.boundary_offset.decode import CENTRE
+from fencepost.methods.model import Model
+from fencepost.runtime.export import export
 from fencepost.settings import merged
 from tests.encoder import tiny
 

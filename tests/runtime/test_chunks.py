@@ -43,7 +43,7 @@ def test_no_more_is_read_than_is_needed():
 
 @pytest.mark.parametrize("engine", ["int8", "onnx"])
 def test_a_chunk_gives_the_same_bits_wherever_it_is_computed(folder, engine, monkeypatch):
-    from fencepost.loading import load
+    from fencepost.runtime.loading import load
 
     monkeypatch.setattr("fencepost.runtime.chunks.CHARACTERS", 400)
     texts = [" ".join(sentence.words) for sentence in models.sentences(60)]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.entity import Entity, Sentence
-from fencepost.loading import load
-from fencepost.runtime import Recogniser
+from fencepost.data.entity import Entity, Sentence
+from fencepost.runtime.loading import load
+from fencepost.runtime.recogniser import Recogniser
 from tests.runtime import models
 from tests.runtime.doubles import Double, chance, everything, marking
 

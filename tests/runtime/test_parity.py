@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fencepost.entity import Sentence
-from fencepost.export import ExportFailed
-from fencepost.loading import load
-from fencepost.methods import METHODS
-from fencepost.model import Model
-from fencepost.runtime import Recogniser
+from fencepost.data.entity import Sentence
+from fencepost.methods.model import Model
+from fencepost.methods.networks import METHODS
+from fencepost.runtime.export import ExportFailed
+from fencepost.runtime.loading import load
+from fencepost.runtime.recogniser import Recogniser
 from tests.encoder import tiny
 from tests.runtime import models
 from tests.runtime.models import SCRATCH

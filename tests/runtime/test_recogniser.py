@@ -8,13 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Temperature
-from fencepost.loading import TorchEngine, load
-from fencepost.model import Model
-from fencepost.runtime import Recogniser, Span, chunks
+from fencepost.methods.model import Model
+from fencepost.runtime import chunks
 from fencepost.runtime import recogniser as recogniser_module
+from fencepost.runtime.loading import TorchEngine, load
+from fencepost.runtime.recogniser import Recogniser, Span
 from tests.runtime import models
 from tests.runtime.doubles import TYPES, Double, everything, marking
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fencepost.runtime import Annotated, Recogniser
-from fencepost.text.splitter import LONG_WORD
+from fencepost.data.text.splitter import LONG_WORD
+from fencepost.runtime.recogniser import Annotated, Recogniser
 from tests import strategies
 from tests.runtime.doubles import Double, everything, marking
 

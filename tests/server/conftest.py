@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from fencepost.entity import Entity, Sentence
-from fencepost.runtime import Part, Recogniser
+from fencepost.data.entity import Entity, Sentence
+from fencepost.runtime.recogniser import Part, Recogniser
 from fencepost.server import Limits, make_app
 from tests.runtime.doubles import Double
 

@@ -5,11 +5,11 @@ import asyncio
 import httpx
 import pytest
 
-from fencepost.loading import load
-from fencepost.prediction.found import entity_object
+from fencepost.data.text import SpacySplitter
+from fencepost.runtime.loading import load
+from fencepost.runtime.prediction.found import entity_object
 from fencepost.server import Batcher, Limits, make_app
 from fencepost.server.metrics import Metrics
-from fencepost.text import SpacySplitter
 from tests.runtime import models
 from tests.server.conftest import Capitals, asking, post, recogniser, served
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fencepost
-from fencepost.entity import Entity
+from fencepost.data.entity import Entity
 from tests.server.conftest import Capitals, asking, post, recogniser
 
 

@@ -14,15 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from fencepost.server import make_app
-from tests.server.browser import (
-    Answer,
-    Page,
-    StandIn,
-    chromium,
-    entity,
-    found,
-    stand_in_server,
-)
+from tests.server.browser import Answer, Page, StandIn, chromium, entity, found, stand_in_server
 from tests.server.conftest import Capitals, recogniser
 
 TEXT = "The mayor of Lisbon met Ada Lovelace."

@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 
 from fencepost.config import Config, merged
-from fencepost.corpus import read
+from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
 from fencepost.training import Outcome, train

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.corpus import read
+from fencepost.data import read
 from fencepost.errors import DataError
 from fencepost.evaluation import Temperature, evaluate, match
-from fencepost.model import Model, read_calibration
+from fencepost.methods.model import Model, read_calibration
 from fencepost.training import Outcome, train
 from fencepost.training.card import model_card
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run

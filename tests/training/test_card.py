@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from huggingface_hub import EvalResult, ModelCard
 
-from fencepost.card import NAME, Facts, card, folder_card, has_metadata, metadata, with_metadata
 from fencepost.errors import DataError
+from fencepost.runtime.card import NAME, Facts, card, folder_card, has_metadata, metadata, with_metadata
 from tests.training.runs import DEV, config, result, run
 
 CONFIG: dict[str, Any] = config().model_dump(mode="json") | {"text": {"language": "en"}}

@@ -13,17 +13,10 @@ from torch import nn
 
 from fencepost.config import Config
 from fencepost.encoder.scratch import Scratch
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training import idle_settings
 from fencepost.training.trainer import ModelTrainer
-from tests.training.runs import (
-    LEARNT,
-    STEPS,
-    assert_same,
-    before_step,
-    config,
-    run,
-)
+from tests.training.runs import LEARNT, STEPS, assert_same, before_step, config, run
 
 FROZEN = {"frozen_epochs": 1, "epochs": 3, "encoder_learning_rate": 0.01}
 

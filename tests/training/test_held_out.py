@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.training import held_out
 

@@ -26,10 +26,10 @@ import torch
 from torch import Tensor, nn
 
 from fencepost.config import Config, merged
-from fencepost.corpus import read, write
+from fencepost.data import read, write
 from fencepost.errors import UsageError
-from fencepost.methods import diffusion
-from fencepost.model import Model
+from fencepost.methods.diffusion import network as diffusion
+from fencepost.methods.model import Model
 from fencepost.training import train
 from fencepost.training.processes import Share, as_launched
 from tests.training.runs import assert_same, before_step, config, metrics, result, run, weights

@@ -18,7 +18,7 @@ from rich.console import Console
 from transformers import TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from fencepost.methods.boundary_smoothing import BoundarySmoothing
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.training import run as run_module
 from fencepost.training.records import Display, Records, read_metrics
 from tests.training.runs import STEPS, before_step, config, metrics, run

@@ -18,9 +18,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fencepost.corpus.output import WriteError
+from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal

@@ -9,11 +9,11 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fencepost.corpus import read
-from fencepost.entity import Sentence
+from fencepost.data import read
+from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training import run as run_module
 from fencepost.training import train
 from fencepost.training.records import read_metrics

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from transformers import Trainer
 
 from fencepost.config import Config
-from fencepost.encoder import Encoder
 from fencepost.encoder.embedder import Batch, Embedder
-from fencepost.methods.boundary_smoothing import BoundarySmoothing
-from fencepost.model import Model
+from fencepost.encoder.encoder import Encoder
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
+from fencepost.methods.model import Model
 from fencepost.training.checkpoint import last_checkpoint
 from fencepost.training.trainer import Diverged, ModelTrainer, parameter_groups
 from tests.training.runs import DEV, LEARNT, STEPS, config, metrics, run, weights

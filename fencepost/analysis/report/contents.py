@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fencepost.analysis.epochs import Epoch
-from fencepost.entity import Sentence
+from fencepost.data.entity import Sentence
 from fencepost.evaluation import Evaluation
 
 EXAMPLES = 3

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Mistake
 
 Role = Literal["gold", "wrong", "other"]

@@ -7,10 +7,9 @@ import random
 import torch
 from torch import Tensor, nn
 
-from fencepost.encoder import Words
-from fencepost.entity import Entity, Sentence
-from fencepost.methods import Gold
-from fencepost.methods.boundary_offset import (
+from fencepost.data.entity import Entity, Sentence
+from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_offset.network import (
     CENTRE,
     Block,
     BoundaryOffset,
@@ -20,6 +19,7 @@ from fencepost.methods.boundary_offset import (
     Labels,
     PlaceEmbedding,
 )
+from fencepost.methods.network import Gold
 
 TYPES = ("A", "B", "C")
 

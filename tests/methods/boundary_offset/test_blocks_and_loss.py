@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.encoder import Words
-from fencepost.methods import boundary_offset
-from fencepost.methods.boundary_offset import (
+from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_offset import network as boundary_offset
+from fencepost.methods.boundary_offset.network import (
     OUT_OF_RANGE,
     Block,
     BoundaryOffset,

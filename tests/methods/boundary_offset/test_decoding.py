@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.methods import boundary_offset
-from fencepost.methods.boundary_offset import (
-    BoundaryOffsetPredict,
-    Cells,
-    Labels,
-)
+from fencepost.methods.boundary_offset import network as boundary_offset
+from fencepost.methods.boundary_offset.network import BoundaryOffsetPredict, Cells, Labels
 from tests.methods.boundary_offset.cases import (
     OFFSETS,
     OUT,

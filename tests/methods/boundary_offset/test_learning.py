@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_offset import (
+from fencepost.methods.boundary_offset.network import (
     BoundaryOffset,
     BoundaryOffsetPredict,
     BoundaryOffsetSettings,
     OffsetScores,
     spelt_out,
 )
-from fencepost.model import Model
+from fencepost.methods.model import Model
 from fencepost.training.run import idle_settings
 from tests.methods.boundary_offset.cases import (
     BATCH,

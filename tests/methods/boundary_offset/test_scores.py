@@ -11,8 +11,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fencepost.encoder import Words
-from fencepost.methods.boundary_offset import (
+from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_offset.convolution import DepthwiseConvolution
+from fencepost.methods.boundary_offset.network import (
     CENTRE,
     OUT_OF_RANGE,
     Block,
@@ -21,7 +22,6 @@ from fencepost.methods.boundary_offset import (
     BoundaryOffsetSettings,
     PlaceEmbedding,
 )
-from fencepost.modules import DepthwiseConvolution
 from tests.methods.boundary_offset.cases import (
     NETWORKS,
     TYPES,

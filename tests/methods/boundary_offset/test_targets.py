@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.methods import Gold
-from fencepost.methods.boundary_offset import (
+from fencepost.methods.boundary_offset.network import (
     CENTRE,
     OUT_OF_RANGE,
     Block,
@@ -19,6 +18,7 @@ from fencepost.methods.boundary_offset import (
     offset_entries,
     offset_targets,
 )
+from fencepost.methods.network import Gold
 from tests.methods.boundary_offset.cases import (
     FIGURE_2,
     OFFSETS,

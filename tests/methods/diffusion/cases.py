@@ -8,16 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fencepost.decoding import Candidates
-from fencepost.encoder import Words
-from fencepost.methods import Gold
-from fencepost.methods import diffusion as module
-from fencepost.methods.diffusion import (
-    DenoisedScores,
-    Diffusion,
-    DiffusionPredict,
-    DiffusionSettings,
-)
+from fencepost.encoder.encoder import Words
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.diffusion import network as module
+from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, DiffusionPredict, DiffusionSettings
+from fencepost.methods.network import Gold
 
 TYPES = ("A", "B", "C")
 

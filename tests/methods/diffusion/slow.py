@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fencepost.encoder import Words
-from fencepost.methods.diffusion import Diffusion, DiffusionSettings, SpanLayer
-from fencepost.modules import Attention
+from fencepost.encoder.encoder import Words
+from fencepost.methods.diffusion.attention import Attention
+from fencepost.methods.diffusion.network import Diffusion, DiffusionSettings, SpanLayer
 from tests.methods.diffusion.cases import Ends, Found, Key, Noised, Said
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fencepost.encoder import Words
-from fencepost.methods import diffusion
-from fencepost.methods.diffusion import DenoisedScores, Diffusion, Pointer, SpanLayer
+from fencepost.encoder.encoder import Words
+from fencepost.methods.diffusion import network as diffusion
+from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, Pointer, SpanLayer
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fencepost.methods.diffusion import Diffusion, spans_of
+from fencepost.methods.diffusion.network import Diffusion, spans_of
 from tests.methods.diffusion.cases import BATCH, LENGTHS, Ends, Key, gold_of, method_of, noised, words_of
 from tests.methods.diffusion.slow import slow_kept, slow_numbers
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.corpus import read
-from fencepost.entity import Entity, Sentence
+from fencepost.data import read
+from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import evaluate
-from fencepost.methods import diffusion
-from fencepost.methods.diffusion import DenoisedScores, matched
-from fencepost.model import Model
+from fencepost.methods.diffusion import network as diffusion
+from fencepost.methods.diffusion.network import DenoisedScores, matched
+from fencepost.methods.model import Model
 from fencepost.training import train as train_run
 from fencepost.training.trainer import Diverged
 from tests.methods.diffusion.cases import Key

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fencepost.encoder import Words
-from fencepost.methods.diffusion import DenoisedScores, Diffusion, matched
+from fencepost.encoder.encoder import Words
+from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, matched
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.methods.diffusion import DiffusionSettings, numbers_of, spans_of
+from fencepost.methods.diffusion.network import DiffusionSettings, numbers_of, spans_of
 from tests.methods.diffusion.cases import Ends, settings_of
 from tests.methods.diffusion.slow import slow_numbers, slow_shares, slow_span
 

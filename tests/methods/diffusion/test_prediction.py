@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fencepost.decoding import Candidates
-from fencepost.methods.diffusion import DenoisedScores, Diffusion
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.diffusion.network import DenoisedScores, Diffusion
 from tests.methods.diffusion.cases import (
     LENGTHS,
     NETWORKS,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from fencepost.decoders import diffusion
-from fencepost.decoders.diffusion import DiffusionPredict, ddim_step, sampling_times
+from fencepost.methods.diffusion import decode as diffusion
+from fencepost.methods.diffusion.decode import DiffusionPredict, ddim_step, sampling_times
 from tests.methods.diffusion.cases import method_of, predict_of, words_of
 from tests.methods.diffusion.slow import slow_kept, slow_move, slow_times
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.encoder import EncoderSettings
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
-from fencepost.methods.diffusion import Diffusion, DiffusionPredict, DiffusionSettings
+from fencepost.methods.diffusion.network import Diffusion, DiffusionPredict, DiffusionSettings
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fencepost.encoder import Words
-from fencepost.methods import Gold
-from fencepost.methods.locate_and_label import (
+from fencepost.encoder.encoder import Words
+from fencepost.methods.locate_and_label.network import (
     LocateAndLabel,
     LocateAndLabelPredict,
     LocateAndLabelSettings,
@@ -19,6 +18,7 @@ from fencepost.methods.locate_and_label import (
     SpanHead,
     Spans,
 )
+from fencepost.methods.network import Gold
 
 TYPES = ("A", "B", "C")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.encoder import Words
-from fencepost.methods.locate_and_label import (
+from fencepost.encoder.encoder import Words
+from fencepost.methods.locate_and_label.network import (
     Examples,
     LocateAndLabel,
     LocateAndLabelSettings,

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from fencepost.config import Config
-from fencepost.corpus import read
-from fencepost.entity import Sentence
-from fencepost.model import Model
+from fencepost.data import read
+from fencepost.data.entity import Sentence
+from fencepost.methods.model import Model
 
 FEATURES = {
     "pos": "encoder.features.pos=6",

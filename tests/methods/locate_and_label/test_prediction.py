@@ -11,14 +11,14 @@ import torch
 from pydantic import ValidationError
 
 from fencepost.config import Config
-from fencepost.corpus import read
-from fencepost.decoding import Candidates
-from fencepost.encoder import Words
-from fencepost.entity import Entity, Sentence
+from fencepost.data import read
+from fencepost.data.entity import Entity, Sentence
+from fencepost.encoder.encoder import Words
 from fencepost.evaluation import evaluate
-from fencepost.methods import locate_and_label
-from fencepost.methods.locate_and_label import LocateAndLabel, LocateAndLabelPredict
-from fencepost.model import Model
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.locate_and_label import network as locate_and_label
+from fencepost.methods.locate_and_label.network import LocateAndLabel, LocateAndLabelPredict
+from fencepost.methods.model import Model
 from tests.methods.locate_and_label.cases import (
     LENGTHS,
     TYPES,

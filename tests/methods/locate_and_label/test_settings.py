@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fencepost.config import Config
-from fencepost.encoder import EncoderSettings
+from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_smoothing import BoundarySmoothingSettings
-from fencepost.methods.locate_and_label import LocateAndLabel, LocateAndLabelSettings
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
+from fencepost.methods.locate_and_label.network import LocateAndLabel, LocateAndLabelSettings
 
 
 def composed(*changes: str) -> Config:

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fencepost.decoding import SELECTORS, Candidates, select, soft_nms
-from tests.test_decoding import Row, best_of_duplicates, from_rows, precedence, row, rows_of, to_rows
+from fencepost.methods.candidates import SELECTORS, Candidates, select, soft_nms
+from tests.methods.test_candidates import (
+    Row,
+    best_of_duplicates,
+    from_rows,
+    precedence,
+    row,
+    rows_of,
+    to_rows,
+)
 
 
 def slow_iou(one: Row, other: Row) -> float:

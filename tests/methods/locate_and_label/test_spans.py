@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fencepost.methods import locate_and_label
-from fencepost.methods.locate_and_label import (
+from fencepost.methods.locate_and_label import network as locate_and_label
+from fencepost.methods.locate_and_label.network import (
     Examples,
     LocateAndLabelSettings,
     MaximumTable,

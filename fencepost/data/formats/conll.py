@@ -1,0 +1,359 @@
+"""CoNLL columns: a word a line with its tag in a column, a blank line between sentences.
+
+Two formats share the module. `conll` is the usual one, with any number of columns, separated by tabs
+or spaces. `weibo` has Chinese characters for words, each with its position in its word behind it
+(`科0`, `技1`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.formats import iob
+from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.output import text_writer
+from fencepost.data.source import Found, Line, Reading, Rejected, Source
+from fencepost.errors import DataError, quote
+
+DOCUMENT_START = "-DOCSTART-"
+DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
+SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
+SENTENCE_CHARACTERS = 1 << 26
+DETECTION_LINES = 2000
+MANY_WORDS = 20  # that all end in digits are no coincidence
+BLANK = " \t\r"
+_SPACES = re.compile(" +")
+_SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What other programs take for line ends; a word may contain them, any other column may not."""
+_POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
+
+
+class Invalid(ValueError):
+    """What is wrong in a block, and at which of its lines."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        self.index = index
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How a file's lines divide into columns."""
+
+    tabs: bool
+    count: int
+
+    def split(self, text: str) -> list[str]:
+        return text.split("\t") if self.tabs else _SPACES.split(text)
+
+    def index(self, column: int) -> int:
+        """From a column's number, 1 for the first and -1 for the last, to its index."""
+        if abs(column) > self.count:
+            raise Invalid(0, f"there is no column {column} among the {self.count} here")
+        return column - 1 if column > 0 else self.count + column
+
+
+@dataclass
+class Block:
+    """The lines of one sentence."""
+
+    lines: list[Line] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    doc: str | None = None
+
+    @property
+    def raw(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+
+def read(source: Source, options: ReadOptions, *, positions: bool = False) -> Iterator[Reading]:
+    head = source.head_lines()
+    columns = detect_columns(head)
+    if columns is None:
+        return
+    try:
+        word, tag, pos = _column_indices(columns, options)
+    except Invalid as error:
+        raise DataError(str(error), source=source.name) from error
+    scheme = options.scheme or _detect_scheme(head, columns, tag)
+    for block in blocks(source, partial(_is_comment, columns=columns, tag=tag)):
+        for _ in block.comments:
+            source.note("comment line passed over")
+        if not block.lines:
+            continue
+        try:
+            rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
+            words = [row[word] for row in rows]
+            if "" in words:
+                raise Invalid(words.index(""), "the word is empty")
+            meta = {}
+            if positions:
+                words, meta["positions"] = _strip_positions(words)
+            sentence = Sentence(
+                words,
+                _entities(
+                    [row[tag] for row in rows],
+                    scheme,
+                    options.scheme is not None,
+                    block.lines,
+                    source,
+                ),
+                doc=block.doc,
+                pos=None if pos is None else [row[pos] for row in rows],
+                meta=meta,
+            )
+        except Invalid as error:
+            yield Rejected(block.lines[error.index].number, str(error), block.raw)
+        else:
+            yield Found(block.lines[0].number, sentence)
+
+
+def detect_columns(lines: list[str]) -> Columns | None:
+    """The commonest division into columns among the first lines; None when there is no content."""
+    contents = _contents(lines)
+    certain = [text for text in contents if not text.startswith("#")]  # no comments
+    seen = Counter(map(columns_of, certain or contents))
+    return seen.most_common(1)[0][0] if seen else None
+
+
+def _contents(lines: list[str]) -> list[str]:
+    """The first lines that are neither blank nor a document's mark."""
+    stripped = (text.rstrip(BLANK) for text in lines[:DETECTION_LINES])
+    return [text for text in stripped if text and _first_column(text) != DOCUMENT_START]
+
+
+def columns_of(text: str) -> Columns:
+    tabs = "\t" in text
+    return Columns(tabs, len(Columns(tabs, 0).split(text)))
+
+
+def looks_tagged(lines: list[str]) -> bool:
+    """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
+    contents = _contents(lines)
+    columns = columns_of(contents[0]) if contents else Columns(tabs=False, count=0)
+    return columns.count > 1 and all(  # JSON ends it at the first line
+        columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
+    )
+
+
+def may_have_tags(lines: list[str]) -> bool:
+    """Whether a tag stands in any column of the first lines, or there is nothing there at all."""
+    rows = [columns_of(text).split(text) for text in _contents(lines)]
+    return not rows or any(iob.parse(field) for row in rows for field in row[1:])
+
+
+def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
+    """The sentences' lines; comments stand before a sentence, and a document mark ends one."""
+    block, documents, characters = Block(), 0, 0
+    for line in _column_lines(source):
+        text = line.text.rstrip(BLANK)
+        starts_document = _first_column(text) == DOCUMENT_START
+        if not text or starts_document or text.startswith(DOCUMENT_LINES):
+            if block.lines or block.comments:
+                yield block
+            documents += starts_document
+            block, characters = Block(doc=str(documents) if documents else None), 0
+        if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
+            block.comments.append(text)
+        elif text and not starts_document:
+            block.lines.append(line)
+        characters += len(text)
+        if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
+            raise DataError(
+                f"over {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank line "
+                "between sentences",
+                source=source.name,
+                line=line.number,
+            )
+    if block.lines or block.comments:
+        yield block
+
+
+def _column_lines(source: Source) -> Iterator[Line]:
+    """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
+    more = 0  # lines than line feeds
+    for line in source.lines_with_marks_noted():
+        if not more and "\r" not in line.text:
+            yield line
+            continue
+        parts = line.text.rstrip("\r").split("\r")
+        if len(parts) > 1:
+            source.note("carriage return inside a line, read as a line end", line.number + more)
+        for number, part in enumerate(parts, start=line.number + more):
+            yield Line(number, part, line.problem)
+        more += len(parts) - 1
+
+
+def _marks_document(text: str) -> bool:
+    return _first_column(text) == DOCUMENT_START or text.startswith(DOCUMENT_LINES)
+
+
+def _first_column(text: str) -> str:
+    return text.split("\t", 1)[0].split(" ", 1)[0]
+
+
+def _is_comment(text: str, columns: Columns, tag: int) -> bool:
+    """Whether a line before a sentence is a comment and not the word `#` with its columns."""
+    if not text.startswith("#"):
+        return False
+    fields = columns.split(text)
+    return len(fields) != columns.count or iob.parse(fields[tag]) is None
+
+
+def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
+    """The columns of a line, the one with the number `word` being the word; raises `Invalid`."""
+    if line.problem:
+        raise Invalid(index, line.problem)
+    fields = columns.split(line.text.rstrip(BLANK))
+    if len(fields) != columns.count:
+        separator = "tabs" if columns.tabs else "spaces"
+        raise Invalid(
+            index,
+            f"{len(fields)} columns where the file has {columns.count}, separated by {separator}",
+        )
+    if _SEPARATORS.search(line.text):
+        for number, text in enumerate(fields):
+            if number != word and (match := _SEPARATORS.search(text)):
+                raise Invalid(
+                    index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
+                )
+    return fields
+
+
+def _entities(tags: list[str], scheme: str, strict: bool, lines: list[Line], source: Source) -> list[Entity]:
+    entities, irregular = iob.to_entities(tags, scheme)
+    if irregular is None:
+        return entities
+    if strict or iob.parse(tags[irregular.index]) is None:
+        raise Invalid(irregular.index, irregular.reason)
+    source.note(
+        f"sentence whose tags break the rules of {scheme}, read as the CoNLL scorer does",
+        lines[irregular.index].number,
+        irregular.reason,
+    )
+    return entities
+
+
+def _column_indices(columns: Columns, options: ReadOptions) -> tuple[int, int, int | None]:
+    word, tag = columns.index(options.word_column or 1), columns.index(options.tag_column or -1)
+    if word == tag:
+        raise Invalid(
+            0,
+            f"the words and the tags would both be column {word + 1} of {columns.count}; "
+            "name the columns with --word-column and --tag-column",
+        )
+    return word, tag, columns.index(options.pos_column) if options.pos_column else None
+
+
+def _detect_scheme(lines: list[str], columns: Columns, tag: int) -> str:
+    sentences: list[list[str]] = [[]]
+    for text in lines:
+        fields = columns.split(text.rstrip(BLANK))
+        if len(fields) == columns.count:
+            sentences[-1].append(fields[tag])
+        else:
+            sentences.append([])
+    return iob.detect(sentences)
+
+
+def _strip_positions(words: list[str]) -> tuple[list[str], list[int]]:
+    characters, positions = [], []
+    for index, word in enumerate(words):
+        match = _POSITION.fullmatch(word)
+        if match is None:
+            raise Invalid(index, f"{quote(word)} is not a character with its position behind it")
+        characters.append(match[1])
+        positions.append(int(match[2]))
+    return characters, positions
+
+
+def has_positions(lines: list[str]) -> bool:
+    """Whether the words are characters with their position in the word, which counts up from 0."""
+    columns = detect_columns(lines)
+    if columns is None or columns.count < 2:
+        return False
+    rows = map(columns.split, _contents(lines))
+    words = [row[0] for row in rows if len(row) == columns.count]
+    matches = [match for match in map(_POSITION.fullmatch, words) if match]
+    positions = [int(match[2]) for match in matches]
+    if len(matches) < len(words) or positions[0] != 0:
+        return False
+    chinese = all(len(match[1]) == 1 for match in matches) and not all(map(str.isascii, words))
+    steps = sum(now in (0, before + 1) for before, now in itertools.pairwise(positions))
+    return (chinese or len(words) >= MANY_WORDS) and steps >= 0.95 * (len(words) - 1)
+
+
+def encode(sentences: Iterable[Sentence], options: WriteOptions, *, positions: bool = False) -> Iterator[str]:
+    doc = None
+    for sentence in sentences:
+        if sentence.doc != doc:
+            doc = sentence.doc
+            yield f"{DOCUMENT_START}\t{iob.OUTSIDE}\n\n"
+        tags = iob.from_entities(len(sentence), sentence.entities, options.scheme)
+        words = list(sentence.words)
+        if positions:
+            behind = sentence.meta.get("positions") or [0] * len(words)
+            words = [f"{word}{position}" for word, position in zip(words, behind, strict=True)]
+        yield "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)) + "\n"
+
+
+def obstacle(sentence: Sentence) -> str | None:
+    if not sentence.words:
+        return "no words"
+    if any(not word or set(word) & set("\t\n\r") for word in sentence.words):
+        return "a word that is empty or holds a tab or a line end"
+    if any(map(_marks_document, sentence.words)):
+        return f"a word that marks a document, such as {DOCUMENT_START}"
+    if any(not _fits_column(entity.type) for entity in sentence.entities):
+        return "a type that holds a tab or a line end, or ends in white space"
+    return None
+
+
+def _fits_column(type_: str) -> bool:
+    return not set(type_) & set("\t\n\r") and type_ == type_.rstrip(BLANK) and not _SEPARATORS.search(type_)
+
+
+def obstacle_with_positions(sentence: Sentence) -> str | None:
+    positions = sentence.meta.get("positions")
+    if positions is not None and not _valid_positions(positions, len(sentence)):
+        return "positions that are not one number for each character"
+    for word, position in zip(sentence.words, positions or [0] * len(sentence), strict=True):
+        match = _POSITION.fullmatch(f"{word}{position}")
+        if match is None or match[1] != word:
+            return "a word that cannot be told from the position behind it"
+    return obstacle(sentence)
+
+
+def _valid_positions(positions: object, length: int) -> bool:
+    return (
+        isinstance(positions, list | tuple)
+        and len(positions) == length
+        and all(type(position) is int and 0 <= position < 10**9 for position in positions)
+    )
+
+
+CONLL = Format(
+    name="conll",
+    summary="word and tag in columns; IOB1, IOB2, BIOES, BMES",
+    read=read,
+    write=text_writer(encode),
+    obstacle=obstacle,
+    overlaps="none",
+    keeps=frozenset(),  # of documents there are the boundaries but not the names
+    suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
+)
+WEIBO = Format(
+    name="weibo",
+    summary="as conll, with Chinese characters and their position in the word (科0)",
+    read=partial(read, positions=True),
+    write=text_writer(partial(encode, positions=True)),
+    obstacle=obstacle_with_positions,
+    overlaps="none",
+    keeps=frozenset({"positions"}),
+)

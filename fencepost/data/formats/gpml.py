@@ -1,0 +1,308 @@
+"""GENIA's GPML: XML in which `<cons sem="G#TYPE">` elements nest inside sentences.
+
+Words are `<w c="POS">` elements; in the editions without them the sentence's text is split into words.
+A type is what stands behind `G#`. A coordination such as `(AND G#DNA G#protein)` puts each of its types on
+the whole stretch, and a `cons` without `sem` (a fragment of one) is no entity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.raw_text import WORD_SPLIT
+from fencepost.data.output import text_writer
+from fencepost.data.source import LINE_BYTES, Found, Reading, Rejected, Source
+from fencepost.data.text import CharSpan, Splitter, align, make_splitter
+from fencepost.errors import DataError, describe_error, quote, shorten
+
+ROOT = "set"
+SENTENCE_CHARACTERS = 1 << 24
+REFERENCE_CHARACTERS = 1 << 16
+TAG_BYTES = 1 << 22
+DEPTH = 1000
+_KNOWN = {"cons", "w", "sentence"}
+_TYPES = re.compile(r"G#([^\s()]+)")
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WHITE_SPACE = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}  # parsers would make spaces of them
+
+
+class _Refused(Exception):
+    """The file declares what GPML has no use for."""
+
+
+@dataclass
+class _Draft:
+    """A sentence while its elements arrive."""
+
+    line: int
+    byte: int  # of the file, where it begins
+    id: str | None
+    doc: str | None
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0  # of all pieces
+    words: list[tuple[int, int]] = field(default_factory=list)  # in characters, one for each <w>
+    pos: list[str | None] = field(default_factory=list)
+    constructs: list[_Construct] = field(default_factory=list)
+    problem: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def place(self) -> _Place:
+        return _Place(self.length, len(self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A point in a sentence: so many characters and so many whole words are before it."""
+
+    character: int
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Construct:
+    start: _Place
+    end: _Place
+    sem: str
+
+    @property
+    def types(self) -> list[str]:
+        """The type, or each different one of a coordination."""
+        if self.sem.startswith("("):
+            return list(dict.fromkeys(_TYPES.findall(self.sem)))
+        return [self.sem.removeprefix("G#")] if self.sem != "G#" else []
+
+
+class _Handler:
+    """Collects the sentences of a GPML file from expat's events."""
+
+    def __init__(self, parser: expat.XMLParserType, source: Source) -> None:
+        self.parser = parser
+        self.source = source
+        self.done: list[_Draft] = []
+        self.root: str | None = None  # the outermost element's name
+        self.depth = 0
+        self.sentences = 0
+        self.sentence: _Draft | None = None
+        self.open: list[tuple[_Place, dict[str, str]]] = []  # the elements open in the sentence
+        self.document: str | None = None
+        self.reference: list[str] | None = None  # the text of <bibliomisc>, while it arrives
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.SkippedEntityHandler = self._skipped
+        parser.EntityDeclHandler = self._declared
+
+    def check_size(self, fed: int) -> None:
+        """Refuse a sentence, or a tag, that is longer than allowed, in bytes that the parser was given."""
+        if self.sentence and fed - self.sentence.byte > LINE_BYTES:
+            raise _Refused(f"it has a sentence of over {LINE_BYTES >> 20} MB")
+        if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # which expat reads again with each piece
+            raise _Refused(f"it has a tag of over {TAG_BYTES >> 20} MB")
+
+    def take(self) -> list[_Draft]:
+        done, self.done = self.done, []
+        return done
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.root = self.root or name
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise _Refused(f"its elements are nested more than {DEPTH:,} deep")
+        if name not in _KNOWN if self.sentence else name == "cons":
+            where = "inside" if self.sentence else "outside"
+            kind = f"element {where} a <sentence> passed over, without what it marks"
+            self.source.note(kind, self.parser.CurrentLineNumber, f"<{name}>")
+        if self.sentence:
+            if name == "sentence":
+                self.sentence.problem = "a <sentence> stands inside another"
+            self.open.append((self.sentence.place, attributes))
+        elif name == "sentence":
+            self.sentences += 1
+            line = self.parser.CurrentLineNumber
+            self.sentence = _Draft(line, self.parser.CurrentByteIndex, attributes.get("id"), self.document)
+        elif name == "article":
+            self.document = None
+        elif name == "bibliomisc":
+            self.reference = []
+
+    def _end(self, name: str) -> None:
+        self.depth -= 1
+        if self.sentence and self.open:
+            start, attributes = self.open.pop()
+            if name == "w":
+                self._word(start, attributes, self.sentence)
+            elif name == "cons" and "sem" in attributes:
+                construct = _Construct(start, self.sentence.place, attributes["sem"])
+                self.sentence.constructs.append(construct)
+        elif self.sentence:
+            self.done.append(self.sentence)
+            self.sentence = None
+        elif name == "bibliomisc":
+            reference = "".join(self.reference or ())
+            self.document, self.reference = reference if reference.strip() else None, None
+
+    def _word(self, start: _Place, attributes: dict[str, str], draft: _Draft) -> None:
+        if start.word != len(draft.words):
+            draft.problem = "a <w> stands inside another"
+        draft.words.append((start.character, draft.length))
+        draft.pos.append(attributes.get("c"))
+
+    def _text(self, data: str) -> None:
+        if self.sentence:
+            self.sentence.pieces.append(data)
+            self.sentence.length += len(data)
+            if self.sentence.length > SENTENCE_CHARACTERS:
+                raise _Refused(f"it has a sentence of over {SENTENCE_CHARACTERS:,} characters")
+        elif self.reference is not None:
+            self.reference.append(data)
+            if sum(map(len, self.reference)) > REFERENCE_CHARACTERS:
+                raise _Refused(f"it has a <bibliomisc> of over {REFERENCE_CHARACTERS:,} characters")
+
+    def _skipped(self, name: str, is_parameter: bool) -> None:  # noqa: ARG002 - expat's signature
+        if self.sentence:
+            self.sentence.problem = f"the entity &{shorten(name)}; is not defined in the file"
+
+    def _declared(self, name: str, *_: object) -> None:
+        raise _Refused(f"it declares the entity {quote(name)}, and declarations are not expanded")
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    parser = expat.ParserCreate()
+    handler = _Handler(parser, source)
+    splitter = None
+    problem = None
+    fed = 0
+    for chunk in chain(source.chunks(), [b""]):
+        try:
+            parser.Parse(chunk, not chunk)
+            fed += len(chunk)
+            handler.check_size(fed)
+        except expat.ExpatError as error:
+            problem = f"not XML: {expat.ErrorString(error.code)}; nothing behind this can be read"
+        except (_Refused, ValueError, LookupError) as error:
+            problem = f"not a file that can be read: {describe_error(error)}"
+        for draft in handler.take():
+            if not draft.words and splitter is None and draft.text.strip():
+                splitter = make_splitter(options.language, pretokenized=options.pretokenized)
+            yield _reading(draft, splitter, source)
+        if problem:
+            yield Rejected(parser.ErrorLineNumber, problem, "")
+            return
+    if not handler.sentences and handler.root != ROOT:
+        raise DataError("XML without a <sentence>: not GPML", source=source.name)
+
+
+def _reading(draft: _Draft, splitter: Splitter | None, source: Source) -> Reading:
+    try:
+        if draft.problem:
+            raise ValueError(draft.problem)
+        for construct in draft.constructs:
+            if not construct.types:
+                raise ValueError(f"sem={quote(construct.sem)} names no type")
+        if draft.words or not draft.text.strip():
+            sentence = _from_words(draft)
+        else:
+            assert splitter is not None  # noqa: S101 - made by the caller
+            sentence = _from_text(draft, splitter, source)
+    except ValueError as error:
+        return Rejected(draft.line, str(error), draft.text)
+    return Found(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
+
+
+def _from_words(draft: _Draft) -> Sentence:
+    text = draft.text
+    behind = 0
+    for start, end in (*draft.words, (len(text), len(text))):
+        if text[behind:start].strip():
+            raise ValueError(f"{quote(text[behind:start].strip())} stands outside the <w> elements")
+        behind = end
+    entities = [
+        Entity(construct.start.word, construct.end.word, type_)
+        for construct in draft.constructs
+        for type_ in construct.types
+    ]
+    pos = [pos or "" for pos in draft.pos] if any(p is not None for p in draft.pos) else None
+    return Sentence([text[start:end] for start, end in draft.words], entities, pos=pos)
+
+
+def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
+    spans = [
+        CharSpan(construct.start.character, construct.end.character, type_)
+        for construct in draft.constructs
+        for type_ in construct.types
+    ]
+    words = [word for words in splitter.split(draft.text) for word in words]
+    document = align(draft.text, spans, [words])
+    for _ in range(document.words_split):
+        source.note(WORD_SPLIT, draft.line)
+    return document.sentences[0]
+
+
+def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{ROOT}>\n'
+    document: tuple[str | None] | None = None  # the open article's, () before the first
+    for sentence in sentences:
+        if document != (sentence.doc,):
+            yield "</article>\n" * (document is not None)
+            document = (sentence.doc,)
+            yield "<article>\n"
+            if sentence.doc is not None:
+                reference = escape(sentence.doc, _WHITE_SPACE)
+                yield f"<articleinfo><bibliomisc>{reference}</bibliomisc></articleinfo>\n"
+        yield _element(sentence) + "\n"
+    yield "</article>\n" * (document is not None)
+    yield f"</{ROOT}>\n"
+
+
+def _element(sentence: Sentence) -> str:
+    opens: list[list[str]] = [[] for _ in range(len(sentence) + 1)]
+    closes = [0] * (len(sentence) + 1)
+    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
+        opens[entity.start].append(f"<cons sem={_attribute('G#' + entity.type)}>")
+        closes[entity.end] += 1
+    pieces = []
+    for index, word in enumerate(sentence.words):
+        pos = f" c={_attribute(sentence.pos[index])}" if sentence.pos is not None else ""
+        pieces.append("</cons>" * closes[index] + " " * (index > 0) + "".join(opens[index]))
+        pieces.append(f"<w{pos}>{escape(word, _WHITE_SPACE)}</w>")
+    pieces.append("</cons>" * closes[len(sentence)])
+    name = f" id={_attribute(sentence.id)}" if sentence.id is not None else ""
+    return f"<sentence{name}>{''.join(pieces)}</sentence>"
+
+
+def _attribute(value: str) -> str:
+    return quoteattr(value, _WHITE_SPACE)
+
+
+def obstacle(sentence: Sentence) -> str | None:
+    names = (sentence.id or "", sentence.doc or "", *(sentence.pos or ()))
+    types = [entity.type for entity in sentence.entities]
+    if any(_NOT_IN_XML.search(text) for text in (*sentence.words, *types, *names)):
+        return "a control character, which XML cannot hold"
+    if sentence.doc is not None and not sentence.doc.strip():
+        return "a document with a blank name"
+    return None
+
+
+GPML = Format(
+    name="gpml",
+    summary="GENIA's XML: nested <cons sem=...> elements",
+    read=read,
+    write=text_writer(encode),
+    obstacle=obstacle,
+    overlaps="nested",
+    keeps=frozenset({"id", "doc", "pos"}),
+    suffixes=(".xml", ".gpml"),
+)

@@ -1,0 +1,114 @@
+"""Tags to entities and back: IOB1, IOB2 and BIOES with its other spellings (BMES, BILOU).
+
+A tag is `O`, or a letter that says where in an entity the word stands, a dash, and the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fencepost.data.entity import Entity
+from fencepost.errors import quote
+
+READ_SCHEMES = ("iob1", "iob2", "bioes")
+WRITE_SCHEMES = ("iob2", "iob1", "bioes", "bmes")
+OUTSIDE = "O"
+
+_LETTERS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+
+
+@dataclass(frozen=True, slots=True)
+class Irregularity:
+    """A tag that its scheme does not allow where it stands: at word `index`."""
+
+    index: int
+    reason: str
+
+
+@lru_cache(maxsize=4096)
+def parse(tag: str) -> tuple[str, str] | None:
+    """Letter (one of O, B, I, E, S) and type of a tag; None when it is not a tag."""
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    letter, dash, type_ = _LETTERS.get(tag[:1]), tag[1:2], tag[2:]
+    return (letter, type_) if letter and dash == "-" and type_ else None
+
+
+def detect(sentences: Iterable[Sequence[str]]) -> str:
+    """The scheme in which these tags are written.
+
+    E and S occur in BIOES alone. IOB1 begins an entity with I unless it must tell it from a neighbour
+    of its own type, IOB2 always with B; the more frequent habit wins, and what contradicts it is found
+    invalid when it is read.
+    """
+    begun_with = {"B": 0, "I": 0}
+    for tags in sentences:
+        before = ""  # the type of the word before, "" outside
+        for letter, type_ in filter(None, map(parse, tags)):
+            if letter in ("E", "S"):
+                return "bioes"
+            if type_ not in ("", before):
+                begun_with[letter] += 1
+            before = type_
+    return "iob1" if begun_with["I"] > begun_with["B"] else "iob2"
+
+
+def to_entities(tags: Sequence[str], scheme: str) -> tuple[list[Entity], Irregularity | None]:
+    """The entities that a sentence's tags describe, and the first tag that breaks the scheme's rules.
+
+    Broken sequences are read as the CoNLL shared tasks' scorer reads them: a tag that continues
+    nothing begins an entity, and one that is not continued ends it. The same reading serves all
+    schemes. A tag that is none at all, which cannot be read, is an irregularity without entities.
+    """
+    entities: list[Entity] = []
+    irregular = None
+    start, open_type, before = 0, "", OUTSIDE  # no type: no entity is open
+    for index, tag in enumerate((*tags, OUTSIDE)):
+        parsed = parse(tag)
+        if parsed is None:
+            reason = f"{quote(tag)} is not a tag; a tag is O, or B-, I-, E- or S- and a type"
+            return [], Irregularity(index, reason)
+        letter, type_ = parsed
+        continues = letter in ("I", "E") and type_ == open_type and before in ("B", "I")
+        irregular = irregular or _irregularity(index, tags, letter, before, continues, scheme)
+        if not continues:
+            if open_type:
+                entities.append(Entity(start, index, open_type))
+            start, open_type = index, type_
+        before = letter
+    return entities, irregular
+
+
+def _irregularity(
+    index: int, tags: Sequence[str], letter: str, before: str, continues: bool, scheme: str
+) -> Irregularity | None:
+    """How the tag at `index` breaks the rules of its scheme, given the letter of the one before."""
+    if scheme == "bioes" and before in ("B", "I") and not continues:
+        return Irregularity(index - 1, f"the entity of {quote(tags[index - 1])} has no end")
+    if scheme != "iob1" and letter in ("I", "E") and not continues:
+        return Irregularity(index, f"{quote(tags[index])} continues an entity, but none of its type is open")
+    if scheme != "bioes" and letter in ("E", "S"):
+        return Irregularity(index, f"{quote(tags[index])} does not occur in {scheme}")
+    return None
+
+
+def from_entities(length: int, entities: Sequence[Entity], scheme: str = "iob2") -> list[str]:
+    """The tags of a sentence of `length` words; the entities are in order and do not overlap."""
+    tags = [OUTSIDE] * length
+    for entity in entities:
+        type_ = entity.type
+        touches_its_type = entity.start > 0 and tags[entity.start - 1][2:] == type_
+        letters = _letters(len(entity), scheme, touches_its_type)
+        tags[entity.start : entity.end] = [f"{letter}-{type_}" for letter in letters]
+    return tags
+
+
+def _letters(length: int, scheme: str, touches_its_type: bool) -> str:
+    if scheme == "iob1":
+        return ("B" if touches_its_type else "I") + "I" * (length - 1)
+    if scheme == "iob2":
+        return "B" + "I" * (length - 1)
+    inside = "M" if scheme == "bmes" else "I"
+    return "S" if length == 1 else "B" + inside * (length - 2) + "E"

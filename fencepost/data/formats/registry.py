@@ -1,0 +1,105 @@
+"""All formats by name, and the detection of a file's format from its content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fencepost.data.formats import conll, conll2012, json_text, json_tokens
+from fencepost.data.formats.brat import BRAT
+from fencepost.data.formats.docbin import SPACY, is_docbin
+from fencepost.data.formats.format import Format
+from fencepost.data.formats.gpml import GPML
+from fencepost.data.formats.json_records import head_objects
+from fencepost.data.source import BYTE_ORDER_MARK, Source
+from fencepost.errors import DataError, UsageError, quote
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in (
+        *json_tokens.FORMATS,
+        json_text.JSONL_TEXT,
+        conll.CONLL,
+        conll.WEIBO,
+        conll2012.CONLL2012,
+        GPML,
+        BRAT,
+        SPACY,
+    )
+}
+
+
+def format_by_name(name: str) -> Format:
+    if name in FORMATS:
+        return FORMATS[name]
+    raise UsageError.unknown("format", name, FORMATS)
+
+
+def format_by_suffix(path: Path) -> Format:
+    """The format in which a file of this name is written."""
+    for format_ in FORMATS.values():
+        if path.name.lower().endswith(format_.suffixes):
+            return format_
+    raise UsageError(f"{path}: the name does not tell the format; name it with --to ({', '.join(FORMATS)})")
+
+
+def detect_format(source: Source) -> Format:
+    """The format of a file by its content, and by its name only where that is part of the format."""
+    path = source.path
+    if path is not None and (path.is_dir() or path.suffix == ".ann"):
+        return BRAT
+    head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if path is not None and path.suffix == ".txt" and path.with_suffix(".ann").is_file():
+        return BRAT
+    if is_docbin(source.head):
+        return SPACY
+    if path is not None and path.suffix.lower() == ".csv" and not conll.looks_tagged(source.head_lines()):
+        raise DataError(
+            "CSV is not a corpus format; write its sentences as JSON lines with words and entities, or with "
+            "text and spans (see the documentation of the formats)",
+            source=source.name,
+        )
+    if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
+        return _detect_columns(source)
+    return GPML if head.startswith(b"<") else _detect_json(source)
+
+
+def _detect_json(source: Source) -> Format:
+    objects = head_objects(source, 100)
+    for record in objects:
+        for shape in json_tokens.SHAPES:
+            if shape.fits(record):
+                return FORMATS[shape.name]
+        if json_text.fits(record):
+            return json_text.JSONL_TEXT
+    if not objects:
+        return FORMATS["jsonl"]  # which says what is wrong with the first of them
+    keys = ", ".join(quote(key) for key in list(objects[0])[:12])
+    raise DataError(
+        f"JSON in no known shape: the first object has the keys {keys}; known are "
+        "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner "
+        "and text/spans (or text/entities, text/label)",
+        source=source.name,
+        line=1,
+    )
+
+
+def _has_columns(source: Source) -> bool:
+    """Whether a file that begins like JSON or XML has columns, with a bracket for its first word."""
+    lines = source.head_lines()
+    return conll.looks_tagged(lines) or conll2012.looks_bracketed(lines)
+
+
+def _detect_columns(source: Source) -> Format:
+    lines = source.head_lines()
+    if conll2012.looks_bracketed(lines):
+        return conll2012.CONLL2012
+    if conll.has_positions(lines):
+        return conll.WEIBO
+    if b"\x00" in source.head or not conll.may_have_tags(lines):
+        raise DataError(
+            "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "
+            "(columns are separated by tabs or spaces); unpack it if it is compressed, or name its format "
+            f"with --format ({', '.join(FORMATS)})",
+            source=source.name,
+        )
+    return conll.CONLL

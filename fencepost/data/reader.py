@@ -1,0 +1,99 @@
+"""Reading a corpus in any format, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+from fencepost.data.entity import Sentence
+from fencepost.data.formats.format import Format, ReadOptions
+from fencepost.data.formats.registry import detect_format, format_by_name
+from fencepost.data.source import Found, Note, Rejected, Source
+from fencepost.errors import DataError, FencepostError, UsageError
+
+OnInvalid = Callable[[Rejected], None]
+
+
+class Reader:
+    """The sentences of a file, with what there is to say about the reading.
+
+    An invalid sentence raises a `DataError`, unless `on_invalid` takes it; then the reading goes on.
+    The source is read as the sentences are asked for, once; it is closed at its end, or with the reader
+    (`with Reader(path) as reader`) where the reading stops earlier.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        format: str | None = None,  # noqa: A002 - the word that users know
+        options: ReadOptions | None = None,
+        on_invalid: OnInvalid | None = None,
+    ) -> None:
+        named = format_by_name(format) if format else None
+        self.source = Source.open(path)
+        self.options = options or ReadOptions()
+        self.on_invalid = on_invalid
+        try:
+            self.format: Format = named or detect_format(self.source)
+        except FencepostError:
+            self.source.close()
+            raise
+        self.line = 0  # of the sentence that was given last
+        self.file = self.source.name  # the same; a corpus may have several
+        self._read = False
+        self.sentences = 0
+        self.invalid = 0
+
+    @property
+    def place(self) -> str:
+        """Where the sentence stands that was given last."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def notes(self) -> list[Note]:
+        return list(self.source.notes.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.source.close()
+
+    def __iter__(self) -> Iterator[Sentence]:
+        if self._read:
+            raise UsageError(f"{self.source.name}: a Reader reads its file once; make another one")
+        self._read = True
+        try:
+            for reading in self.format.read(self.source, self.options):
+                if isinstance(reading, Found):
+                    self.line, self.file = reading.line, reading.file or self.source.name
+                    self.sentences += 1
+                    yield reading.sentence
+                else:
+                    self._refuse(reading)
+        finally:
+            self.source.close()
+        if not self.sentences and not self.invalid:
+            self.source.note("no sentence in the file")
+
+    def _refuse(self, rejected: Rejected) -> None:
+        self.invalid += 1
+        if self.on_invalid is None:
+            place = rejected.file or self.source.name
+            raise DataError(rejected.reason, source=place, line=rejected.line or None)
+        self.on_invalid(rejected)
+
+
+def read(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002
+    options: ReadOptions | None = None,
+    on_invalid: OnInvalid | None = None,
+) -> Iterator[Sentence]:
+    """The sentences of a corpus, streamed; the format is found out from the content.
+
+    `on_invalid` is called with each invalid part of the file, which is then skipped; without it, the first
+    one raises a `DataError`.
+    """
+    return iter(Reader(path, format, options, on_invalid))

@@ -1,0 +1,263 @@
+"""Where sentences come from: a file or standard input, line by line, in bounded memory."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fencepost.data import sample
+from fencepost.data.entity import Sentence
+from fencepost.errors import DataError, UsageError, describe_error, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HEAD_BYTES = 1 << 20  # what detection may look at before the reading starts
+CHUNK_BYTES = 1 << 20
+REASON_CHARACTERS = 1000  # a reason may quote what is in a file
+LINE_BYTES = 1 << 26  # a longer line is no sentence but a file of another kind
+STANDARD_INPUT = "-"
+SAMPLE = "sample:"  # before the name of a part of the corpus that ships with the package
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF16_PREFIX = 64
+_OTHER_FILES = {
+    b"\xff\xfe": "UTF-16; save it as UTF-8",
+    b"\xfe\xff": "UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "compressed with gzip; unpack it first",
+    b"PK\x03\x04": "a ZIP archive (or an Excel or Word file); unpack it, or save the data as text",
+    b"BZh91AY&SY": "compressed with bzip2; unpack it first",
+    b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
+}
+"""Kinds of files that no reader reads, by their first bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A sentence, and the line where it begins (0 where a format has no lines)."""
+
+    line: int
+    sentence: Sentence
+    file: str | None = None  # where a corpus has several
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A part of a file that is not a valid sentence, why, and the part itself."""
+
+    line: int
+    reason: str
+    raw: str
+    file: str | None = None  # where a corpus has several
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", shorten(self.reason, REASON_CHARACTERS))
+
+
+Reading = Found | Rejected
+
+
+@dataclass(slots=True)
+class Note:
+    """Something that was read with a change or passed over: where first, and how often."""
+
+    kind: str
+    place: str
+    example: str = ""
+    count: int = 0
+
+    def __str__(self) -> str:
+        times = f" ({self.count:,} times, first here)" if self.count > 1 else ""
+        example = f": {self.example}" if self.example else ""
+        return f"{self.place}: {self.kind}{times}{example}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its line end; `problem` is set when its bytes are not UTF-8."""
+
+    number: int
+    text: str
+    problem: str | None = None
+
+
+@dataclass
+class Source:
+    """Bytes with a name, whose beginning can be looked at before they are read (once)."""
+
+    name: str
+    head: bytes
+    rest: io.BufferedIOBase
+    path: Path | None = None
+    notes: dict[str, Note] = field(default_factory=dict)
+    bytes_read: int = 0
+
+    @classmethod
+    def open(cls, path: str | Path) -> Source:
+        """A file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
+        if not str(path):
+            raise UsageError("an empty file name")
+        if str(path) == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise UsageError("there is no standard input to read")
+            return cls.from_stream("standard input", cast("io.BufferedReader", sys.stdin.buffer))
+        name = str(path)
+        path = sample.path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
+        try:
+            if path.is_dir():
+                return cls(name, b"", io.BytesIO(), path)
+            source = cls.from_stream(name, path.open("rb"))
+        except (OSError, ValueError) as error:  # a ValueError is a name that no file can have
+            raise UsageError(f"{path}: cannot be read: {_reason(error)}") from error
+        source.path = path
+        return source
+
+    @classmethod
+    def from_stream(cls, name: str, stream: io.BufferedIOBase) -> Source:
+        try:
+            source = cls(name, stream.read(HEAD_BYTES), stream)
+        except OSError:
+            stream.close()
+            raise
+        if kind := _other_kind(source.head):
+            source.close()
+            raise DataError(f"this file is {kind}", source=name)
+        return source
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "data") -> Source:
+        return cls.from_stream(name, io.BytesIO(data))
+
+    def close(self) -> None:
+        if sys.stdin is None or self.rest is not sys.stdin.buffer:
+            self.rest.close()
+
+    def note(self, kind: str, line: int | None = None, example: str = "") -> None:
+        """Keeps something that the user should hear of, by kind, with the first place as example."""
+        if kind not in self.notes:
+            place = self.name if line is None else f"{self.name}:{line}"
+            self.notes[kind] = Note(kind, place, shorten(example))
+        self.notes[kind].count += 1
+
+    def adopt(self, notes: Iterable[Note]) -> None:
+        """Takes over the notes on one of several files."""
+        for note in notes:
+            if note.kind in self.notes:
+                self.notes[note.kind].count += note.count
+            else:
+                self.notes[note.kind] = note
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes, in pieces, without the byte order mark."""
+        self.bytes_read = len(self.head)
+        if head := self.head.removeprefix(BYTE_ORDER_MARK):
+            yield head
+        while chunk := self.rest.read1(CHUNK_BYTES):  # not `read`, which Ctrl-C cannot always end
+            self.bytes_read += len(chunk)
+            yield chunk
+
+    def read_all(self, limit: int) -> bytes:
+        """All bytes at once, for formats that cannot be streamed."""
+        pieces, size = [self.head], len(self.head)
+        while size <= limit and (piece := self.rest.read(CHUNK_BYTES)):
+            pieces.append(piece)
+            size += len(piece)
+        if size > limit:
+            raise DataError(
+                f"larger than {limit >> 20:,} MB; this format must be read whole, so split the file",
+                source=self.name,
+            )
+        return b"".join(pieces)
+
+    @property
+    def line_end(self) -> bytes:
+        """What ends a line: a line feed, or a carriage return in a file that has no line feed.
+
+        The head decides; a carriage return at its end may belong to a line feed after it.
+        """
+        whole = len(self.head) < HEAD_BYTES
+        head = self.head if whole else self.head[:-1]
+        return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """The lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
+        for lines, end in self._batches():
+            for raw in lines:
+                yield raw + end
+
+    def lines(self) -> Iterator[Line]:
+        """The lines without their ends; separators such as U+2028 may occur in a word and end no line."""
+        number = 0
+        for lines, _ in self._batches():
+            for raw in lines:
+                number += 1
+                yield _line(number, raw)
+
+    def lines_with_marks_noted(self) -> Iterator[Line]:
+        """The lines, with a note on byte order marks that a reader takes for a part of a word or a text."""
+        for line in self.lines():
+            if line.text.startswith("\ufeff") and line.number > 1:
+                kind = "line that begins with a byte order mark, which is kept (were files joined?)"
+                self.note(kind, line.number)
+            yield line
+
+    def _batches(self) -> Iterator[tuple[list[bytes], bytes]]:
+        """The lines of each chunk without their ends, and what ends them: nothing where the file does."""
+        end = self.line_end
+        number = 0
+        pending: list[bytes] = []  # the pieces of a line whose end is still to come
+        for chunk in self.chunks():
+            *whole, rest = chunk.split(end)
+            if whole:
+                whole[0] = b"".join([*pending, whole[0]])
+                pending.clear()
+            yield whole, end
+            number += len(whole)
+            pending.append(rest)
+            if sum(map(len, pending)) > LINE_BYTES:
+                raise DataError(
+                    f"a line of over {LINE_BYTES >> 20} MB is too long for one; break it up",
+                    source=self.name,
+                    line=number + 1,
+                )
+        if any(pending):
+            yield [b"".join(pending)], b""
+
+    def head_lines(self) -> list[str]:
+        """The whole lines among the first megabyte, for detection; broken bytes are replaced.
+
+        A carriage return ends a line as well, since that is how columns are read.
+        """
+        head = self.head.removeprefix(BYTE_ORDER_MARK)
+        lines = head.split(self.line_end)
+        if len(self.head) == HEAD_BYTES and len(lines) > 1:
+            lines.pop()  # cut in the middle
+        texts = (line.decode("utf-8", "replace").rstrip("\r") for line in lines)
+        return [part for text in texts for part in text.split("\r")]
+
+
+def _other_kind(head: bytes) -> str | None:
+    """What a file is whose bytes are neither UTF-8 nor a format of ours, if the first bytes show it."""
+    for magic, kind in _OTHER_FILES.items():
+        if head.startswith(magic):
+            return kind
+    first = head[:_UTF16_PREFIX]
+    zeros = [first[parity::2].count(0) for parity in (0, 1)]
+    if len(first) >= 8 and 0 in zeros and max(zeros) == len(first) // 2:
+        return "UTF-16 without a byte order mark; save it as UTF-8"
+    return None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or describe_error(error)
+
+
+def _line(number: int, raw: bytes) -> Line:
+    try:
+        return Line(number, raw.decode("utf-8").removesuffix("\r"))
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8 at byte {error.start + 1} of the line"
+        return Line(number, raw.decode("utf-8", "backslashreplace").removesuffix("\r"), problem)

@@ -1,0 +1,1 @@
+"""Recipes, sweeps and tuning."""

@@ -1,0 +1,1 @@
+"""Boundary offset prediction (BOPN): Tang et al., Findings of EMNLP 2023."""

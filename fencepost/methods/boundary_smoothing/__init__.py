@@ -1,0 +1,1 @@
+"""Boundary smoothing: Zhu and Li, ACL 2022."""

@@ -1,0 +1,1 @@
+"""DiffusionNER: Shen et al., ACL 2023."""

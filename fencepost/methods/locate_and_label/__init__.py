@@ -1,0 +1,1 @@
+"""Locate and label: Shen et al., ACL 2021."""

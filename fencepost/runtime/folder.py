@@ -1,0 +1,197 @@
+"""A model's folder: which files it has, what its config says, and the checksums of its files.
+
+Nothing heavy is imported here: spaCy imports this module for every pipeline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fencepost.data.files import JSON_BYTES, SETTINGS_BYTES, read_json_object, read_text
+from fencepost.errors import DataError, UsageError, describe_error, quote
+
+CONFIG_FILE, CARD_FILE, SUMS_FILE = "config.json", "README.md", "SHA256SUMS"
+WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "onnx/export.json"
+FILES = (
+    CARD_FILE,
+    "encoder.json",
+    "metrics.json",
+    WEIGHTS_FILE,
+    "special_tokens.json",
+    "tokenizer.json",
+    "vocabulary.json",
+    "onnx/*.onnx",
+    FACTS_FILE,
+    SUMS_FILE,
+    CONFIG_FILE,
+)
+"""What a model consists of; the config comes last, since it is what makes a folder a model."""
+
+_WITHOUT_SUM = (CARD_FILE, "metrics.json", SUMS_FILE)
+"""Files that prediction does not read. Users edit the card."""
+
+_MOST_TYPES = 10_000
+
+Status = Literal["ok", "changed", "missing", "not listed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedConfig:
+    """The content of a model's `config.json`, checked as far as all readers need it."""
+
+    types: tuple[str, ...]
+    config: dict[str, Any]
+    """All settings."""
+    calibration: dict[str, float]
+    """`temperature` and `shift`; empty for a model without calibration."""
+
+
+def read_saved_config(folder: Path) -> SavedConfig:
+    """Return what the model in this folder has in its `config.json`.
+
+    Raises `UsageError` if there is no such file, and `DataError` if it is not one of ours.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+    saved = read_json_object(path, limit=SETTINGS_BYTES)
+    try:
+        return SavedConfig(
+            types=_check_types(saved["types"]),
+            config=_check_object(saved["config"], "config"),
+            calibration=_check_calibration(saved["calibration"]) if "calibration" in saved else {},
+        )
+    except (KeyError, ValueError) as error:
+        message = f"this is not the config of a fencepost model: {describe_error(error)}"
+        raise DataError(message, source=str(path)) from None
+
+
+def _check_types(types: object) -> tuple[str, ...]:
+    if not isinstance(types, list) or not 1 <= len(types) <= _MOST_TYPES:
+        raise ValueError(f"types must be a list of 1 to {_MOST_TYPES:,} names")
+    for type_ in types:
+        if not isinstance(type_, str) or not type_ or re.search(r"[\ud800-\udfff]", type_):
+            raise ValueError(f"a type must be text, not {quote(type_)}")
+    if len(set(types)) != len(types):
+        raise ValueError("types has a name more than once")
+    return tuple(types)
+
+
+def _check_object(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must have keys, not be {quote(value)}")
+    return value
+
+
+def _check_calibration(calibration: object) -> dict[str, float]:
+    calibration = _check_object(calibration, "calibration")
+    if calibration.keys() != {"temperature", "shift"}:
+        raise ValueError(f"calibration must have temperature and shift, not {quote(sorted(calibration))}")
+    for key, value in calibration.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"calibration.{key} must be a number, not {quote(value)}")
+    return calibration
+
+
+def files_of(folder: Path) -> list[str]:
+    """The names of the files of the model in this folder, in the order of `FILES`."""
+    graphs = (folder / FACTS_FILE).is_file()  # else there are none that would be used
+    names = [
+        path.relative_to(folder).as_posix()
+        for pattern in FILES
+        if graphs or not pattern.startswith("onnx/")
+        for path in sorted(folder.glob(pattern))
+        if path.is_file()
+    ]
+    return [name for name in names if is_model_file(name)]
+
+
+def is_model_file(name: object) -> bool:
+    """Whether a file of a model may be called so; none of these names leads out of its folder."""
+    return isinstance(name, str) and (
+        (name in FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
+    )
+
+
+def compute_sums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 sums of these files of a folder, of those that have one."""
+    sums = {}
+    for name in sorted(names):
+        if name not in _WITHOUT_SUM:
+            sums[name] = sha256_of(folder / name)
+    return sums
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 sum of a file, as hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_sums(folder: Path) -> dict[str, str] | None:
+    """Return the sums that the folder's `SHA256SUMS` lists, or None if it has no such file.
+
+    Raises `DataError` for a line that `sha256sum` would not write, or a file that no model has.
+    """
+    path = folder / SUMS_FILE
+    if not path.is_file():
+        return None
+    sums: dict[str, str] = {}
+    for number, line in enumerate(read_text(path, limit=JSON_BYTES).splitlines(), start=1):
+        found = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
+        if found is None or not is_model_file(found[2]) or found[2] in sums:
+            message = "this is not a SHA-256 sum of a file of a model; see fencepost check"
+            raise DataError(message, source=str(path), line=number)
+        sums[found[2]] = found[1]
+    return sums
+
+
+def format_sums(sums: Mapping[str, str]) -> str:
+    """Return the content of `SHA256SUMS`, as `sha256sum --check` reads it."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+
+
+def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
+    """Write the folder's `SHA256SUMS`; the file is replaced as a whole."""
+    temporary = folder / f".{SUMS_FILE}.{os.getpid()}"
+    temporary.write_text(format_sums(sums), encoding="utf-8")
+    temporary.replace(folder / SUMS_FILE)
+
+
+def compare_sums(folder: Path, sums: Mapping[str, str]) -> dict[str, Status]:
+    """Compare the files of a folder with their sums; return the status of each, by name.
+
+    What may be missing is left out: the weights beside graphs, and graphs without an `onnx/export.json`, of
+    which none is ever loaded.
+    """
+    there = compute_sums(folder, files_of(folder))
+    graphs = (folder / FACTS_FILE).is_file()
+    statuses: dict[str, Status] = {}
+    for name in sorted(there.keys() | sums.keys()):
+        if name not in there:
+            if (graphs and name != WEIGHTS_FILE) or not (graphs or name.startswith("onnx/")):
+                statuses[name] = "missing"
+        elif name not in sums:
+            statuses[name] = "not listed"
+        else:
+            statuses[name] = "ok" if there[name] == sums[name] else "changed"
+    return statuses
+
+
+def verify_sums(folder: Path, source: str) -> None:
+    """Raise `DataError` if the folder lists sums and a file has another; `source` names the model."""
+    sums = read_sums(folder)
+    wrong = {} if sums is None else compare_sums(folder, sums)
+    described = [f"{name} ({status})" for name, status in wrong.items() if status != "ok"]
+    if described:
+        raise DataError(
+            f"these files are not the ones that were saved, by their SHA-256 sums: {', '.join(described)}; "
+            f"they are in {folder}. Get the model again, or see fencepost check",
+            source=source,
+        )

@@ -1,0 +1,150 @@
+"""Texts in Parquet: a column with the texts, and other columns that go to the output."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from fencepost.data.formats.json_fields import is_json
+from fencepost.data.formats.json_records import Record
+from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
+
+if TYPE_CHECKING:
+    from fencepost.data.source import Source
+
+_MAGIC = b"PAR1"
+_BATCH = 1024  # rows that are in memory at a time
+
+
+def is_parquet(head: bytes) -> bool:
+    return head.startswith(_MAGIC)
+
+
+class Table:
+    """A Parquet file, read forwards: rows behind those that were read last cost no second reading."""
+
+    def __init__(self, path: Path, name: str, column: str) -> None:
+        try:
+            from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{name}: reading Parquet needs {error.name}, which is not installed: "
+                "pip install 'fencepost[ray]'"
+            ) from None
+        self.name = name
+        self.column = column
+        self._broken = (ArrowException, OSError, ValueError, OverflowError)
+        try:
+            self._file = parquet.ParquetFile(path)
+        except self._broken as error:
+            raise DataError(f"not Parquet that can be read: {describe_error(error)}", source=name) from None
+        facts = self._file.metadata
+        sizes = (facts.row_group(number).num_rows for number in range(facts.num_row_groups))
+        self._groups = list(accumulate(sizes, initial=0))  # where each begins, and the end
+        self.rows = self._groups[-1]
+        self._batches: Iterator[Any] = iter(())
+        self._batch: Any = None
+        self._start = self._end = 0  # the rows of the current batch
+        self._check_text()
+        self._columns, self._left_out = _chosen(self._file.schema_arrow)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _check_text(self) -> None:
+        from pyarrow import types
+
+        columns = self._file.schema_arrow
+        if columns.names.count(self.column) != 1:
+            names = shorten(", ".join(columns.names))
+            raise DataError(
+                f"there must be one column {quote(self.column)}; the columns are {names}; name another one "
+                "with --text-column",
+                source=self.name,
+            )
+        kind = columns.field(self.column).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if not any(fits(kind) for fits in (types.is_string, types.is_large_string, types.is_string_view)):
+            raise DataError(f"the column {quote(self.column)} is {kind}, not string", source=self.name)
+
+    def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
+        """The rows from `first` up to `end`; what JSON cannot hold is left out and noted at the source."""
+        if source is not None:
+            for told in self._left_out:
+                source.note(told)
+        try:
+            while first < end:
+                self._seek(first)
+                some = self._batch.slice(first - self._start, end - first).to_pylist()
+                for row in some:
+                    first += 1
+                    yield Record(first, "", {key: row[key] for key in self._held(row, first, source)})
+        except self._broken as error:
+            message = f"this row, or one close behind it, cannot be read: {describe_error(error)}"
+            raise DataError(message, source=self.name, line=first + 1) from None
+
+    def _held(self, row: dict[str, Any], number: int, source: Source | None) -> Iterator[str]:
+        for key, value in row.items():
+            if is_json({key: value}):
+                yield key
+            elif source is not None:
+                source.note(f"what JSON cannot hold is not in the output: column {key!r}", number)
+
+    def _seek(self, row: int) -> None:
+        """Makes the batch with this row the current one."""
+        group = bisect_right(self._groups, row) - 1
+        if row < self._start or self._groups[group] > self._end or self._batch is None:
+            groups = list(range(group, len(self._groups) - 1))
+            self._batches = self._file.iter_batches(_BATCH, row_groups=groups, columns=self._columns)
+            self._end = self._groups[group]
+            self._next()
+        while row >= self._end:
+            self._next()
+
+    def _next(self) -> None:
+        self._batch = next(self._batches).select(self._columns)  # `a` brings a column `a.b` along
+        self._start, self._end = self._end, self._end + self._batch.num_rows
+
+
+def _chosen(columns: Any) -> tuple[list[str], list[str]]:
+    """The names of the columns that go to the output, and what is to be said of the others."""
+    chosen: list[str] = []
+    left_out: dict[str, None] = {}
+    for column in columns:
+        if columns.names.count(column.name) > 1:
+            left_out[f"columns with the same name are not in the output: {column.name!r}"] = None
+        elif not _fits_json(column.type):
+            left_out[
+                f"what JSON cannot hold is not in the output: column {column.name!r} ({column.type})"
+            ] = None
+        else:
+            chosen.append(column.name)
+    return chosen, list(left_out)
+
+
+def _fits_json(kind: Any) -> bool:
+    """Whether JSON has something for values of this type, and of all that it consists of."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _fits_json(kind.value_type)
+    if types.is_nested(kind):
+        return all(_fits_json(kind.field(number).type) for number in range(kind.num_fields))
+    unfit = (
+        types.is_temporal,  # durations are among them
+        types.is_decimal,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+    )
+    return not any(is_kind(kind) for is_kind in unfit)

@@ -1,0 +1,217 @@
+"""`fencepost.train`: a model from whatever sentences there are, in files, in data sets or in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fencepost.data import Note, Reader, ReadOptions
+from fencepost.data.entity import Sentence
+from fencepost.data.output import WriteError
+from fencepost.errors import UsageError
+from fencepost.integrations.datasets import Rows, in_python
+from fencepost.settings import merged
+
+if TYPE_CHECKING:
+    from fencepost.config import Config
+    from fencepost.training import Outcome
+
+Data = str | Path | Iterable[Sentence] | Iterable[Mapping[str, Any]]
+"""A file or `sample:train`; sentences; or rows, as a `datasets.Dataset` has them."""
+
+_DEV_SPLITS = ("validation", "dev", "valid")
+
+
+def train(
+    train: Data | Mapping[str, Data],
+    out: str | Path,
+    dev: Data | None = None,
+    test: Data | None = None,
+    *,
+    method: str | None = None,
+    encoder: str | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    recipe: str | None = None,
+    dev_share: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    options: ReadOptions | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Trains a recogniser and saves it in the folder `out`, from where `fencepost.load` takes it.
+
+    Data is a file or `sample:train`, sentences, or a data set of the `datasets` library (any rows that are
+    dictionaries will do); of a `DatasetDict`, the splits `train`, `validation` and `test` are taken.
+    Development data decides which epoch is kept; `dev_share` holds out a share of the training data for it.
+    `columns` says where a data set has what, as `{"tokens": "words", "tags": "fine_tags"}`, and `options`
+    how to read what data cannot say of itself. `config` are settings: a YAML file, a dictionary, or a
+    `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
+    `batch_size` and `seed`. `resume` goes on with a run in `out` that was broken off.
+    """
+    with _training_installed():
+        from fencepost import training
+    train, dev, test = _parts(train, dev, test)
+    if dev is not None and dev_share is not None:
+        raise UsageError("dev and dev_share contradict each other; give one of them, and no validation split")
+    flags: dict[str, dict[str, Any]] = {
+        "method": {"name": method},
+        "encoder": {"name": encoder},
+        "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
+        "text": {"language": options.language if options is not None else None},
+    }
+    settings = _settings(config, recipe, flags, Path(out) if resume else None)
+    options = (options or ReadOptions()).with_default_language(settings.text.language)
+
+    def read(data: Data, name: str) -> list[Sentence]:
+        return _read(data, f"the {name} data", columns, options, quiet=quiet)
+
+    with _for_python():
+        training.check_folder(Path(out), resume=resume)
+        learnt = read(train, "training")
+        held = read(dev, "development") if dev is not None else None
+        if dev_share is not None:
+            learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
+        tested = read(test, "test") if test is not None else None
+        for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
+            _say(note, quiet=quiet)
+        return training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+
+
+def unknown_types(
+    learnt: Iterable[Sentence], held: Iterable[Sentence] | None, tested: Iterable[Sentence] | None
+) -> Iterator[str]:
+    """Types that cannot be found since nothing teaches them; their entities count as missed."""
+    known = {entity.type for sentence in learnt for entity in sentence.entities}
+    for name, part in (("development", held), ("test", tested)):
+        others = {entity.type for sentence in part or () for entity in sentence.entities} - known
+        if others:
+            yield f"types in the {name} data that the training data has not: {', '.join(sorted(others))}"
+
+
+def _parts(
+    train: Data | Mapping[str, Data], dev: Data | None, test: Data | None
+) -> tuple[Data, Data | None, Data | None]:
+    """The data by its use; what is given by itself comes before a split of the same use."""
+    if not isinstance(train, Mapping):
+        return train, dev, test
+    if "train" not in train:
+        there = ", ".join(map(repr, train)) or "none"
+        raise UsageError(f"there is no split 'train' in the training data; its splits are {there}")
+    of_dev = next((train[name] for name in _DEV_SPLITS if name in train), None)
+    return train["train"], of_dev if dev is None else dev, train.get("test") if test is None else test
+
+
+def _read(
+    data: Data,
+    name: str,
+    columns: Mapping[str, str] | None,
+    options: ReadOptions | None,
+    *,
+    quiet: bool,
+) -> list[Sentence]:
+    """All sentences; what there is to say about the reading is said."""
+    notes: list[Note]
+    if isinstance(data, str | Path):
+        with Reader(data, options=options) as reader:
+            found = list(reader)
+        notes = [replace(note, kind=in_python(note.kind)) for note in reader.notes]
+    elif isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise UsageError(
+            f"{name} is a file, sentences, or the rows of a data set, not {type(data).__name__}"
+            + (": give one of its splits" if isinstance(data, Mapping) else "")
+        )
+    else:
+        found, notes = _gathered(data, name, columns, options)
+    for note in notes:
+        _say(str(note), quiet=quiet)
+    return found
+
+
+def _gathered(
+    data: Iterable[Any], name: str, columns: Mapping[str, str] | None, options: ReadOptions | None
+) -> tuple[list[Sentence], list[Note]]:
+    if hasattr(data, "features"):
+        rows = Rows(data, columns, options, name=name)
+        return list(rows), rows.notes
+    stream = iter(data)
+    first = next(stream, None)
+    everything = chain([] if first is None else [first], stream)
+    if isinstance(first, Mapping):
+        rows = Rows(everything, columns, options, name=name)
+        return list(rows), rows.notes
+    found = []
+    for index, one in enumerate(everything):
+        if not isinstance(one, Sentence):
+            raise UsageError(
+                f"{name}: number {index} is a {type(one).__name__}; sentences are fencepost.Sentence, "
+                "and rows of a data set are dictionaries"
+            )
+        found.append(one)
+    return found, []
+
+
+def _settings(
+    config: Config | Mapping[str, Any] | str | Path | None,
+    recipe: str | None,
+    flags: Mapping[str, Mapping[str, Any]],
+    resumed: Path | None,
+) -> Config:
+    """All settings, those of the recipe first; those of the run that is resumed are its own."""
+    from fencepost.config import Config
+    from fencepost.experiments import recipes
+    from fencepost.training.run import RUN_FILE
+
+    base = recipes.recipe(recipe).config if recipe is not None else None
+    given = {
+        part: there
+        for part, values in flags.items()
+        if (there := {key: value for key, value in values.items() if value is not None})
+    }
+    if isinstance(config, Config):
+        if base is not None:
+            raise UsageError("recipe and config contradict each other: a Config has all settings already")
+        return Config.parse(merged(config.model_dump(mode="json"), given)) if given else config
+    if isinstance(config, Mapping):
+        return Config.compose(None, (), merged(config, given), base=base)
+    file = None if config is None else Path(config)
+    if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
+        file = resumed / RUN_FILE
+    return Config.compose(file, (), given, base=base)
+
+
+@contextmanager
+def _training_installed() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "fencepost":
+            raise
+        raise UsageError(
+            f"training needs {error.name}, which is not installed: pip install 'fencepost[train]'"
+        ) from None
+
+
+@contextmanager
+def _for_python() -> Iterator[None]:
+    """Replace the options of the command line in messages."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(in_python(str(error))) from None
+    except WriteError as error:
+        when = "when it can be written again (on a full disk, free some space)"
+        raise WriteError(f"{error}; {when}, continue with resume=True") from error
+
+
+def _say(message: str, *, quiet: bool) -> None:
+    """A word about the work, on standard error."""
+    if not quiet:
+        sys.stderr.write(f"{message}\n")

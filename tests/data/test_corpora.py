@@ -1,0 +1,100 @@
+"""The real corpora: nothing is lost in reading, nor in writing to any format that can hold them."""
+
+import itertools
+import re
+
+import pytest
+from seqeval.metrics.sequence_labeling import get_entities
+
+from fencepost.data import FORMATS, Reader, ReadOptions, read, statistics, write
+from fencepost.data.formats.overlaps import overlapping
+from tests.data.test_round_trips import WORD_FORMATS, assert_same, characters
+
+pytestmark = pytest.mark.corpora
+
+SENTENCES_AND_ENTITIES = {
+    "gum/train.jsonl": (10_330, 50_004),
+    "gum/dev.jsonl": (1_575, 7_897),
+    "gum/test.jsonl": (1_464, 7_927),
+    "genia/train.jsonl": (1_765, 4_714),
+    "genia/test.jsonl": (1_732, 5_119),
+    "weibo/train.conll": (1_350, None),
+    "weibo/dev.conll": (270, None),
+    "weibo/test.conll": (270, None),
+    "resume/train.bmes": (3_821, None),
+    "resume/dev.bmes": (463, None),
+    "resume/test.bmes": (477, None),
+    "wnut17/train.conll": (3_394, None),
+    "wnut17/dev.conll": (1_009, None),
+    "wnut17/test.conll": (1_287, None),
+}
+DETECTED = {
+    "gum": "jsonl-tokens",
+    "genia": "jsonl-mentions",
+    "weibo": "weibo",
+    "resume": "conll",
+    "wnut17": "conll",
+}
+SMALL = ["gum/dev.jsonl", "genia/train.jsonl", "weibo/dev.conll", "resume/dev.bmes", "wnut17/dev.conll"]
+
+
+@pytest.mark.parametrize("name", SENTENCES_AND_ENTITIES)
+def test_counts_are_those_of_the_readme(shared_data, name):
+    reader = Reader(shared_data / name)
+    found = statistics(reader)
+    sentences, entities = SENTENCES_AND_ENTITIES[name]
+    assert reader.format.name == DETECTED[name.split("/")[0]]
+    assert found.sentences == sentences
+    assert entities is None or found.entities == entities
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (_, count) in SENTENCES_AND_ENTITIES.items() if count is None]
+)
+def test_flat_corpora_are_read_as_seqeval_reads_them(shared_data, name):
+    text = (shared_data / name).read_text("utf-8")
+    blocks = re.split(r"\n\s*\n", text.strip())
+    tags = [[re.sub("^M-", "I-", line.split()[-1]) for line in block.splitlines()] for block in blocks]
+    expected = list(map(get_entities, tags))
+    found = [[(e.type, e.start, e.end - 1) for e in s.entities] for s in read(shared_data / name)]
+    assert found == expected
+
+
+def test_gum_named_is_a_corpus_of_names(shared_data):
+    train = read(shared_data / "gum" / "train.jsonl")
+    assert sum(entity.meta["named"] for sentence in train for entity in sentence.entities) == 11_129
+
+
+@pytest.mark.parametrize("target", WORD_FORMATS)
+@pytest.mark.parametrize("name", SMALL)
+def test_every_format_that_can_hold_a_corpus_gives_it_back(shared_data, tmp_path, name, target):
+    sentences = list(read(shared_data / name))
+    if target == "spacy":
+        sentences = sentences[:200]  # spaCy takes milliseconds for each
+    allowed = FORMATS[target].overlaps
+    kept = [s for s in sentences if not overlapping(s.entities, allowed)]
+    refused = []
+    write(kept, tmp_path / "out", target, on_refused=lambda sentence, _: refused.append(sentence))
+    kept = [s for s in kept if s not in refused]
+    assert len(kept) > 0.4 * len(sentences)
+    reader = Reader(tmp_path / "out")
+    assert_same(list(reader), kept, target)
+    assert reader.format.name == target
+
+
+@pytest.mark.parametrize("name", ["gum/test.jsonl", "genia/test.jsonl"])
+def test_a_whole_nested_corpus_passes_through_the_nested_formats(shared_data, tmp_path, name):
+    sentences = list(read(shared_data / name))
+    for target in ("jsonl", "jsonl-text"):
+        write(sentences, tmp_path / target, target)
+        assert_same(list(read(tmp_path / target)), sentences, target)
+
+
+@pytest.mark.parametrize("pretokenized", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_brat_keeps_the_characters_of_every_document(shared_data, tmp_path, name, pretokenized):
+    sentences = [s for s in read(shared_data / name) if FORMATS["brat"].obstacle(s) is None]
+    write(sentences, tmp_path / "out", "brat")
+    found = read(tmp_path / "out", options=ReadOptions(pretokenized=pretokenized))
+    flat = [sorted(itertools.chain.from_iterable(characters(s).values())) for s in (found, sentences)]
+    assert flat[0] == flat[1]

@@ -1,0 +1,486 @@
+"""JSON by word index and by character, in every shape that people have."""
+
+import json
+
+import pytest
+
+from fencepost.data import read
+from fencepost.data.entity import Entity
+from fencepost.errors import DataError, UsageError
+
+WORDS = ["Ada", "Lovelace", "of", "London"]
+PERSON, PLACE = Entity(0, 2, "PER"), Entity(3, 4, "LOC")
+
+
+def lines(*records):
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+SHAPES = {
+    "jsonl": {
+        "words": WORDS,
+        "entities": [{"start": 0, "end": 2, "type": "PER"}, {"start": 3, "end": 4, "type": "LOC"}],
+    },
+    "jsonl-tokens": {
+        "tokens": WORDS,
+        "entities": [{"start": 0, "end": 2, "type": "PER"}, {"start": 3, "end": 4, "type": "LOC"}],
+    },
+    "jsonl-mentions": {
+        "tokens": WORDS,
+        "entity_mentions": [
+            {"start": 0, "end": 2, "entity_type": "PER", "text": "Ada Lovelace"},
+            {"start": 3, "end": 4, "entity_type": "LOC", "text": "London"},
+        ],
+    },
+    "jsonl-index": {
+        "sentence": WORDS,
+        "ner": [{"index": [0, 1], "type": "PER"}, {"index": [3], "type": "LOC"}],
+    },
+    "jsonl-gliner": {"tokenized_text": WORDS, "ner": [[0, 1, "PER"], [3, 3, "LOC"]]},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("layout", ["lines", "array", "pretty"])
+def test_every_shape_is_detected_and_read_as_lines_and_as_an_array(reading, name, layout):
+    empty = {key: WORDS if value is WORDS else [] for key, value in SHAPES[name].items()}
+    records = [empty, SHAPES[name], empty]
+    indent = 2 if layout == "pretty" else None
+    reader = reading(lines(*records) if layout == "lines" else "\ufeff " + json.dumps(records, indent=indent))
+    assert reader.format.name == name
+    sentences = list(reader)
+    assert [s.entities for s in sentences] == [(), (PERSON, PLACE), ()]
+    assert all(s.words == tuple(WORDS) for s in sentences)
+
+
+def test_all_parts_of_a_sentence_are_read(reading):
+    record = {
+        "orig_id": 7,
+        "doc_key": "d",
+        "tokens": ["Ada"],
+        "entities": [{"start": 0, "end": 1, "type": "PER", "score": 0.5, "named": True}],
+        "ltokens": ["a"],
+        "rtokens": ["b", "c"],
+        "pos": ["NNP"],
+        "space_after": [False],
+        "genre": "bio",
+        "meta": {"year": 1815},
+    }
+    [sentence] = reading(lines(record))
+    assert (sentence.id, sentence.doc) == ("7", "d")
+    assert (sentence.left, sentence.right) == (("a",), ("b", "c"))
+    assert (sentence.pos, sentence.space_after) == (("NNP",), (False,))
+    assert sentence.meta == {"genre": "bio", "year": 1815}
+    assert sentence.entities == (Entity(0, 1, "PER", 0.5, {"named": True}),)
+
+
+# Ends
+
+
+def tokens(*spans, words=WORDS):
+    return {
+        "tokens": words,
+        "entities": [{"start": a, "end": b, "type": "X", **more} for a, b, more in spans],
+    }
+
+
+UNDECIDED = tokens((0, 1, {}))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "ends"),
+    [
+        (tokens((1, 1, {})), 2),  # an empty span if it were exclusive
+        (tokens((2, 4, {})), 1),  # beyond the sentence if it were inclusive
+        (tokens((0, 1, {"text": "Ada"})), 1),
+        (tokens((0, 1, {"text": "Ada Lovelace"})), 2),
+        (tokens((0, 1, {"text": "AdaLovelace"})), 2),  # white space does not count
+        (tokens((0, 1, {"text": "a"}), words=["a", " ", "b"]), 1),  # unless nothing else tells
+    ],
+)
+def test_one_sign_decides_for_the_objects_before_and_behind(reading, evidence, ends):
+    sentences = list(reading(lines(tokens(), UNDECIDED, evidence, UNDECIDED)))
+    assert [s.entities[0].end for s in (sentences[1], sentences[3])] == [ends, ends]
+
+
+def test_a_file_without_a_sign_is_refused_until_the_user_says(reading):
+    with pytest.raises(DataError, match=r"nothing here shows .*say --ends inclusive or --ends exclusive"):
+        list(reading(lines(UNDECIDED)))
+    assert [s.entities[0].end for s in reading(lines(UNDECIDED), ends="inclusive")] == [2]
+    assert [s.entities[0].end for s in reading(lines(UNDECIDED), ends="exclusive")] == [1]
+
+
+def test_a_file_that_is_undecided_for_too_long_is_refused_however_late_its_spans_begin(reading, monkeypatch):
+    monkeypatch.setattr("fencepost.data.formats.json_tokens.UNDECIDED_CHARACTERS", 1000)
+    late = lines(*[tokens()] * 100, UNDECIDED)
+    with pytest.raises(DataError, match="--ends"):
+        list(reading(late))
+    decided = lines(*[tokens()] * 100, tokens((1, 1, {})), UNDECIDED)
+    assert [e.end for s in reading(decided) for e in s.entities] == [2, 2]
+
+
+def test_signs_that_contradict_each_other_are_refused(reading):
+    with pytest.raises(
+        DataError, match=r"corpus:3: an entity's end here is inclusive, but line 1 shows exclus"
+    ):
+        list(reading(lines(tokens((2, 4, {})), UNDECIDED, tokens((1, 1, {})))))
+
+
+def test_negative_and_reversed_spans_are_no_signs(skipping):
+    bad = [tokens((-1, -1, {})), tokens((-2, 4, {})), tokens((3, 1, {"text": "x"}))]
+    _, sentences, rejected = skipping(lines(*bad, tokens((2, 4, {})), UNDECIDED))
+    assert [s.entities[0].end for s in sentences] == [4, 1]
+    assert [r.line for r in rejected] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["jsonl", "jsonl-gliner", "jsonl-index"])
+def test_shapes_with_known_ends_need_no_sign(reading, name):
+    assert [s.entities for s in reading(lines(SHAPES[name]))] == [(PERSON, PLACE)]
+
+
+# Malformed
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "message"),
+    [
+        ("jsonl", {"words": "Ada", "entities": []}, "'words' is missing, or not a list of strings"),
+        ("jsonl", {"words": [1], "entities": []}, "'words' is missing, or not a list of strings"),
+        ("jsonl", {"words": []}, "'entities' is missing, or not a list"),
+        ("jsonl", {"words": [], "entities": [3]}, r"entities\[0\] is not an object"),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 1}]},
+            r"entities\[0\].type is missing, not the",
+        ),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0.0, "end": 1, "type": "X"}]},
+            r"start is 0.0, not a whole",
+        ),
+        ("jsonl", {"words": ["a"], "entities": [{"start": True, "end": 1, "type": "X"}]}, "start is True"),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 2, "type": "X"}]},
+            r"X \[0, 2\) reaches beyond",
+        ),
+        ("jsonl", {"words": ["a"], "entities": [{"start": 0, "end": 0, "type": "X"}]}, "0 <= start < end"),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 1, "type": "X", "score": 2}]},
+            "score is 2, not a number between 0 and 1",
+        ),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 1, "type": "X", "score": "1"}]},
+            "not a number",
+        ),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 1, "type": "X", "text": "b"}]},
+            "those words are 'a'",
+        ),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [{"start": 0, "end": 1, "type": "X", "text": 1}]},
+            "text is not a string",
+        ),
+        ("jsonl", {"words": ["a"], "entities": [], "pos": []}, "0 values of pos for 1 words"),
+        ("jsonl", {"words": ["a"], "entities": [], "pos": "N"}, "'pos' is missing, or not a list of strings"),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [], "space_after": [1]},
+            "'space_after' is not a list of true and",
+        ),
+        ("jsonl", {"words": ["a"], "entities": [], "left": [1]}, "'left' is missing, or not"),
+        (
+            "jsonl",
+            {"words": ["a"], "entities": [], "x": 1, "meta": {"x": 2}},
+            "x stands in 'meta' and beside it",
+        ),
+        (
+            "jsonl-index",
+            {"sentence": ["a"], "ner": [{"index": [], "type": "X"}]},
+            "not a list of word indices",
+        ),
+        ("jsonl-index", {"sentence": ["a"], "ner": [{"index": [0, 2], "type": "X"}]}, "an entity with a gap"),
+        (
+            "jsonl-gliner",
+            {"tokenized_text": ["a"], "ner": [[0, 1]]},
+            r"ner\[0\] is not of the form \[start, end, type\]",
+        ),
+    ],
+)
+def test_a_malformed_object_is_refused_with_the_field_and_the_line(skipping, reading, name, record, message):
+    good = {key: [] for key in SHAPES[name]}
+    content = lines(good, record, good)
+    with pytest.raises(DataError, match=rf"corpus:2: .*{message}"):
+        list(reading(content, name))
+    _, sentences, rejected = skipping(content, name)
+    assert len(sentences) == 2
+    assert [(r.line, json.loads(r.raw)) for r in rejected] == [(2, record)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "an object over several lines; put each on a line of its own"),
+        ("{x", "not JSON: Expecting property name"),
+        ('{"words": []', "not JSON: Expecting ',' delimiter at character 13"),
+        ("[1]", "a JSON object was expected, not an array"),
+        ("3", "a JSON object was expected, not a number"),
+        ("null", "a JSON object was expected, not null"),
+        ('"x"', "not a string"),
+        ('{"words": [], "words": []}', "the key 'words' stands twice in one object"),
+        ('{"x": NaN}', "NaN is not a number that can be kept"),
+        ('{"x": 1e999}', "1e999 is not a number that can be kept"),
+        ('{"x": "\\ud800"}', "half a character"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"x": ' + "9" * 5000 + "}", "not JSON that can be read"),
+    ],
+)
+def test_a_line_that_is_not_an_object_is_refused(skipping, line, message):
+    _, sentences, rejected = skipping(lines(SHAPES["jsonl"]) + line + "\n" + lines(SHAPES["jsonl"]))
+    assert len(sentences) == 2
+    assert [r.line for r in rejected] == [2]
+    assert message in rejected[0].reason
+
+
+def test_bytes_that_are_not_utf8_spoil_their_line_only(skipping):
+    good = lines(SHAPES["jsonl"]).encode()
+    _, sentences, rejected = skipping(good + b'{"words": ["\xff"], "entities": []}\n' + good)
+    assert len(sentences) == 2
+    assert rejected[0].reason == "not UTF-8 at byte 13 of the line"
+
+
+def test_one_broken_element_of_an_array_leaves_the_others_alone(skipping):
+    good = json.dumps(SHAPES["jsonl"], indent=1)
+    content = f'[\n{good},\n{{"words": oops}},\n{good},\n3,\n{{"words": ["\udcff"]}},\n{good}]'
+    _, sentences, rejected = skipping(content.encode("utf-8", "surrogateescape"))
+    assert len(sentences) == 3
+    first = 2 + good.count("\n") + 1
+    assert [r.line for r in rejected] == [first, first + good.count("\n") + 2, first + good.count("\n") + 3]
+    assert [r.reason[:12] for r in rejected] == ["not JSON: Ex", "a JSON objec", "not JSON tha"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        ("", "the file ends before its array does"),
+        (', {"words": ["a', "the file ends before its array does"),
+        ("] x", "something stands behind the end of the array"),
+        (",]", "not JSON"),
+    ],
+)
+def test_what_is_wrong_with_the_end_of_an_array_is_said(skipping, tail, reason):
+    _, sentences, rejected = skipping("[" + json.dumps(SHAPES["jsonl"]) + tail)
+    assert len(sentences) <= 1
+    assert reason in rejected[-1].reason
+
+
+def test_brackets_and_quotes_inside_strings_do_not_divide_elements(reading):
+    words = ['"', "]", "[", "{", "}", ",", "\\", '\\"', "],["]
+    records = [{"words": words, "entities": []}] * 3
+    assert [s.words for s in reading(json.dumps(records))] == [tuple(words)] * 3
+
+
+def test_elements_are_found_however_the_file_is_cut_into_chunks(reading, monkeypatch):
+    words = ['é"', "]\\", "科技", "😀"]
+    content = json.dumps([{"words": words, "entities": [], "n": n} for n in range(5)], ensure_ascii=False)
+    for size in (1, 2, 3, 5, 7, 64):
+        monkeypatch.setattr("fencepost.data.source.HEAD_BYTES", size)
+        monkeypatch.setattr("fencepost.data.source.CHUNK_BYTES", size)
+        sentences = list(reading(content, "jsonl"))
+        assert [s.words for s in sentences] == [tuple(words)] * 5
+        assert [s.meta["n"] for s in sentences] == list(range(5))
+
+
+def test_a_string_of_escaped_quotes_that_never_ends_takes_no_quadratic_time(skipping):
+    _, sentences, rejected = skipping('[{"words": ["' + '\\"' * 300_000, "jsonl")
+    assert not sentences
+    assert rejected[0].reason == "the file ends before its array does"
+
+
+def test_very_many_keys_of_which_one_stands_twice_take_no_quadratic_time(skipping):
+    keys = [*range(200_000), 199_999]
+    _, _, rejected = skipping("{" + ",".join(f'"{key}":0' for key in keys) + "}\n", "jsonl")
+    assert "the key '199999' stands twice" in rejected[0].reason
+
+
+def test_unknown_shapes_are_refused_with_their_keys(reading):
+    with pytest.raises(
+        DataError, match=r"corpus:1: JSON in no known shape: the first object has the keys 'a', 'b'"
+    ):
+        reading('{"a": 1, "b": 2}\n')
+
+
+# Text with character offsets
+
+TEXT = "Ada Lovelace lived in London. Yes."
+TOOLS = {
+    "prodigy": {"spans": [{"start": 0, "end": 12, "label": "PER"}, {"start": 22, "end": 28, "label": "LOC"}]},
+    "doccano": {"label": [[0, 12, "PER"], [22, 28, "LOC"]]},
+    "doccano relations": {
+        "entities": [
+            {"id": 1, "start_offset": 0, "end_offset": 12, "label": "PER"},
+            {"id": 2, "start_offset": 22, "end_offset": 28, "label": "LOC"},
+        ],
+        "relations": [],
+    },
+    "spacy": {"entities": [[0, 12, "PER"], [22, 28, "LOC"]]},
+    "label studio": {
+        "label": [
+            {"start": 0, "end": 12, "text": "Ada Lovelace", "labels": ["PER"]},
+            {"start": 22, "end": 28, "text": "London", "labels": ["LOC"]},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_text_is_read_as_annotation_tools_export_it(reading, tool):
+    reader = reading(lines({"id": 5, "text": TEXT, **TOOLS[tool]}))
+    first, second = reader
+    assert reader.format.name == "jsonl-text"
+    assert first.words == ("Ada", "Lovelace", "lived", "in", "London", ".")
+    assert [e.key for e in first.entities] == [(0, 2, "PER"), (4, 5, "LOC")]
+    assert (first.id, second.id, second.doc) == ("5-1", "5-2", "5")
+    assert not reader.notes
+
+
+def test_several_labels_on_one_span_are_several_entities(reading):
+    span = {"start": 0, "end": 3, "labels": ["PER", "NAME"]}
+    [sentence] = reading(lines({"text": "Ada", "label": [span]}))
+    assert [e.key for e in sentence.entities] == [(0, 1, "NAME"), (0, 1, "PER")]
+
+
+def test_a_span_over_a_boundary_joins_the_sentences(reading):
+    [sentence] = reading(lines({"text": TEXT, "spans": [{"start": 22, "end": 33, "label": "X"}]}))
+    assert sentence.phrase(sentence.entities[0]) == "London . Yes"
+
+
+def test_words_are_cut_and_white_space_is_trimmed(reading):
+    reader = reading(lines({"text": "xAda Lovelace ", "spans": [{"start": 1, "end": 5, "label": "X"}]}))
+    [sentence] = reader
+    assert sentence.words == ("x", "Ada", "Lovelace")
+    assert sentence.entities == (Entity(1, 2, "X"),)
+    assert sentence.space_after == (False, True, False)
+    assert "cut in two" in reader.notes[0].kind
+
+
+def test_tokens_of_the_file_are_the_words(reading):
+    record = {
+        "text": "New York!",
+        "tokens": [
+            {"text": "New York", "start": 0, "end": 8, "ws": False},
+            {"start": 8, "end": 9, "ws": True},
+        ],
+        "spans": [{"start": 0, "end": 8, "label": "LOC", "score": 0.5, "why": "x"}],
+        "_task_hash": 1,
+    }
+    [sentence] = reading(lines(record))
+    assert sentence.words == ("New York", "!")
+    assert sentence.space_after == (False, True)
+    assert sentence.entities == (Entity(0, 1, "LOC", 0.5, {"why": "x"}),)
+    assert sentence.meta == {"_task_hash": 1}
+
+
+def test_inclusive_ends_of_characters_are_read_if_the_user_says_so(reading):
+    [sentence] = reading(
+        lines({"text": "Ada x", "spans": [{"start": 0, "end": 2, "label": "X"}]}), ends="inclusive"
+    )
+    assert sentence.entities == (Entity(0, 1, "X"),)
+
+
+def test_a_text_without_spans_is_noted(reading):
+    reader = reading(lines({"text": "Ada", "spans": []}, {"text": "Bob"}))
+    assert [s.words for s in reader] == [("Ada",), ("Bob",)]
+    assert "text without a list under spans" in str(reader.notes[0])
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"spans": []}, "'text' is missing, or not a string"),
+        ({"text": "a", "spans": [1]}, r"spans\[0\] is neither an object nor \[start, end, type\]"),
+        (
+            {"text": "a", "spans": [{"end": 1, "label": "X"}]},
+            r"spans\[0\].start is missing, not a whole number",
+        ),
+        ({"text": "a", "spans": [{"start": 0, "end": 1}]}, r"spans\[0\].label is missing"),
+        ({"text": "a", "spans": [{"start": 0, "end": 1, "labels": []}]}, r"spans\[0\].labels is empty"),
+        (
+            {"text": "a", "spans": [{"start": 0, "end": 2, "label": "X"}]},
+            "lies outside the text's 1 characters",
+        ),
+        ({"text": "a ", "spans": [{"start": 1, "end": 2, "label": "X"}]}, "holds only white space"),
+        ({"text": "ab", "spans": [{"start": 0, "end": 1, "label": "X", "text": "ab"}]}, "--ends inclusive"),
+        (
+            {"text": "a", "spans": [{"start": 0, "end": 1, "label": "X", "score": 7}]},
+            "score is 7, not a number between 0 and 1",
+        ),
+        ({"text": "a", "spans": [], "tokens": [1]}, "'tokens' is not a list of objects"),
+        ({"text": "a b", "spans": [], "tokens": [{"start": 0, "end": 1}]}, "'b' at the end is in no token"),
+        (
+            {"text": "a b", "spans": [], "tokens": [{"start": 2, "end": 3}]},
+            r"'a' before tokens\[0\] is in no token",
+        ),
+        (
+            {"text": "a", "spans": [], "tokens": [{"start": 0, "end": 9}]},
+            r"tokens\[0\] is empty, out of order",
+        ),
+        (
+            {"text": "a", "spans": [], "tokens": [{"start": 0, "end": 1, "text": "b"}]},
+            r"tokens\[0\].text is not",
+        ),
+    ],
+)
+def test_a_malformed_text_is_refused_with_its_line(reading, skipping, record, message):
+    good = {"text": "Ada", "spans": []}
+    content = lines(good, record, good)
+    with pytest.raises(DataError, match=rf"corpus:2: .*{message}"):
+        list(reading(content, "jsonl-text"))
+    _, sentences, rejected = skipping(content, "jsonl-text")
+    assert len(sentences) == 2
+    assert [r.line for r in rejected] == [2]
+
+
+def test_texts_that_differ_on_purpose_are_kept(reading):
+    record = {"words": ["can", "not"], "entities": [{"start": 0, "end": 2, "type": "X", "text": "can't"}]}
+    [sentence] = reading(lines(record), check_text=False)
+    assert sentence.entities[0].meta == {"text": "can't"}
+
+
+def test_reading_stops_where_it_is_told_to(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(lines(SHAPES["jsonl"]) + "broken\n")
+    sentences = read(path)
+    assert next(sentences).words == tuple(WORDS)
+    sentences.close()
+
+
+@pytest.mark.parametrize("between", [" ", " anything, [", "\n,\n", "\u3000", "]"])
+def test_nothing_may_stand_behind_an_array(skipping, between):
+    one = '[{"words": ["a"], "entities": []}]'
+    _, sentences, rejected = skipping(one + between + one)
+    assert [sentence.words for sentence in sentences] == [("a",)]
+    assert [each.reason for each in rejected] == ["something stands behind the end of the array"]
+
+
+def test_only_white_space_of_json_may_stand_between_values(skipping):
+    one = '{"words": ["a"], "entities": []}'
+    _, sentences, rejected = skipping(f"[{one},\u3000{one},\n{one}]")
+    assert (len(sentences), len(rejected)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "ends", "message"),
+    [
+        ({"words": ["a"], "entities": []}, "inclusive", "jsonl has exclusive ends by definition"),
+        ({"tokenized_text": ["a"], "ner": []}, "exclusive", "jsonl-gliner has inclusive ends by definition"),
+        ({"sentence": ["a"], "ner": []}, "exclusive", "jsonl-index lists every word of an entity"),
+    ],
+)
+def test_ends_that_contradict_the_shape_are_refused(reading, record, ends, message):
+    with pytest.raises(UsageError, match=message):
+        list(reading(lines(record), ends=ends))

@@ -1,0 +1,163 @@
+"""Written and read again, sentences are the same in everything that the format keeps."""
+
+import itertools
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.data import FORMATS, Reader, ReadOptions, WriteOptions, read, write
+from fencepost.data.formats.overlaps import keep_compatible, overlapping
+from tests import strategies
+
+WORD_FORMATS = [name for name in FORMATS if name != "brat"]  # BRAT keeps characters, not words
+
+
+def fitting(sentences, path, name, options=None):
+    """What of the sentences was written to a fresh path, as the format could hold it."""
+    refused = []
+    shutil.rmtree(path, ignore_errors=True)
+    write(sentences, path, name, options, prefer="outermost", on_refused=lambda s, _: refused.append(s))
+    kept = []
+    for sentence in sentences:
+        if sentence in refused:
+            continue
+        if overlapping(sentence.entities, FORMATS[name].overlaps):
+            entities = keep_compatible(sentence.entities, FORMATS[name].overlaps, "outermost")
+            sentence = sentence.with_entities(entities)
+        kept.append(sentence)
+    return kept
+
+
+def projected(sentence, name):
+    """The sentence without what a format does not keep."""
+    keeps = FORMATS[name].keeps
+    empty = {"left": (), "right": (), "meta": {}}
+    parts = ("id", "doc", "left", "right", "pos", "space_after", "meta")
+    changes = {part: empty.get(part) for part in parts if part not in keeps}
+    if name == "weibo":
+        changes["meta"] = {"positions": list(sentence.meta.get("positions") or [0] * len(sentence))}
+    if not sentence.words:  # no values for no words are as good as none
+        changes |= {"pos": None, "space_after": None}
+    kept_entities = [
+        replace(
+            entity,
+            score=entity.score if "score" in keeps else 1.0,
+            meta=entity.meta if "entity meta" in keeps else {},
+        )
+        for entity in sentence.entities
+    ]
+    return replace(sentence, entities=kept_entities, **changes)
+
+
+def assert_same(found, expected, name):
+    assert [projected(sentence, name) for sentence in found] == [
+        projected(sentence, name) for sentence in expected
+    ]
+
+
+@pytest.mark.parametrize("name", WORD_FORMATS)
+@settings(max_examples=50)
+@given(data=st.data())
+def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
+    odd = strategies.odd_sentences_for(FORMATS[name])
+    sentences = data.draw(st.lists(odd, max_size=4))
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, name)
+    assert_same(list(read(path, name)), expected, name)
+
+
+@pytest.mark.parametrize("name", WORD_FORMATS)
+@settings(max_examples=25)
+@given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
+def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(name, sentences, tmp_path):
+    if name == "weibo":
+        sentences = [weibo(sentence) for sentence in sentences]
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, name)
+    assert len(expected) == len(sentences)
+    reader = Reader(path)
+    assert_same(list(reader), expected, name)
+    assert reader.format.name == name
+
+
+def weibo(sentence):
+    """The sentence with Chinese characters for words."""
+    return replace(
+        sentence,
+        words=[chr(0x4E00 + len(word)) for word in sentence.words],
+        meta={"positions": list(range(len(sentence)))},
+    )
+
+
+@pytest.mark.parametrize("name", ["conll", "weibo"])
+@settings(max_examples=25)
+@given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
+def test_columns_keep_where_documents_change(name, sentences, tmp_path):
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, name)
+    found = list(read(path, name))
+    assert changes_of_document(found) == changes_of_document(expected)
+
+
+def changes_of_document(sentences):
+    return [one.doc != two.doc for one, two in itertools.pairwise(sentences)]
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bmes"])
+@settings(max_examples=25)
+@given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
+def test_columns_hold_the_same_in_every_scheme(scheme, sentences, tmp_path):
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, "conll", WriteOptions(scheme=scheme))
+    assert_same(list(read(path, "conll")), expected, "conll")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name.startswith("jsonl")])
+@settings(max_examples=20)
+@given(sentences=st.lists(strategies.odd_sentences(), max_size=4))
+def test_arrays_hold_the_same_as_lines(name, sentences, tmp_path):
+    path = tmp_path / "corpus.json"
+    expected = fitting(sentences, path, name)
+    assert path.read_text().startswith("[")
+    assert_same(list(read(path, name)), expected, name)
+
+
+def characters(sentences):
+    """The text of each document without white space, and the entities in it by its characters."""
+    documents = {}
+    for doc, group in itertools.groupby(sentences, key=lambda sentence: sentence.doc):
+        text, entities = "", []
+        for sentence in group:
+            lengths = list(itertools.accumulate(map(len, sentence.words), initial=len(text)))
+            text += "".join(sentence.words)
+            entities += [(lengths[e.start], lengths[e.end], e.type) for e in sentence.entities]
+        documents.setdefault(doc, []).append((text, sorted(entities)))
+    return documents
+
+
+@pytest.mark.parametrize("pretokenized", [True, False])
+@settings(max_examples=20)
+@given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["brat"]), max_size=4))
+def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tmp_path):
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, "brat")
+    if not expected:
+        return
+    found = list(read(path, options=ReadOptions(pretokenized=pretokenized)))
+    flat = lambda documents: sorted(itertools.chain.from_iterable(documents.values()))  # noqa: E731
+    assert flat(characters(found)) == flat(characters(expected))
+
+
+@settings(max_examples=25)
+@given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
+def test_brat_keeps_words_and_documents_of_tokenised_text(sentences, tmp_path):
+    sentences = [replace(sentence, doc="a") for sentence in sentences]
+    path = tmp_path / "corpus"
+    fitting(sentences, path, "brat")
+    reader = Reader(path, options=ReadOptions(pretokenized=True))
+    found = list(reader)
+    assert [(s.words, s.entities, s.doc) for s in found] == [(s.words, s.entities, s.doc) for s in sentences]
+    assert reader.format.name == "brat"

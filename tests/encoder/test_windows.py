@@ -1,0 +1,142 @@
+"""What the encoder sees at once: every word, as much around it as can be, and never more than fits."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fencepost.encoder.windows import Rows, context_that_fits, windows
+
+
+@st.composite
+def sizes_and_room(draw, smallest_room=1):
+    room = draw(st.integers(smallest_room, 30))
+    largest = draw(st.sampled_from([1, 3, room]))
+    return draw(st.lists(st.integers(1, min(largest, room)), max_size=60)), room
+
+
+def context_around(sizes, window, word):
+    """Pieces on the poorer side of a word; -1 where the window does not show it."""
+    start, end = window
+    return min(sum(sizes[start:word]), sum(sizes[word + 1 : end])) if start <= word < end else -1
+
+
+@given(sizes_and_room())
+@example(([5] * 9, 5))  # every word fills the room
+@example(([1, 5, 1, 5, 5, 1], 5))
+@example(([], 5))
+def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
+    sizes, room = case
+    taken = []
+    for start, end, first, behind in windows(sizes, room):
+        assert start <= first < behind <= end
+        assert sum(sizes[start:end]) <= room
+        taken += range(first, behind)
+    assert taken == list(range(len(sizes)))
+
+
+@given(sizes_and_room())
+@example(([1] * 30, 10))
+@example(([1] * 11, 10))
+@example(([16, 25, 18, 8, 3, 24, 2, 3, 5], 30))  # a window beside long words that has nothing to give
+def test_no_other_window_shows_more_around_a_word(case):
+    sizes, room = case
+    found = list(windows(sizes, room))
+    for start, end, first, behind in found:
+        for word in range(first, behind):
+            best = max(context_around(sizes, window[:2], word) for window in found)
+            assert context_around(sizes, (start, end), word) == best
+
+
+@given(st.integers(2, 300), st.integers(8, 60))
+def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
+    """Or all that there is, near the ends of the sentence."""
+    sizes = [1] * length
+    for start, end, first, behind in windows(sizes, room):
+        for word in range(first, behind):
+            quarter = room // 4 - 2
+            assert word - start >= min(quarter, word)
+            assert end - word - 1 >= min(quarter, length - word - 1)
+
+
+def test_time_is_linear_in_the_words():
+    start = time.perf_counter()
+    assert len(list(windows([1] * 1_000_000, 100))) > 10_000
+    assert time.perf_counter() - start < 10  # 20 seconds and more where each window looks at all words
+
+
+@given(sizes_and_room())
+def test_windows_move_on_by_about_half(case):
+    sizes, room = case
+    found = list(windows(sizes, room))
+    for (start, end, *_), (next_start, next_end, *_) in pairwise(found):
+        assert start < next_start <= end <= next_end
+        if max(sizes) == 1 and room > 1:
+            assert abs(next_start - (start + end) / 2) <= 1
+    if sum(sizes) <= room and sizes:
+        assert found == [(0, len(sizes), 0, len(sizes))]
+
+
+def test_hand_worked():
+    assert list(windows([1] * 10, 6)) == [(0, 6, 0, 4), (3, 9, 4, 7), (6, 10, 7, 10)]
+
+
+pieces = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple), max_size=12)
+single = st.lists(st.tuples(st.integers(0, 9)), max_size=12)
+
+
+def flat(words):
+    return [piece for word in words for piece in word]
+
+
+@given(pieces, pieces, st.integers(0, 40))
+def test_context_is_of_whole_words_nearest_first_and_as_much_as_fits(left, right, room):
+    kept_left, kept_right = context_that_fits(left, right, room)
+    rest = room - len(kept_left) - len(kept_right)
+    assert rest >= 0
+    lefts = [flat(left[start:]) for start in range(len(left) + 1)]
+    rights = [flat(right[:end]) for end in range(len(right) + 1)]
+    assert kept_left in lefts
+    assert kept_right in rights
+    unused_left = left[: lefts.index(kept_left)]
+    unused_right = right[rights.index(kept_right) :]
+    assert not unused_left or len(unused_left[-1]) > rest
+    assert not unused_right or len(unused_right[0]) > rest
+    if unused_left and unused_right:
+        longest = max(map(len, [*left, *right]))
+        assert abs(len(kept_left) - len(kept_right)) < 2 * longest
+
+
+@given(single, single, st.integers(0, 30))
+def test_context_of_single_pieces_by_taking_turns(left, right, room):
+    """One from the right, one from the left, and so on, is the obvious way."""
+    taken_left, taken_right = 0, 0
+    for _ in range(room):
+        if taken_right < len(right) and (taken_right <= taken_left or taken_left == len(left)):
+            taken_right += 1
+        elif taken_left < len(left):
+            taken_left += 1
+    expected = flat(left[len(left) - taken_left :]), flat(right[:taken_right])
+    assert context_that_fits(left, right, room) == expected
+
+
+def test_room_that_a_long_word_cannot_use_goes_to_the_other_side():
+    assert context_that_fits([(1,)] * 9, [(2,) * 8], 6) == ([1] * 6, [])
+    assert context_that_fits([(1,) * 8], [(2,)] * 9, 6) == ([], [2] * 6)
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_no_context_where_there_is_none(room):
+    assert context_that_fits([], [], room) == ([], [])
+
+
+def test_rows_say_where_the_pieces_of_each_word_are():
+    rows = Rows()
+    rows.add([101, 7, 8, 9, 102], sentence=0, before=1, pieces=[(7,), (8, 9)], first_word=0)
+    rows.add([101, 5, 6, 4, 102], sentence=1, before=2, pieces=[(6,)], first_word=11)
+    assert rows.lengths == [5, 5]
+    assert rows.sentences == [0, 1]
+    assert [rows.ids[at] for at in rows.piece_at] == [7, 8, 9, 6]
+    assert rows.piece_word == [0, 1, 1, 11]

@@ -1,0 +1,141 @@
+"""What a sweep is made of: cells, and the names of their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.config import Config
+from fencepost.errors import UsageError
+from fencepost.experiments.cells import LONGEST, Cell, cells_of, check_distinct, split
+from fencepost.settings import change_of
+from tests.strategies import odd_words
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        (Cell(), "as it is"),
+        (Cell(("method.epsilon=0.1",)), "method.epsilon=0.1"),
+        (Cell(("method.epsilon=0.1",), 0.5), "method.epsilon=0.1 share=0.5"),
+        (Cell((), 1.0), "share=1"),
+        (Cell((), None, 0.0), "boundary-noise=0"),
+        (Cell(("a.b=1", "a.c=x"), 0.125, 0.1), "a.b=1 a.c=x share=0.125 boundary-noise=0.1"),
+        (Cell(("method.lengths=[1, 2]",)), "method.lengths=[1, 2]"),
+    ],
+)
+def test_a_cell_is_called_by_what_is_changed(cell, name):
+    assert cell.name == cell.label == name
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "hfl/chinese-bert-wwm",
+        "..",
+        "../../etc",
+        "a\\b",
+        "c:d",
+        "x" * 300,
+        "é" * 120,
+        "*",
+        "a\nb",
+        "a.",
+        "\udcff",
+    ],
+)
+def test_a_name_is_safe(value):
+    cell = Cell((f"encoder.name={value}",))
+    assert cell.label == f"encoder.name={value}"
+    assert cell.name.startswith("encoder.name=")
+    assert len(Path("out", cell.name).parts) == 2
+    assert not set(cell.name) & set('/\\:*?"<>|\n')
+    assert len(cell.name.encode()) <= LONGEST
+    assert cell.name != cell.label or value == ".."  # which is no folder above, behind a key
+    assert cell.name == Cell(cell.changes).name
+
+
+@given(st.lists(odd_words.map(lambda word: f"a={word}"), unique=True, min_size=2, max_size=4))
+def test_different_cells_have_different_names(changes):
+    names = {Cell((change,)).name for change in changes}
+    assert len(names) == len({Cell((change,)).label for change in changes})
+    for name in names:
+        assert "/" not in name
+        assert "\0" not in name
+        assert name.strip(" .") == name
+
+
+def test_all_combinations_in_order():
+    cells = cells_of(["method.epsilon=0, 0.1", "method.smoothing_size=1,2"], [0.5, 1], [0, 0.1])
+    assert len(cells) == 16
+    assert [cell.name for cell in cells[:5]] == [
+        "method.epsilon=0 method.smoothing_size=1 share=0.5 boundary-noise=0",
+        "method.epsilon=0 method.smoothing_size=1 share=0.5 boundary-noise=0.1",
+        "method.epsilon=0 method.smoothing_size=1 share=1 boundary-noise=0",
+        "method.epsilon=0 method.smoothing_size=1 share=1 boundary-noise=0.1",
+        "method.epsilon=0 method.smoothing_size=2 share=0.5 boundary-noise=0",
+    ]
+    assert cells[-1].settings == {"method.epsilon": "0.1", "method.smoothing_size": "2"}
+    assert cells_of([]) == [Cell()]
+    assert cells_of(["a.b=1,1,2"]) == [Cell(("a.b=1",)), Cell(("a.b=2",))]
+
+
+@pytest.mark.parametrize(
+    ("axis", "values"),
+    [
+        ("method.lengths=[1,2],[1,2,3]", [[1, 2], [1, 2, 3]]),
+        ("a=[[1,2],[3]],{b: [1,2], c: 3},x", [[[1, 2], [3]], {"b": [1, 2], "c": 3}, "x"]),
+        ("a='x,y',\"[\",it's,it's all", ["x,y", "[", "it's", "it's all"]),
+        ("a=['x]',2],null,true,1e-3,http://b=c", [["x]", 2], None, True, "1e-3", "http://b=c"]),
+    ],
+)
+def test_values_are_yaml(axis, values):
+    changes = [cell.changes[0] for cell in cells_of([axis])]
+    assert [next(iter(change_of(change).values())) for change in changes] == [
+        {"lengths": value} if "method" in axis else value for value in values
+    ]
+
+
+def test_pieces_between_spaces():
+    assert split("a=1,2 b=[1, 2] c='x y'", " ") == ["a=1,2", "b=[1, 2]", "c='x y'"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "shares", "noises", "message"),
+    [
+        (
+            ["epsilon"],
+            [],
+            [],
+            "--grid epsilon: write it as KEY=VALUE,VALUE, for example method.epsilon=0,0.1",
+        ),
+        (["a=1,,2"], [], [], "--grid a=1,,2: write it as"),
+        (["a="], [], [], "--grid a=: write it as"),
+        (["=1"], [], [], "--grid =1: write it as"),
+        (["a..b=1"], [], [], "--grid a..b=1: write it as"),
+        (["a=[1,2"], [], [], "the value [1,2 is not valid YAML"),
+        (["a=1", "a=2"], [], [], "--grid a=2: a is there already; give all its values at once"),
+        (["training.seed=1,2"], [], [], "give the number of seeds with --seeds"),
+        ([], [0.5, 0], [], "--share: a share is above 0 and at most 1, not 0"),
+        ([], [1.5], [], "not 1.5"),
+        ([], [float("nan")], [], "not nan"),
+        ([], [], [-0.1], "--boundary-noise: a probability is between 0 and 1, not -0.1"),
+    ],
+)
+def test_what_is_refused(axes, shares, noises, message):
+    with pytest.raises(UsageError) as caught:
+        cells_of(axes, shares, noises)
+    assert message in str(caught.value)
+
+
+def test_the_same_training_twice_is_refused():
+    cells = cells_of(["method.epsilon=0.1,0.10"])
+    settings = {cell: Config.compose(changes=cell.changes) for cell in cells}
+    with pytest.raises(UsageError, match=r"method.epsilon=0.1 and method.epsilon=0.10 are the same"):
+        check_distinct(settings)
+    alike = [Cell((), 0.1234567), Cell((), 0.12345671)]
+    with pytest.raises(UsageError, match=r"2 cells would be called share=0.123457"):
+        check_distinct(dict.fromkeys(alike, Config.compose()))

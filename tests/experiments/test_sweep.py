@@ -1,0 +1,427 @@
+"""Sweeps: killed and gone on with, in several processes, with runs that fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from fencepost.config import Config
+from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.experiments import sweep as sweep_module
+from fencepost.experiments import workers
+from fencepost.experiments.sweep import Cell, Data, Run, Sweep, cells_of
+from fencepost.experiments.workers import Ended, in_processes
+from fencepost.training import train
+from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, die, timeless
+
+DATA = Data(LEARNT, DEV, DEV[:6])
+LITTLE = {"epochs": 1, "learning_rate": 0.001}  # after which a model still finds this and that by chance
+TREE = config(**LITTLE).model_dump(mode="json")
+EPSILONS = cells_of(["method.epsilon=0,0.3"])
+
+
+def settings_of(cells: list[Cell]) -> dict[Cell, Config]:
+    return {cell: Config.compose(changes=cell.changes, base=TREE) for cell in cells}
+
+
+def swept(out: Path, cells: list[Cell] = EPSILONS, seeds: int = 2, **more: Any) -> Sweep:
+    return Sweep(out, settings_of(cells), seeds, more.pop("data", DATA), **more)
+
+
+def go(sweep: Sweep, workers: int = 1) -> list[str]:
+    """The runs that were trained."""
+    return [ended.task.label for ended in sweep.go(workers)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two cells with two seeds each that nobody disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "sweep"
+    assert len(go(swept(out))) == 4
+    return out
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(whole, tmp_path / "sweep")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def metrics(out: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(out)): timeless(json.loads(path.read_text()))
+        for path in out.rglob("metrics.json")
+    }
+
+
+def assert_same_sweep(one: Path, other: Path) -> None:
+    for name in ("sweep.csv", "runs.csv", "sweep.json"):
+        assert (one / name).read_text() == (other / name).read_text()
+    folders = sorted(path.parent.relative_to(other) for path in other.rglob("metrics.json"))
+    for folder in folders:
+        assert_same(one / folder, other / folder)
+    assert sorted(path.parent.relative_to(one) for path in one.rglob("metrics.json")) == folders
+
+
+# What is trained, and what it comes to
+
+
+def test_a_run_is_what_train_makes_of_the_same(whole: Path, tmp_path: Path) -> None:
+    assert {str(path.relative_to(whole).parent) for path in whole.rglob("run.yaml")} == {
+        f"method.epsilon={epsilon}/seed-{seed}" for epsilon in ("0", "0.3") for seed in (1, 2)
+    }
+    settings = config({"method": {"epsilon": 0.3}}, seed=2, **LITTLE)
+    train(settings, LEARNT, tmp_path / "alone", DATA.dev, DATA.test)
+    assert_same(tmp_path / "alone", whole / "method.epsilon=0.3" / "seed-2")
+
+
+def test_mean_and_standard_deviation_of_a_cell(whole: Path) -> None:
+    told = metrics(whole)
+    runs = rows(whole / "runs.csv")
+    assert [(row["cell"], row["method.epsilon"], row["seed"]) for row in runs] == [
+        (f"method.epsilon={epsilon}", epsilon, seed) for epsilon in ("0", "0.3") for seed in ("1", "2")
+    ]
+    for row in runs:
+        result = told[f"{row['folder']}/metrics.json"]
+        assert float(row["dev_f1"]) == result["dev"]["dev_f1"]
+        assert float(row["test_recall"]) == result["test"]["recall"]
+        assert float(row["test_ece_raw"]) == result["calibration"]["test_ece_before"]
+        assert float(row["test_ece"]) == result["calibration"]["test_ece_after"] == result["test"]["ece"]
+        assert float(row["dev_ece_raw"]) == result["calibration"]["dev_ece_before"]
+    for row in rows(whole / "sweep.csv"):
+        own = [one for one in runs if one["cell"] == row["cell"]]
+        assert row["seeds"] == "2"
+        for measure in ("dev_f1", "dev_ece", "test_precision", "test_recall", "test_f1", "test_ece_raw"):
+            values = [float(one[measure]) for one in own]
+            assert float(row[f"{measure}_mean"]) == pytest.approx(statistics.mean(values))
+            assert float(row[f"{measure}_std"]) == pytest.approx(statistics.stdev(values))
+    whole_json = json.loads((whole / "sweep.json").read_text())
+    assert [cell["seeds"] for cell in whole_json["cells"]] == [2, 2]
+    assert whole_json["runs"][3]["dev_f1"] == float(runs[3]["dev_f1"])
+
+
+def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
+    sweep = swept(tmp_path, [Cell()], 1, data=Data(LEARNT, None, DEV[:6]))
+    assert go(sweep) == ["as it is, seed 1"]
+    (row,) = rows(tmp_path / "sweep.csv")
+    assert row["test_f1_mean"]
+    assert row["test_ece_raw_mean"]
+    assert [row[name] for name in ("test_f1_std", "dev_f1_mean", "dev_ece_mean", "test_ece_mean")] == [""] * 4
+
+
+def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> None:
+    cells = cells_of([], [0.5, 1], [0, 0.9])
+    sweep = swept(tmp_path, cells, 1)
+    seen: dict[str, tuple[Any, ...]] = {}
+
+    def spy(config: Config, sentences: Any, out: Path, *others: Any, **_: Any) -> None:
+        seen[out.parent.name] = (sentences, *others)
+        raise FencepostError("enough")
+
+    with patch.object(sweep_module, "train", spy):
+        go(sweep)
+    assert list(seen) == [cell.name for cell in cells]
+    assert all(others == [DEV, DEV[:6]] for _, *others in seen.values())
+    half, noisy_half, clean, noisy = (sentences for sentences, *_ in seen.values())
+    assert clean == LEARNT
+    assert [one.words for one in noisy] == [one.words for one in clean] != []
+    assert noisy != clean
+    assert len(half) == 12
+    assert all(one in clean for one in half)
+    assert all(one in noisy for one in noisy_half)  # a share has the noise of the whole
+    assert [one.words for one in noisy_half] == [one.words for one in half]
+
+
+# Interrupted
+
+
+def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")}
+    sweep = swept(copied)
+    assert len(sweep.of_state("finished")) == 4
+    assert go(sweep) == []
+    assert {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")} == before
+    assert_same_sweep(copied, whole)
+
+
+def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
+    train(config(seed=2, **LITTLE), sweep_module.part(LEARNT, 0.5, 2), tmp_path / "share=0.5" / "seed-2", DEV)
+    sweep = swept(tmp_path, cells_of([], [0.5]), 2, data=Data(LEARNT, DEV))
+    assert [run.label for run in sweep.of_state("finished")] == ["share=0.5, seed 2"]
+
+
+def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> None:
+    shutil.rmtree(copied / "method.epsilon=0.3")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
+    process = context.Process(target=_die_in_the_next, args=(copied,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert [row["seeds"] for row in rows(copied / "sweep.csv")] == ["2", "0"]
+    sweep = swept(copied)
+    assert [len(sweep.of_state(state)) for state in ("finished", "begun", "new")] == [2, 1, 1]
+    assert go(sweep) == ["method.epsilon=0.3, seed 1", "method.epsilon=0.3, seed 2"]
+    assert_same_sweep(copied, whole)
+
+
+def _die_in_the_next(out: Path) -> None:
+    torch.set_num_threads(1)
+    with before_step(5, die):
+        go(swept(out))
+
+
+def test_interrupted_in_the_middle_of_a_run(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    with before_step(7, _interrupt), pytest.raises(KeyboardInterrupt):
+        go(swept(out))
+    assert len(swept(out).of_state("begun")) == 1
+    go(swept(out))
+    assert_same_sweep(out, whole)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
+    sweep = swept(tmp_path, [Cell()], 1)
+    folder = tmp_path / "as it is" / "seed-1"
+    folder.mkdir(parents=True)
+    (folder / "run.yaml").write_text(sweep.runs[0].config.to_yaml())
+    (folder / ".fencepost-abcdefgh").mkdir()
+    assert go(swept(tmp_path, [Cell()], 1)) == ["as it is, seed 1"]
+    assert not sweep.failed
+    assert (folder / "metrics.json").is_file()
+    assert not (folder / ".fencepost-abcdefgh").exists()
+
+
+# What does not fit
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+RUN = Path("method.epsilon=0.3", "seed-1")
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> None:
+    change(copied / RUN / "run.yaml", "epochs: 1", "epochs: 4")
+    if not complete:
+        (copied / RUN / "metrics.json").unlink()
+    with pytest.raises(
+        UsageError,
+        match=r"epsilon=0.3/seed-1: the run there has other settings \(training.epochs is 4 there and 1 here"
+        r"\); remove that folder to train it again, or give the sweep another --out",
+    ):
+        swept(copied)
+
+
+@pytest.mark.parametrize("data", [Data(LEARNT[1:], DEV), Data(LEARNT, DEV[1:]), Data(LEARNT)])
+def test_a_run_with_other_data_is_refused(whole: Path, data: Data) -> None:
+    with pytest.raises(
+        UsageError, match=r"epsilon=0/seed-1: the run there has other training or development"
+    ):
+        swept(whole, data=data)
+
+
+def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="was not scored on this test data; remove that folder"):
+        swept(whole, data=Data(LEARNT, DEV, DEV))
+    assert len(swept(whole, data=Data(LEARNT, DEV)).of_state("finished")) == 4  # its scores are no harm
+    go(swept(tmp_path, [Cell()], 1, data=Data(LEARNT, DEV)))
+    with pytest.raises(UsageError, match="was not scored on this test data"):
+        swept(tmp_path, [Cell()], 1)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "as it is" / "seed-1"
+    folder.mkdir(parents=True)
+    (folder / "thesis.tex").write_text("years")
+    with pytest.raises(UsageError, match="is there already and no training run; remove that folder"):
+        swept(tmp_path, [Cell()])
+
+
+@pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
+def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
+    (copied / RUN / "metrics.json").write_bytes(content)
+    message = r"seed-1/metrics.json: these are not the results of a training run \(.{5,200}\); remove"
+    with pytest.raises(DataError, match=message):
+        swept(copied, data=Data(LEARNT, DEV))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"), [(([],), "training"), ((LEARNT, []), "development"), ((LEARNT, None, []), "test")]
+)
+def test_data_without_sentences(data: Any, name: str) -> None:
+    with pytest.raises(UsageError, match=f"the {name} data has no sentences"):
+        Data(*data)
+
+
+def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
+    running = swept(tmp_path).go()
+    next(running)
+    with pytest.raises(UsageError, match="another sweep is at work there"):
+        go(swept(tmp_path))
+    running.close()  # type: ignore[attr-defined]
+    assert len(go(swept(tmp_path, seeds=1))) == 1
+
+
+# Models
+
+
+def test_models_need_not_be_kept(copied: Path, whole: Path) -> None:
+    shutil.rmtree(copied / RUN)
+    (copied / RUN.parent / "seed-2" / "checkpoints").mkdir()  # killed at the very end
+    assert go(swept(copied, keep_models=False)) == ["method.epsilon=0.3, seed 1"]
+    for folder in copied.glob("*/seed-*"):
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"README.md", "data.json", "metrics.json", "metrics.jsonl", "run.yaml", "tensorboard"}
+    assert metrics(copied) == metrics(whole)
+    assert go(swept(copied)) == []
+
+
+# Runs that fail, and several processes
+
+
+def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
+    cells = cells_of([], [0.25, 0.5, 1])
+    sweep = swept(tmp_path, cells, 1)
+    carry_out = sweep_module._carry_out
+    with patch.object(sweep_module, "_carry_out", lambda data, run: _failing(carry_out, data, run)):
+        assert len(go(sweep)) == 3
+    told = {run.cell.name: failure.message for run, failure in sweep.failed.items()}
+    assert told == {"share=0.25": "the loss is no number", "share=0.5": "ZeroDivisionError: by hand"}
+    report = tmp_path / "share=0.5" / "seed-1.error.txt"
+    assert "Traceback" in report.read_text()
+    assert json.loads((tmp_path / "sweep.json").read_text())["failed"] == {
+        f"{name}, seed 1": message for name, message in told.items()
+    }
+    assert [row["seeds"] for row in rows(tmp_path / "sweep.csv")] == ["0", "0", "1"]
+    again = swept(tmp_path, cells, 1)
+    assert go(again) == ["share=0.25, seed 1", "share=0.5, seed 1"]
+    assert not again.failed
+    assert not report.exists()
+
+
+def _failing(carry_out: Any, data: Data, run: Run) -> None:
+    if run.cell.share == 0.25:
+        raise FencepostError("the loss is no number")
+    if run.cell.share == 0.5:
+        raise ZeroDivisionError("by hand")
+    carry_out(data, run)
+
+
+@pytest.fixture
+def quick_start() -> Iterator[None]:
+    """Processes from a server that has the libraries loaded already, which takes longer than training."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
+    with patch.object(workers, "CONTEXT", context):
+        yield
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_several_processes_come_to_the_same(whole: Path, tmp_path: Path) -> None:
+    sweep = swept(tmp_path)
+    assert len(go(sweep, workers=2)) == 4
+    assert not sweep.failed
+    assert_same_sweep(tmp_path, whole)
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
+    tasks = ["good", "die", "raise", "leave", "refuse", "fine", "last"]
+    ended: dict[str, Ended[str]] = {one.task: one for one in in_processes(partial(_act, tmp_path), tasks, 2)}
+    assert ended.keys() == set(tasks)
+    assert {task: one.failure.message for task, one in ended.items() if one.failure} == {
+        "die": "its process was killed (SIGKILL), perhaps since the memory was used up",
+        "raise": "ValueError: bad",
+        "leave": "its process ended with code 3",
+        "refuse": "no",
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fine", "good", "last"]
+    assert not multiprocessing.active_children()
+
+
+def _act(folder: Path, task: str) -> None:
+    match task:
+        case "die":
+            die()
+        case "raise":
+            raise ValueError("bad")
+        case "leave":
+            os._exit(3)
+        case "refuse":
+            raise FencepostError("no")
+    (folder / task).touch()
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_processes_end_with_the_sweep() -> None:
+    running = in_processes(_wait, [0.0, 600.0, 600.0], 2)
+    next(running)
+    running.close()
+    assert not multiprocessing.active_children()
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("forkserver")
+    parent = context.Process(target=_lead, args=(tmp_path,))
+    parent.start()
+    _until(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+    parent.kill()
+    parent.join()
+    _until(lambda: not any(_is_alive(int(path.stem)) for path in tmp_path.iterdir()))
+
+
+def _lead(folder: Path) -> None:
+    with patch.object(workers, "CONTEXT", multiprocessing.get_context("fork")):  # the quickest
+        list(in_processes(partial(_tell_and_wait, folder), [600.0, 600.0], 2))
+
+
+def _tell_and_wait(folder: Path, seconds: float) -> None:
+    (folder / f"{os.getpid()}.pid").touch()
+    time.sleep(seconds)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""Where the user leaves open how sure the model must be, it is what is best on the development data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pytest
+from pydantic import Field
+
+from fencepost.config import Config
+from fencepost.evaluation import evaluate
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.model import Model
+from fencepost.methods.network import MethodSettings
+from fencepost.methods.networks import METHODS
+from fencepost.training import train
+from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.records import read_metrics
+from tests.methods.doubles import Tagger, one_word_each
+from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
+
+HALF = 0.5
+
+
+class Tunable(Tagger):
+    """Confidences are so low that none would pass a threshold that nobody has thought about."""
+
+    class Settings(MethodSettings):
+        name: Literal["tunable"] = "tunable"
+        bias: bool = True
+
+    class Predict(PredictSettings):
+        threshold: float | None = Field(None, ge=0, le=2)  # of twice the confidence
+
+        def at_least(self, confidence: float) -> Self | None:
+            return self.model_copy(update={"threshold": 2 * confidence}) if self.threshold is None else None
+
+    def candidates(self, scores: Any) -> Any:
+        logits, lengths = scores
+        least = 1.0 if self.predict.threshold is None else self.predict.threshold
+        return one_word_each(HALF * logits.sigmoid(), lengths, least / 2)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "tunable", Tunable)
+
+
+def settings(**predict: Any) -> Config:
+    return Config.parse(
+        {
+            "method": {"name": "tunable"},
+            "encoder": {
+                "name": "scratch",
+                "lstm": {"size": 16, "dropout": 0.1},
+                "scratch": {"word_size": 16, "character_size": 8, "character_output": 8},
+            },
+            "training": {"epochs": 3, "batch_size": 2, "learning_rate": 0.01},
+            "predict": predict,
+        }
+    )
+
+
+def threshold(folder: Path) -> float | None:
+    return json.loads((folder / "config.json").read_text())["config"]["predict"]["threshold"]
+
+
+def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_path: Path) -> None:
+    outcome = train(settings(), LEARNT, tmp_path / "model", DEV)
+    assert outcome.best is not None
+    assert outcome.best["dev_f1"] > 0
+    found = threshold(tmp_path / "model")
+    assert found is not None
+    model = Model.load(tmp_path / "model")
+    assert outcome.model.settings == model.settings
+    assert outcome.model.method.predict == model.method.predict
+    assert evaluate(DEV, model.predict(DEV)).overall.f1 == outcome.best["dev_f1"]
+    for other in (0, found / 2, found * 0.9, found * 1.1, 1.0):
+        changed = Model.load(tmp_path / "model", [f"predict.threshold={other}"])
+        assert evaluate(DEV, changed.predict(DEV)).overall.f1 <= outcome.best["dev_f1"]
+
+
+def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
+    seen = []
+    save = Model.save
+
+    def noted(self: Model, folder: Any) -> None:
+        seen.append(self.settings.predict.threshold)  # type: ignore[attr-defined]
+        save(self, folder)
+
+    with pytest.MonkeyPatch.context() as patch, scripted(tmp_path / "model", [0.5, 0.2, 0.1]):
+        patch.setattr(Model, "save", noted)
+        train(settings(), LEARNT, tmp_path / "model", DEV)
+    *epochs, last = seen
+    assert len(set(epochs)) == 3
+    assert threshold(tmp_path / "model") == last == epochs[0]
+
+
+def test_what_the_user_has_decided_stays(tmp_path: Path) -> None:
+    train(settings(threshold=0.7), LEARNT, tmp_path / "model", DEV)
+    assert threshold(tmp_path / "model") == 0.7
+
+
+def test_without_development_data_it_stays_open(tmp_path: Path) -> None:
+    train(settings(), LEARNT, tmp_path / "model")
+    assert threshold(tmp_path / "model") is None
+
+
+def test_where_nothing_is_right_it_stays_open(tmp_path: Path) -> None:
+    """No entity of the development data can be found: they all have two words."""
+    long = [s.with_entities(e for e in s.entities if e.end - e.start > 1) for s in DEV]
+    train(settings(), LEARNT, tmp_path / "model", long)
+    assert threshold(tmp_path / "model") is None
+    assert all(record.get("dev_f1", 0) == 0 for record in read_metrics(tmp_path / "model"))
+
+
+def test_a_run_that_is_resumed_ends_with_the_same(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with before_step(2 * STEPS + 3, interrupt), pytest.raises(KeyboardInterrupt):
+        train(settings(), LEARNT, tmp_path / "resumed", DEV)
+    kept = last_checkpoint(tmp_path / "resumed" / "checkpoints")
+    assert kept is not None
+    assert threshold(kept) is not None
+    train(settings(), LEARNT, tmp_path / "resumed", DEV, resume=True)
+    train(settings(), LEARNT, tmp_path / "undisturbed", DEV)
+    assert_same(tmp_path / "resumed", tmp_path / "undisturbed")

@@ -1,0 +1,719 @@
+"""Tunings: pruned, killed and gone on with, with trials that fail. Most trials are played, not trained."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import json
+import multiprocessing
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import optuna
+import pytest
+import torch
+
+from fencepost.config import Config
+from fencepost.data.output import WriteError
+from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.experiments import tuning as tuning_module
+from fencepost.experiments import tuning_study as study_module
+from fencepost.experiments.tuning import Data, Pruned, Trial, Tuning
+from fencepost.experiments.tuning_space import (
+    Choices,
+    Range,
+    Space,
+    changed,
+    default_space,
+    read_space,
+    searched,
+    space_of,
+    space_tree,
+    space_yaml,
+)
+from fencepost.methods.model import Model
+from fencepost.methods.networks import METHODS
+from fencepost.training import train
+from fencepost.training.run import AfterEpoch
+from fencepost.training.trainer import Diverged
+from tests.limits import file_size_limit
+from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, die, result, run, scripted
+
+DATA = Data(LEARNT, DEV)
+LITTLE = {"epochs": 2, "learning_rate": 0.001}  # after which a model still finds this and that by chance
+SEARCHED = ["training.learning_rate=1e-4..1e-2:log", "method.epsilon=0,0.1,0.2"]
+
+
+def space(*options: str, settings: Config | None = None) -> Space:
+    return space_of(searched(options or SEARCHED), settings or config())
+
+
+def tuning(out: Path, settings: Config | None = None, of: Space | None = None, **more: Any) -> Tuning:
+    settings = settings or config(**LITTLE)
+    return Tuning(out, settings, of or space(settings=settings), more.pop("data", DATA), **more)
+
+
+def go(whole: Tuning, trials: int, **more: Any) -> list[Trial]:
+    with whole:
+        return list(whole.go(trials, **more))
+
+
+def timeless(trials: list[Trial]) -> list[tuple[Any, ...]]:
+    return [(one.number, one.state, one.values, one.by_epoch, one.failure) for one in trials]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for the disk."""
+
+    def connect(path: Path) -> sqlite3.Connection:
+        connection = sqlite3.Connection(path)
+        connection.execute("PRAGMA synchronous=OFF")
+        return connection
+
+    monkeypatch.setattr(study_module.sqlite3, "connect", connect)
+
+
+# The space
+
+
+def test_what_may_be_written() -> None:
+    found = space(
+        "training.learning_rate=1e-4..1e-2:log",
+        "training.warmup=0..0.4:0.1",
+        "training.batch_size=2..8",
+        "encoder.lstm.size=8..32:8",
+        "training.patience=null,3",
+        "training.schedule=linear,cosine",
+        "encoder.name=../a,../b",
+    )
+    assert found == {
+        "training.learning_rate": Range(1e-4, 1e-2, log=True),
+        "training.warmup": Range(0.0, 0.4, step=0.1),
+        "training.batch_size": Range(2, 8),
+        "encoder.lstm.size": Range(8, 32, step=8),
+        "training.patience": Choices((None, 3)),
+        "training.schedule": Choices(("linear", "cosine")),
+        "encoder.name": Choices(("../a", "../b")),
+    }
+    assert isinstance(found["training.batch_size"].tree()["low"], int)  # type: ignore[call-overload]
+
+
+def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(
+        "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text, as YAML sees it
+        "method.epsilon: [0, 1e-1, 0.2]\n"
+    )
+    found = space_of(read_space(path), config())
+    assert found == space()
+    path.write_text(space_yaml(found))
+    assert path.read_text().splitlines() == [
+        "training.learning_rate: {low: 0.0001, high: 0.01, log: true}",
+        "method.epsilon: [0.0, 0.1, 0.2]",
+    ]
+    assert space_of(read_space(path), config()) == found
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("encoder", ["minilm", "scratch"])
+def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
+    settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
+    found = space_of(default_space(settings), settings)
+    assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
+    assert [key for key in found if key.startswith("method.")] == [
+        f"method.{key}" for key in METHODS[method].Settings.searched
+    ]
+    assert METHODS[method].Settings.searched
+    for key, domain in found.items():  # so that the first trial can be the settings as they are
+        value: Any = settings.model_dump(mode="json")
+        for part in key.split("."):
+            value = value[part]
+        assert domain.has(value), key
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("training.learning_rat=1..2", "no such key; did you mean training.learning_rate"),
+        ("training.learning_rate=0..1:log", "training.learning_rate: should be greater than 0, not 0.0"),
+        ("method.epsilon=0.5..1", "method.epsilon: should be less than 1, not 1.0"),
+        ("method.epsilon=0,0.5,1", "method.epsilon: should be less than 1, not 1"),
+        ("method.epsilon=0.1,0.10", r"method.epsilon: the value 0.1 is there twice"),
+        ("method.epsilon=0..0.2:log", "with log, low must be above 0"),
+        ("method.epsilon=0.2..0.1", "low must be below high, but 0.2 is not below 0.1"),
+        ("encoder.lstm.size=8..32", "encoder.lstm.size: should be a multiple of 2, not 9"),
+        ("training.warmup=0..0.5:0.15", "steps of 0.15 do not lead from 0.0 to 0.5"),
+        ("training.epochs=1..5:0.5", "step must be a whole number, as the setting is, not '0.5'"),
+        ("training.epochs=1..5:0", "step must be a number above 0"),
+        ("training.epochs=1..2.5", "training.epochs: should be a valid integer"),
+        ("training.schedule=linear,cosin", "should be 'linear', 'cosine' or 'constant', not 'cosin'"),
+        ("encoder.features.train_vectors=0..1", "this setting is no number; list its values"),
+        ("training.epochs=3", "this is one value, and nothing to search; write a range as LOW..HIGH"),
+        ("training.epochs", "write a range as LOW..HIGH"),
+        ("method.epsilon=[,2", "a value is not valid YAML"),
+        ("training.seed=1,2", "it cannot be searched: the best seed is luck"),
+        ("method.name=diffusion,boundary-offset", "compare them with fencepost sweep"),
+        ("method=1..2", "method: must have keys"),
+    ],
+)
+def test_what_may_not(written: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        space(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("", "a search space has keys, each with a range or a list"),
+        ("[1]", "a search space has keys"),
+        ("x: [", r"space.yaml:\d: this is not valid YAML"),
+        ("training: {learning_rate: {low: 1, high: 2}}", "keys are written in full"),
+        ("training.epochs: {low: 1}", "give a range, as {low: 0.1, high: 0.5}"),
+        ("training.epochs: {low: 1, high: 2, log: maybe}", "log is true or false, not 'maybe'"),
+        ("training.epochs: {low: 1, high: 3, log: true, step: 2}", "log and step contradict each other"),
+        ("training.epochs: [1]", "a list needs two values"),
+        ("training..epochs: [1, 2]", "this is no key"),
+    ],
+)
+def test_what_a_file_may_not_say(written: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(written)
+    with pytest.raises((UsageError, DataError), match=told):
+        space_of(read_space(path), config())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "this file cannot be read: No such file"),
+        (b"\xff", r"this file is not UTF-8 \(at byte 0\)"),
+        (b"#" * (1 << 20) + b"#", "more than 1,048,576 bytes"),
+        (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),
+    ],
+)
+def test_files_that_are_no_search_space(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_space(path)
+
+
+def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
+    assert Range(1e-5, 1e-3, log=True).value(0.000123456) == 0.0001235
+    assert Range(0.0, 0.3).value(0.123456) == 0.1235
+    assert Range(0.12343, 0.3).value(0.123432) == 0.12343
+    assert Range(0.0, 0.5, step=0.1).value(0.1 * 3) == 0.3
+    assert Range(10_000.5, 10_002.5, step=0.5).value(10_001.5) == 10_001.5
+    assert Range(1, 5).value(3.0) == 3
+
+
+# Trials that are trained
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tuning of 3 trials that nobody disturbs."""
+    out = tmp_path_factory.mktemp("whole") / "tuning"
+    go(tuning(out), 3)
+    return out
+
+
+def results(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "tuning.json").read_text())
+    return found
+
+
+def test_what_there_is_at_the_end(whole: Path) -> None:
+    told = results(whole)
+    trials = told["trials"]
+    assert [one["state"] for one in trials] == ["complete"] * 3
+    assert trials[0]["values"] == {"training.learning_rate": 0.001, "method.epsilon": 0.1}  # as they are
+    assert len({one["values"]["training.learning_rate"] for one in trials}) == 3
+    assert all(1e-4 <= one["values"]["training.learning_rate"] <= 1e-2 for one in trials)
+    best = max(trials, key=lambda one: one["dev_f1"])
+    assert told["best"] == {
+        "trial": best["trial"],
+        "dev_f1": best["dev_f1"],
+        "values": best["values"],
+        "config": "best.yaml",
+        "model": f"trials/{best['trial']:04}",
+    }
+    for one in trials:
+        folder = whole / "trials" / f"{one['trial']:04}"
+        scores = [epoch["dev_f1"] for epoch in result(folder)["epochs"]]
+        assert one["dev_f1_by_epoch"] == scores
+        assert one["dev_f1"] == max(scores)
+        assert (folder / "model.safetensors").exists() == (one is best)
+        assert not (folder / "checkpoints").exists()
+        assert Config.compose(folder / "run.yaml") == changed(config(**LITTLE), one["values"])
+    assert told["importance"] is None
+    assert told["no_importance"] == "it takes 4 complete trials, and there are 3"
+    with (whole / "trials.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["dev_f1"]) for row in rows] == [one["dev_f1"] for one in trials]
+    assert [float(row["method.epsilon"]) for row in rows] == [
+        one["values"]["method.epsilon"] for one in trials
+    ]
+
+
+def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) -> None:
+    best = results(whole)["best"]
+    outcome = train(Config.compose(whole / "best.yaml"), LEARNT, tmp_path / "model", DEV)
+    assert outcome.best is not None
+    assert outcome.best["dev_f1"] == best["dev_f1"] > 0
+
+
+def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
+    tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
+    with patch.object(Model, "load", wraps=Model.load) as load, tested as t:
+        assert list(t.go(3)) == []
+        found = t.score()
+    assert found is not None
+    load.assert_called_once_with(whole / results(whole)["best"]["model"])
+    assert found.overall.f1 == results(whole)["best"]["dev_f1"]  # it is the same data here
+    assert results(whole)["test"]["f1"] == found.overall.f1
+
+
+def _search_and_die(out: Path, step: int) -> None:
+    torch.set_num_threads(1)
+    gc.freeze()
+    with before_step(step, die):
+        go(tuning(out), 2)
+
+
+def test_killed_and_gone_on_with(whole: Path, tmp_path: Path) -> None:
+    """In the second epoch of the first trial, which goes on from its checkpoint."""
+    out = tmp_path / "tuning"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
+    process = context.Process(target=_search_and_die, args=(out, STEPS + 3))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    with tuning(out) as broken_off:
+        (running,) = broken_off.trials
+    assert (running.state, list(running.by_epoch)) == ("running", [1])
+    with patch.object(tuning_module, "train", wraps=train) as spy:
+        assert [trial.number for trial in go(tuning(out), 2)] == [0, 1]
+    assert [call.kwargs["resume"] for call in spy.mock_calls] == [True, False]
+    with tuning(out) as one, tuning(whole) as other:
+        assert timeless(one.trials) == timeless(other.trials)[:2]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_path: Path) -> None:
+    settings = config(epochs=1, learning_rate=0.001)
+    folder = tmp_path / "tuning" / "trials" / "0000"
+    with tuning(tmp_path / "tuning", settings) as killed:
+        assert killed.study.next() is not None
+    if complete:
+        run(folder, settings)
+    else:
+        folder.mkdir(parents=True)
+        (folder / "data.json").write_text("{")
+    with patch.object(tuning_module, "train", wraps=train) as spy:
+        (trial,) = go(tuning(tmp_path / "tuning", settings), 1)
+    assert spy.call_count == (not complete)
+    assert trial.state == "complete"
+    assert trial.by_epoch == {1: result(folder)["dev"]["dev_f1"]}
+
+
+def test_what_an_epoch_is_told_with_and_how_a_training_ends(tmp_path: Path) -> None:
+    seen = []
+
+    def hook(epoch: int, f1: float) -> None:
+        seen.append((epoch, f1))
+        if epoch == 2:
+            raise Pruned
+
+    with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(Pruned):
+        run(tmp_path, after_epoch=hook)
+    assert seen == [(1, 0.1), (2, 0.3)]
+    assert not (tmp_path / "metrics.json").exists()
+    run(tmp_path, resume=True)
+    assert len(result(tmp_path)["epochs"]) == 3
+
+
+# Trials that are played
+
+Play = Callable[[Config, int], float]
+
+
+@contextmanager
+def played(f1: Play) -> Iterator[list[Config]]:
+    """In place of training: the development F1 after each epoch; the settings of all trials."""
+    seen: list[Config] = []
+
+    def fake(config: Config, *_: Any, after_epoch: AfterEpoch, **__: Any) -> None:
+        seen.append(config)
+        for epoch in range(1, config.training.epochs + 1):
+            after_epoch(epoch, f1(config, epoch))
+
+    with patch.object(tuning_module, "train", fake), patch.object(tuning_module.gc, "collect"):
+        yield seen
+
+
+def by_rate(config: Config, epoch: int) -> float:
+    """The higher the learning rate, the better, and nothing else matters."""
+    return min(1.0, 50 * config.training.learning_rate) * (1 - 0.5**epoch)
+
+
+def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
+    settings = config(epochs=4)
+    with played(by_rate):
+        found = go(tuning(tmp_path, settings), 12)
+    assert {one.state for one in found} == {"complete", "pruned"}
+    for one in found:
+        before = [other for other in found[: one.number] if other.state == "complete"]
+        expected = 4
+        if len(before) >= 5:
+            for epoch in (2, 3):  # the first quarter is let off, and the last one is over anyway
+                others = sorted(other.by_epoch[epoch] for other in before)
+                middle = (others[(len(others) - 1) // 2] + others[len(others) // 2]) / 2
+                if max(list(one.by_epoch.values())[:epoch]) < middle:
+                    expected = epoch
+                    break
+        assert (len(one.by_epoch), one.state) == (expected, "complete" if expected == 4 else "pruned")
+    assert results(tmp_path)["best"]["dev_f1"] == max(one.f1 or 0 for one in found)
+
+
+def test_or_not(tmp_path: Path) -> None:
+    with played(by_rate):
+        found = go(tuning(tmp_path, config(epochs=4), pruner="none"), 8)
+    assert {one.state for one in found} == {"complete"}
+    with pytest.raises(UsageError, match="there is no pruner 'medium'; did you mean median"):
+        tuning(tmp_path, pruner="medium")
+
+
+def test_what_the_search_depends_on(tmp_path: Path) -> None:
+    """The seed, and the scores once the first trials are over."""
+    rates = {}
+    plays: dict[str, tuple[int, Play]] = {
+        "one": (1, by_rate),
+        "same": (1, by_rate),
+        "other seed": (2, by_rate),
+        "other scores": (1, lambda config, epoch: 1 - by_rate(config, epoch)),
+    }
+    for name, (seed, play) in plays.items():
+        with played(play) as seen:
+            go(tuning(tmp_path / name, config(seed=seed, epochs=1), startup_trials=3), 6)
+        rates[name] = [settings.training.learning_rate for settings in seen]
+        assert {settings.training.seed for settings in seen} == {seed}
+    assert rates["one"] == rates["same"]
+    assert not set(rates["one"][1:]) & set(rates["other seed"][1:])
+    assert rates["one"][:3] == rates["other scores"][:3]
+    assert rates["one"][3:] != rates["other scores"][3:]
+
+
+class Killed(BaseException):
+    """Like a kill: nothing is done about it."""
+
+
+def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    few = config(epochs=2)
+    with played(by_rate):
+        undisturbed = go(tuning(tmp_path / "undisturbed", few), 8)
+    calls = 0
+
+    def disturbed(config: Config, epoch: int) -> float:
+        nonlocal calls
+        calls += 1
+        if calls in (4, 8, 14):
+            raise Killed if calls == 8 else KeyboardInterrupt
+        return by_rate(config, epoch)
+
+    times = 0
+    with played(disturbed):
+        while True:
+            times += 1
+            try:
+                go(tuning(tmp_path / "disturbed", few), 8)
+            except (Killed, KeyboardInterrupt):
+                continue
+            break
+    assert times == 4
+    with tuning(tmp_path / "disturbed", few) as again:
+        assert timeless(again.trials) == timeless(undisturbed)
+
+
+@pytest.mark.parametrize("killed_at", [4, 6])  # of three trials with two values each: at random, and by TPE
+def test_killed_between_two_values_of_a_trial_it_draws_the_same(
+    killed_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = space("training.learning_rate=1e-4..1e-2:log", "method.epsilon=0..0.3")
+
+    def of(name: str) -> Tuning:
+        return tuning(tmp_path / name, of=ranges, startup_trials=2)
+
+    with played(by_rate):
+        undisturbed = go(of("undisturbed"), 3)
+        suggest, calls = optuna.Trial._suggest, 0
+
+        def suggest_some(*arguments: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == killed_at:
+                raise Killed
+            return suggest(*arguments)
+
+        monkeypatch.setattr(optuna.Trial, "_suggest", suggest_some)
+        with pytest.raises(Killed):
+            go(of("disturbed"), 3)
+        go(of("disturbed"), 3)
+    with of("disturbed") as again:
+        assert timeless(again.trials) == timeless(undisturbed)
+
+
+def test_more_trials_in_the_same_folder(tmp_path: Path) -> None:
+    with played(by_rate):
+        assert len(go(tuning(tmp_path), 3)) == 3
+        assert [one.number for one in go(tuning(tmp_path), 5)] == [3, 4]
+        assert go(tuning(tmp_path), 5) == []
+        assert go(tuning(tmp_path), 6, minutes=0) == []
+
+
+def test_a_trial_that_kills_its_process_each_time_has_failed(tmp_path: Path) -> None:
+    def deadly(config: Config, epoch: int) -> float:
+        if config.training.learning_rate == 0.001:
+            raise Killed
+        return by_rate(config, epoch)
+
+    with played(deadly):
+        for _ in range(3):
+            with pytest.raises(Killed):
+                go(tuning(tmp_path), 3)
+        assert [one.number for one in go(tuning(tmp_path), 3)] == [1, 2]
+    first = results(tmp_path)["trials"][0]
+    assert (first["state"], first["failure"]) == (
+        "failed",
+        "its process was killed 3 times, perhaps since the memory was used up",
+    )
+
+
+def test_the_same_values_are_not_trained_twice(tmp_path: Path) -> None:
+    few = space("method.epsilon=0,0.1,0.2")
+    with played(lambda config, _: 0.5 + config.method.epsilon) as seen:  # type: ignore[attr-defined]
+        found = go(tuning(tmp_path, of=few), 8)
+    assert len(seen) == len({settings.method.epsilon for settings in seen}) <= 3  # type: ignore[attr-defined]
+    assert len(found) == 8
+    for one in found:
+        assert one.f1 == pytest.approx(0.5 + one.values["method.epsilon"])
+        if one.same_as is not None:
+            assert found[one.same_as].values == one.values
+            assert found[one.same_as].same_as is None
+    best = results(tmp_path)["best"]["trial"]
+    assert found[best].same_as is None  # where its model is
+
+
+# What fails
+
+
+def failing(*numbers: int) -> tuple[Play, list[Exception]]:
+    """Fails in trials with these numbers, with errors of several kinds in turn."""
+    errors = [
+        Diverged("the loss is no number at step 3: the training diverges. The model is in a. Lower the rate"),
+        ZeroDivisionError("by hand"),
+        FencepostError("there is not enough memory"),
+    ]
+    count = 0
+
+    def play(config: Config, epoch: int) -> float:
+        nonlocal count
+        if epoch == 1:
+            count += 1
+        if count - 1 in numbers and epoch == 2:
+            raise errors[numbers.index(count - 1) % 3]
+        return by_rate(config, epoch)
+
+    return play, errors
+
+
+def test_a_trial_that_fails_costs_no_other(tmp_path: Path) -> None:
+    with played(failing(0, 1, 3)[0]):
+        found = go(tuning(tmp_path), 5)
+    assert [one.state for one in found] == ["failed", "failed", "complete", "failed", "complete"]
+    assert [one.failure for one in found] == [
+        "the loss is no number at step 3: the training diverges",
+        "ZeroDivisionError: by hand",
+        None,
+        "there is not enough memory",
+        None,
+    ]
+    assert "Traceback" in (tmp_path / "trials" / "0001.error.txt").read_text()
+    assert len(list((tmp_path / "trials").glob("*.error.txt"))) == 1
+    assert results(tmp_path)["best"]["trial"] in (2, 4)
+
+
+def test_a_full_disk_is_not_the_fault_of_a_trial(tmp_path: Path) -> None:
+    """The search stops, and the same command continues with the same trial."""
+
+    def full(config: Config, epoch: int) -> float:
+        if epoch == 2:
+            raise WriteError("model.safetensors: cannot be written: No space left on device")
+        return by_rate(config, epoch)
+
+    for _ in range(4):
+        with played(full), pytest.raises(WriteError, match="No space left"):
+            go(tuning(tmp_path / "resumed"), 2)
+    with played(by_rate):
+        resumed = go(tuning(tmp_path / "resumed"), 2)
+        assert timeless(resumed) == timeless(go(tuning(tmp_path / "undisturbed"), 2))
+    assert [one.state for one in resumed] == ["complete", "complete"]
+
+
+def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
+    with played(by_rate):
+        go(tuning(tmp_path), 1)
+        with (
+            file_size_limit(50_000),
+            pytest.raises(WriteError, match=r"study.db: the study cannot be"),
+        ):
+            go(tuning(tmp_path), 3)
+        assert [one.state for one in go(tuning(tmp_path), 3)] == ["complete", "complete"]
+
+
+def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
+    play, _ = failing(1, 2, 3)
+    with (
+        played(play),
+        pytest.raises(FencepostError, match="the last 3 trials failed, and so the search ends"),
+    ):
+        go(tuning(tmp_path), 6)
+    assert [one["state"] for one in results(tmp_path)["trials"]] == ["complete", *["failed"] * 3]
+    assert (tmp_path / "best.yaml").is_file()
+    with played(by_rate):
+        assert len(go(tuning(tmp_path), 6)) == 2
+
+
+def test_all_failed(tmp_path: Path) -> None:
+    with (
+        played(failing(0, 1)[0]),
+        pytest.raises(FencepostError, match=r"no trial is complete; trial 1, .*ZeroDivision"),
+    ):
+        go(tuning(tmp_path), 2)
+    assert not (tmp_path / "best.yaml").exists()
+    assert results(tmp_path)["best"] is None
+
+
+def test_values_that_do_not_go_together_fail(tmp_path: Path) -> None:
+    settings = Config.compose(changes=["method.name=diffusion", "encoder.name=scratch", "training.epochs=1"])
+    of = space("method.size=8,128", "method.heads=4,16", settings=settings)
+    with played(by_rate):
+        found = go(tuning(tmp_path, settings, of), 5)
+    for one in found:
+        together = one.values["method.size"] % one.values["method.heads"] == 0
+        assert (one.failure is None) == together
+    assert "size should be a multiple of heads" in str([one.failure for one in found])
+
+
+# Importance
+
+
+def test_the_setting_that_matters_is_found(tmp_path: Path) -> None:
+    of = space("training.learning_rate=1e-4..1e-2:log", "training.warmup=0..0.5", "method.epsilon=0,0.1")
+    with played(by_rate):
+        go(tuning(tmp_path, config(epochs=1), of, startup_trials=20), 20)
+    found = results(tmp_path)["importance"]
+    assert next(iter(found)) == "training.learning_rate"
+    assert found["training.learning_rate"] > 0.5
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
+    with played(lambda *_: 0.5):
+        go(tuning(tmp_path / "same", config(epochs=1)), 4)
+    with played(by_rate):
+        go(tuning(tmp_path / "one", config(epochs=1), space("training.learning_rate=1e-3..1e-2")), 4)
+    assert results(tmp_path / "same")["no_importance"] == "all complete trials have the same development F1"
+    assert results(tmp_path / "one")["no_importance"].startswith("one setting is searched")
+
+
+# What is refused
+
+
+def test_another_study_is_refused(tmp_path: Path) -> None:
+    with played(by_rate):
+        go(tuning(tmp_path), 1)
+    for other, told in (
+        (tuning(tmp_path, config(epochs=4)), "training.epochs is 2 there and 4 here"),
+        (
+            tuning(tmp_path, config(**LITTLE, seed=5)),
+            "training.seed is 1 there and 5 here; the search's seed",
+        ),
+        (
+            tuning(tmp_path, of=space("method.epsilon=0,0.1")),
+            r"method.epsilon is \[0.0, 0.1, 0.2\] there and",
+        ),
+        (
+            tuning(tmp_path, of=space("method.epsilon=0,0.1")),
+            "training.learning_rate is .*there and not here",
+        ),
+        (tuning(tmp_path, pruner="none"), 'the search\'s pruner is "median" there and "none" here'),
+        (tuning(tmp_path, data=Data(LEARNT[1:], DEV)), "it has other training data"),
+        (tuning(tmp_path, data=Data(LEARNT, DEV[1:])), "it has other development data"),
+    ):
+        with pytest.raises(UsageError, match=rf"the study there is another one; .*{told}"):
+            go(other, 2)
+    assert [one["trial"] for one in results(tmp_path)["trials"]] == [0]
+
+
+def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
+    with played(by_rate), tuning(tmp_path) as first:
+        next(first.go(2))
+        with pytest.raises(UsageError, match="another tuning is at work there"):
+            go(tuning(tmp_path), 2)
+    with played(by_rate):
+        assert len(go(tuning(tmp_path), 2)) == 1
+
+
+def test_folders_that_will_not_do(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years")
+    with pytest.raises(UsageError, match="thesis: is there already, and no study"):
+        go(tuning(tmp_path / "thesis"), 1)
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
+    with pytest.raises(UsageError, match="cannot be read: Not a directory"):
+        go(tuning(tmp_path / "thesis" / "thesis.tex"), 1)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "study.db").write_text("years " * 1000)
+    with pytest.raises(
+        UsageError, match=r"study.db: this cannot be read as a study \(file is not a database"
+    ):
+        go(tuning(tmp_path / "broken"), 1)
+    with played(by_rate):  # letters that mean something in an address
+        assert go(tuning(tmp_path / "a{b}?c=%20#d e"), 1)
+
+
+def test_what_a_tuning_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="tuning needs development data"):
+        tuning(tmp_path, data=Data(LEARNT))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="works in one process"):
+        tuning(tmp_path)
+
+
+def test_all_models_can_be_kept(tmp_path: Path) -> None:
+    settings = config(epochs=1, learning_rate=0.001)
+    go(tuning(tmp_path, settings, keep_models=True), 2)
+    assert len(list(tmp_path.glob("trials/*/model.safetensors"))) == 2
+    go(tuning(tmp_path, settings), 2)
+    assert len(list(tmp_path.glob("trials/*/model.safetensors"))) == 1
+
+
+def test_the_space_is_told_as_a_file_has_it(whole: Path) -> None:
+    assert (
+        results(whole)["space"]
+        == space_tree(space())
+        == {
+            "training.learning_rate": {"low": 0.0001, "high": 0.01, "log": True},
+            "method.epsilon": [0.0, 0.1, 0.2],
+        }
+    )

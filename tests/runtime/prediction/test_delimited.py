@@ -1,0 +1,165 @@
+"""Texts in CSV and TSV, and the column or key that has them."""
+
+import csv
+import io
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.data import ReadOptions
+from fencepost.errors import DataError, UsageError
+from fencepost.runtime.prediction.shards import planned
+from fencepost.runtime.prediction.texts import opened_texts
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Gives the texts of a file, with what goes along, and the notes and invalid rows."""
+
+    def read(content, *, name="texts.csv", format_=None, column=None, skip=False):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        invalid = []
+        on_invalid = invalid.append if skip else None
+        with opened_texts(str(path), format_, ReadOptions(), on_invalid, column) as opened:
+            found = [(text.text, text.carried) for text in opened]
+        return found, [(one.line, one.reason) for one in invalid], list(opened.source.notes)
+
+    return read
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["texts.csv", "texts.tsv", "TEXTS.CSV"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_the_text_column_is_predicted_and_others_go_along(texts, delimiter, name, line_end, mark):
+    rows = ["id,text,label", '1,"Ada, who said ""hi""",x', "2,Paris is nice,y", ""]
+    content = mark + line_end.join(rows).replace(",", delimiter).replace("Ada" + delimiter, "Ada,")
+    found, _, notes = texts(content, name=name)
+    assert found == [
+        ('Ada, who said "hi"', {"id": "1", "label": "x"}),
+        ("Paris is nice", {"id": "2", "label": "y"}),
+    ]
+    assert notes == []
+
+
+def test_line_ends_in_quotations_are_part_of_the_text(texts):
+    found, _, _ = texts('text,id\r\n"one\r\ntwo\n\nthree",1\r\n\r\nfour,2\r\n')
+    assert found == [("one\r\ntwo\n\nthree", {"id": "1"}), ("four", {"id": "2"})]
+
+
+def test_another_column_may_be_named(texts):
+    found, _, notes = texts("text;body\nold;Ada met Bob\n", column="body")
+    assert found == [("Ada met Bob", {})]
+    assert notes == ["the output has the text of 'body', not what the input has as 'text'"]
+
+
+@pytest.mark.parametrize("content", ["id,body\n1,x\n", "id;body\n1;x\n", "Ada met Bob\n", "text,text\na,b\n"])
+def test_a_file_without_the_column_is_refused_with_those_it_has(texts, content):
+    with pytest.raises(
+        DataError, match=r"texts.csv: there must be one column 'text' in the first line"
+    ) as caught:
+        texts(content)
+    assert all(
+        repr(name) in str(caught.value) for name in content.split("\n")[0].replace(";", ",").split(",")
+    )
+
+
+def test_broken_rows_are_refused_or_skipped(texts):
+    content = b'text,n\none,1\n"two"\n"thr"ee,3\nf\xffur,4\nfive,5\n'
+    with pytest.raises(
+        DataError, match=r"texts.csv:3: 1 fields where the first line has 2, separated by ','"
+    ):
+        texts(content)
+    found, invalid, _ = texts(content, skip=True)
+    assert found == [("one", {"n": "1"}), ("five", {"n": "5"})]
+    assert [line for line, _ in invalid] == [3, 4, 5]
+    assert "not a row of CSV" in invalid[1][1]
+    assert "not UTF-8 at byte 2" in invalid[2][1]
+
+
+def test_a_quotation_without_end_costs_what_it_says(texts):
+    found, [(line, reason)], _ = texts('text,n\none,1\n"two,2\nthree,3\n', skip=True)
+    assert found == [("one", {"n": "1"})]
+    assert (line, "up to line 4" in reason) == (3, True)
+
+
+def test_columns_of_the_same_name_are_left_out_and_noted(texts):
+    found, _, notes = texts("x,text,x\n1,Ada,2\n")
+    assert found == [("Ada", {})]
+    assert notes == ["columns with the same name are not in the output: 'x'"]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
+def test_an_empty_file_has_no_texts(texts, content):
+    for name in ("texts.csv", "texts.tsv"):
+        assert texts(content, name=name)[0] == []
+
+
+def test_columns_with_tags_are_still_a_corpus(texts):
+    found, _, _ = texts("Ada\tB-PER\nmet\tO\nBob\tB-PER\n", name="corpus.tsv")
+    assert found == [("Ada met Bob", {})]
+
+
+@pytest.mark.parametrize(("name", "format_"), [("texts.txt", None), ("texts.csv", "text"), ("a.conll", None)])
+def test_a_column_of_what_has_none_is_refused(texts, name, format_):
+    with pytest.raises(UsageError, match="--text-column names a column of CSV, TSV or Parquet, or a key"):
+        texts("Ada\tO\n", name=name, format_=format_, column="text")
+
+
+def test_a_key_of_json_may_be_named(texts):
+    content = '{"body": "Ada", "text": "old", "n": 1}\n{"text": "b"}\n'
+    found, invalid, notes = texts(content, name="a.jsonl", column="body", skip=True)
+    assert found == [("Ada", {"n": 1})]
+    assert invalid == [(2, "'body' is missing, or not a string")]
+    assert "the output has the text of 'body', not what the input has as 'text'" in notes
+    assert texts('[{"body": "Ada"}]', name="a.json", column="body")[0] == [("Ada", {})]
+
+
+def test_csv_with_another_name(texts):
+    assert texts("text,n\nAda,1\n", name="export.dat", format_="csv")[0] == [("Ada", {"n": "1"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "text\nAda\n", "is CSV, .* save it as Parquet or as JSON lines"),
+        ("a.txt", "Ada\rBob\r", "has carriage returns for line ends"),
+    ],
+)
+def test_what_several_processes_cannot_share(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content, newline="")
+    with (
+        opened_texts(str(tmp_path / name), None, ReadOptions(), None) as opened,
+        pytest.raises(UsageError, match=message),
+    ):
+        planned(opened)
+
+
+def test_a_row_without_end_is_refused_in_bounded_memory(texts, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.prediction.delimited.LINE_BYTES", 1000)
+    content = 'text,n\n"' + f"{'a' * 100}\n" * 100_000
+    tracemalloc.start()
+    with pytest.raises(
+        DataError, match=r"texts.csv:2: a row of over 0 MB; is the end of a quotation missing"
+    ):
+        texts(content)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=8), st.sampled_from(",;\t"))
+def test_what_the_csv_module_writes_comes_back(tmp_path_factory, rows, delimiter):
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    writer.writerows([("text", "n"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "texts.csv"
+    path.write_bytes(stream.getvalue().encode())
+    with opened_texts(str(path), None, ReadOptions(), None) as opened:
+        assert [(text.text, text.carried["n"]) for text in opened] == rows

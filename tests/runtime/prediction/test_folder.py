@@ -1,0 +1,220 @@
+"""The folder of the output: what is kept, what is refused, what is removed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.data.entity import Entity, Sentence
+from fencepost.errors import FencepostError, UsageError
+from fencepost.runtime.prediction.folder import OutputFolder, PartFile
+from fencepost.runtime.prediction.found import Found
+from fencepost.runtime.prediction.texts import Text
+from fencepost.runtime.recogniser import Annotated
+
+
+def found(*names: str) -> list[Found]:
+    return [
+        Found(
+            Text(name, {"id": name}),
+            Annotated(name, [Sentence([name], [Entity(0, 1, "PER", 0.5)])], [[(0, len(name))]]),
+        )
+        for name in names
+    ]
+
+
+def job(*names: str, **changes: Any) -> dict[str, Any]:
+    shards = [
+        {"input": name, "format": "text", "input_bytes": 1, "input_sha256": "", "parts": 2, "rejected": 0}
+        for name in names
+    ]
+    return {"fencepost": "1", "model": {"name": "m"}, "options": {"types": None}, "shards": shards, **changes}
+
+
+def test_a_part_is_there_as_a_whole_or_not_at_all(tmp_path):
+    part = PartFile(tmp_path / "0.part")
+    assert part.read() is None
+    assert [part.tried(), part.tried()] == [1, 2]
+    done = part.write(found("Ada", "日本"))
+    assert (done.texts, done.sentences, done.entities) == (2, 2, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"0.part"}
+    same, lines = part.read()
+    assert same == done
+    assert [json.loads(line)["id"] for line in lines.splitlines()] == ["Ada", "日本"]
+    whole = part.path.read_bytes()
+    for broken in (b"", whole[:-3], whole[:30], b"{}\n", b"[]\nx", whole.replace(b"Ada", b"Adb")):
+        part.path.write_bytes(broken)
+        assert part.read() is None
+
+
+def filled(path: Path, given: dict[str, Any]) -> OutputFolder:
+    """With the parts of both shards, but nothing put together."""
+    folder = OutputFolder(path, 2)
+    folder.begin(given, resume=False)
+    for shard in range(2):
+        for part in range(2):
+            folder.part(shard, part).write(found(f"text {shard}{part}"))
+    return folder
+
+
+def test_parts_become_files_and_a_manifest_says_so(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    folder.part(0, 1).path.unlink()
+    assert [list(folder.missing(shard, 2)) for shard in range(2)] == [[1], []]
+    with pytest.raises(FencepostError, match="is gone, or was changed; go on with --resume"):
+        folder.assemble(0, 2)
+    assert not folder.file(0).exists()
+    folder.part(0, 1).write(found("text 01"))
+    assert folder.finished(0) is None
+    done = [folder.assemble(shard, 2) for shard in range(2)]
+    assert [folder.finished(shard) for shard in range(2)] == done
+    assert not list(folder.unfinished.glob("*.part"))
+    assert not folder.is_complete(given)
+    folder.finish(given, done)
+    assert folder.is_complete(given)
+    assert {path.name for path in folder.path.iterdir()} == {
+        *("manifest.json", "part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl")
+    }
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    assert (manifest["texts"], manifest["entities"], manifest["rejected"]) == (4, 4, 0)
+    assert manifest["model"] == {"name": "m"}
+    written = folder.file(1).read_bytes()
+    assert manifest["shards"][1] == {
+        **given["shards"][1],
+        "output": "part-00001-of-00002.jsonl",
+        "texts": 2,
+        "sentences": 2,
+        "entities": 2,
+        "bytes": len(written),
+        "sha256": hashlib.sha256(written).hexdigest(),
+    }
+    assert [json.loads(line)["text"] for line in written.splitlines()] == ["text 10", "text 11"]
+
+
+def test_a_file_that_was_changed_is_made_again(tmp_path):
+    folder = filled(tmp_path / "out", job("a", "b"))
+    folder.assemble(0, 2)
+    folder.file(0).write_bytes(b"other\n")
+    assert folder.finished(0) is None
+    assert list(folder.missing(0, 2)) == [0, 1]
+
+
+def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
+    given = job("a", "b", "c")
+    folder = OutputFolder(tmp_path / "out", 3)
+    folder.begin(given, resume=False)
+    for shard in range(3):
+        for part in range(2):
+            folder.part(shard, part).write(found(f"text {shard}{part}"))
+    done = [folder.assemble(shard, 2) for shard in range(3)]
+    folder.finish(given, done)
+    manifest = (folder.path / "manifest.json").read_bytes()
+    folder.file(0).write_bytes(folder.file(0).read_bytes().replace(b"text 00", b"text 99"))
+    folder.file(2).unlink()
+    assert not folder.is_complete(given)
+    assert folder.begin(given, resume=True) == [folder.file(0), folder.file(2)]
+    assert [folder.finished(shard) for shard in range(3)] == [None, done[1], None]
+    assert not (folder.path / "manifest.json").exists()
+    for shard in (0, 2):
+        assert list(folder.missing(shard, 2)) == [0, 1]
+        for part in range(2):
+            folder.part(shard, part).write(found(f"text {shard}{part}"))
+        folder.assemble(shard, 2)
+    folder.finish(given, done)
+    assert (folder.path / "manifest.json").read_bytes() == manifest
+    assert folder.is_complete(given)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_only_the_same_job_goes_on(tmp_path, complete):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    folder.part(0, 0).tried()
+    if complete:
+        folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    folder.begin(given, resume=True)
+    assert not list(folder.path.rglob("*.tries"))
+    for other, what in (
+        (job("a", "c"), "another input"),
+        (job("a"), "another input"),
+        (job("a", "b", options={"types": ["PER"]}), "other options"),
+        (job("a", "b", model={"name": "n"}), "another model"),
+        (job("a", "b", fencepost="2"), "another version of fencepost"),
+    ):
+        with pytest.raises(UsageError, match=f"was begun with {what}, so it cannot go on; --force begins"):
+            folder.begin(other, resume=True)
+    folder.check(resume=True, force=False)
+    folder.check(resume=False, force=True)
+    with pytest.raises(UsageError, match="is there already; --resume goes on where it stopped"):
+        folder.check(resume=False, force=False)
+
+
+def test_force_removes_its_own_files_alone(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    (folder.path / "mine.txt").write_text("precious")
+    other = OutputFolder(folder.path, 1)
+    other.begin(job("c"), resume=False)
+    assert {path.name for path in folder.path.iterdir()} == {"mine.txt", "unfinished"}
+    (folder.path / "part-00000-of-00002.jsonl").write_text("precious")
+    with pytest.raises(UsageError, match="is in the way"):
+        folder.begin(given, resume=False)
+
+
+def test_a_folder_that_is_not_its_own(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "out").mkdir()
+    for path, told in (
+        (tmp_path / "file", "is a file; several processes write into a folder"),
+        (tmp_path / "no" / "where", "cannot be written: there is no folder"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            OutputFolder(path, 1).check(resume=False, force=True)
+    OutputFolder(tmp_path / "out", 1).check(resume=False, force=False)
+    for manifest in (
+        '{"name": "another tool"}',
+        '{"command": "predict"}',
+        '{"command": "predict", "fencepost": 1, "shards": []}',
+        '{"command": "predict", "fencepost": "1", "shards": [1]}',
+        '{"command": "predict", "fencepost": "1", "shards": {}}',
+    ):
+        (tmp_path / "out" / "manifest.json").write_text(manifest)
+        for resume, force in ((False, False), (True, False), (False, True)):
+            with pytest.raises(UsageError, match="is there already, and is no output of predict"):
+                OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
+
+
+def test_what_others_have_put_into_it(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    for name in ("mine.txt", "1.json"):
+        (folder.unfinished / name).write_text("precious")
+    (folder.unfinished / ".fencepost-abcdefgh").mkdir()
+    folder.part(0, 0).tried()
+    folder.begin(given, resume=False)
+    assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
+
+
+def test_a_link_is_not_followed(tmp_path):
+    folder = filled(tmp_path / "out", job("a", "b"))
+    folder.unfinished.rename(tmp_path / "elsewhere")
+    folder.unfinished.symlink_to(tmp_path / "elsewhere")
+    for resume, force in ((False, False), (True, False), (False, True)):
+        with pytest.raises(UsageError, match="unfinished: is a link"):
+            folder.check(resume=resume, force=force)
+
+
+def test_what_is_in_the_way_is_seen_before_anything_is_removed(tmp_path):
+    given = job("a", "b")
+    folder = filled(tmp_path / "out", given)
+    folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    (folder.path / "part-00000-of-00001.jsonl").write_text("precious")
+    with pytest.raises(UsageError, match="is in the way"):
+        OutputFolder(folder.path, 1).begin(job("c"), resume=False)
+    assert folder.is_complete(given)

@@ -1,0 +1,256 @@
+"""Files cut into parts, without anything that predicts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyarrow import StructArray, Table, array, date32, list_, parquet, table
+
+from fencepost.data.formats.format import ReadOptions
+from fencepost.errors import DataError, UsageError
+from fencepost.runtime.prediction.shards import Part, Shard, Tables, planned, shard_files, texts_of
+from fencepost.runtime.prediction.texts import Text, Texts, opened_texts
+
+LINES = ["Ada", "", "met", "Charles Babbage", "日本 ß", "\ufeffmarked", "x" * 30, "in", "London\x85here", "."]
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch) -> None:
+    monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 3)
+    monkeypatch.setattr("fencepost.runtime.chunks.CHARACTERS", 20)
+
+
+def shard(path: Path, format_: str | None = None, *, skip: bool = False, column: str | None = None) -> Shard:
+    on_invalid = (lambda _: None) if skip else None
+    with opened_texts(str(path), format_, ReadOptions(), on_invalid, column) as texts:
+        return planned(texts)
+
+
+def read_back(of: Shard) -> list[list[str]]:
+    tables = Tables()
+    return [[text.text for text in texts_of(of.file, part, tables)] for part in of.parts]
+
+
+EXPECTED = [["Ada", "", "met"], ["Charles Babbage", "日本 ß"], ["\ufeffmarked"], ["x" * 30]]
+EXPECTED += [["in", "London\x85here", "."]]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_lines_of_text(tmp_path, mark, end, last):
+    path = tmp_path / "a.txt"
+    path.write_bytes(mark + (end.join(LINES) + end * last).encode())
+    cut = shard(path)
+    assert read_back(cut) == EXPECTED
+    assert cut.texts == len(LINES)
+    assert cut.file.size == cut.parts[-1].end == path.stat().st_size
+    assert cut.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert cut.parts[0].start == len(mark)
+
+
+def test_json_lines_with_blank_and_invalid_ones(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [json.dumps({"n": number, "text": line}) for number, line in enumerate(LINES)]
+    lines[0:0] = [""]
+    lines[4:4] = ['{"text": 1}', "", '\ufeff{"text": "with a mark"}']
+    path.write_bytes("\n".join([*lines, "no JSON", "\udcff"]).encode("utf-8", "surrogateescape"))
+    with pytest.raises(DataError, match=r"a\.jsonl:5: 'text' is missing"):
+        shard(path)
+    cut = shard(path, skip=True)
+    assert read_back(cut) == EXPECTED
+    carried = [text.carried for part in cut.parts for text in texts_of(cut.file, part, Tables())]
+    assert carried == [{"n": number} for number in range(len(LINES))]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 100])
+def test_rows_of_parquet(tmp_path, size, monkeypatch):
+    monkeypatch.setattr("fencepost.runtime.prediction.parquet._BATCH", 2)
+    path = tmp_path / "a.parquet"
+    texts = [*LINES[:4], None, *LINES[4:]]
+    parquet.write_table(table({"text": texts, "n": range(11)}), path, row_group_size=size)
+    with pytest.raises(DataError, match=r"a\.parquet:5: 'text' is missing"):
+        shard(path)
+    cut = shard(path, skip=True)
+    assert read_back(cut) == EXPECTED
+    tables = Tables()
+    backwards = [[t.text for t in texts_of(cut.file, part, tables)] for part in reversed(cut.parts)]
+    assert backwards == EXPECTED[::-1]
+    assert [t.carried for t in texts_of(cut.file, cut.parts[-1], tables)] == [{"n": n} for n in (8, 9, 10)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_parts_know_the_column_of_the_texts(tmp_path, name):
+    path = tmp_path / name
+    if name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps({"body": line}) + "\n" for line in LINES))
+    else:
+        parquet.write_table(table({"body": LINES}), path)
+    assert read_back(shard(path, column="body")) == EXPECTED
+
+
+def test_parquet_that_cannot_be_used(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table({"texts": ["a"]}), path)
+    with pytest.raises(DataError, match=r"there must be one column 'text'; the columns are texts"):
+        shard(path)
+    parquet.write_table(table({"text": [1]}), path)
+    with pytest.raises(DataError, match=r"the column 'text' is int64, not string"):
+        shard(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-6])
+    with pytest.raises(DataError, match=r"a\.parquet: not Parquet that can be read"):
+        shard(path)
+    broken = array([b"Ada", b"\xff\xfe"]).cast("string", safe=False)
+    parquet.write_table(table({"text": broken}), path)
+    with pytest.raises(DataError, match=r"a\.parquet:1: this row, or one close behind it, cannot be read"):
+        shard(path)
+
+
+def test_an_empty_file_has_no_parts(tmp_path):
+    (tmp_path / "a.txt").touch()
+    parquet.write_table(table({"text": array([], "string")}), tmp_path / "a.parquet")
+    assert shard(tmp_path / "a.txt").parts == shard(tmp_path / "a.parquet").parts == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\n\t\n", b"\xef\xbb\xbf\n"])
+def test_a_blank_file_is_no_corpus(tmp_path, content):
+    for name, kind in (("a.jsonl", "json"), ("a.JSON", "json"), ("a.txt", "text"), ("a", "text")):
+        (tmp_path / name).write_bytes(content)
+        cut = shard(tmp_path / name)
+        assert cut.file.kind == kind
+        assert cut.texts == (content.count(b"\n") if kind == "text" else 0)
+    (tmp_path / "a.conll").write_bytes(content)
+    with pytest.raises(UsageError, match=r"is a corpus \(conll\)"):
+        shard(tmp_path / "a.conll")
+
+
+def noted(path: Path) -> tuple[list[Text], list[str]]:
+    """The texts of a file, and what is said of it."""
+    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+        found = list(texts)
+        return found, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
+
+
+def test_columns_that_json_cannot_hold(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = {
+        "text": array(["Ada", "met"]),
+        "n": array([1, 2]),
+        "when": array([2**62, 0], "timestamp[ms]"),  # Python has no such year
+        "price": array([Decimal("1.5"), None]),
+        "took": array([1, 2], "duration[ns]"),
+        "raw": array([b"x", None]),
+        "days": array([[0], []], list_(date32())),
+        "deep": array([{"a": b"x"}, None]),
+        "a": array([{"b": 1, "c": [2]}, None]),
+        "a.b": array([b"x", b"y"]),
+        "word": array(["x", "x"]).dictionary_encode(),
+    }
+    names = [*columns, "twice", "twice"]
+    arrays = [*columns.values(), array([1, 2]), array([3, 4])]
+    parquet.write_table(Table.from_arrays(arrays, names=names), path)
+    texts, notes = noted(path)
+    assert [text.carried for text in texts] == [
+        {"n": 1, "a": {"b": 1, "c": [2]}, "word": "x"},
+        {"n": 2, "a": None, "word": "x"},
+    ]
+    left_out = ("'when' (timestamp", "'price' (decimal", "'took' (duration", "'raw' (binary", "'days' (list<")
+    left_out += ("'deep' (struct<", "'a.b' (binary")
+    assert len(notes) == len(left_out) + 1
+    for note, column in zip(notes, left_out, strict=False):
+        assert note.startswith(f": what JSON cannot hold is not in the output: column {column}")
+    assert notes[-1] == ": columns with the same name are not in the output: 'twice'"
+
+
+def test_rows_that_python_cannot_hold(tmp_path):
+    path = tmp_path / "a.parquet"
+    twice = StructArray.from_arrays([array([1]), array([2])], names=["x", "x"])
+    parquet.write_table(table({"text": ["Ada"], "pair": twice}), path)
+    with pytest.raises(DataError, match=r"a\.parquet(:1)?: .*cannot be read"):
+        noted(path)
+
+
+@pytest.mark.parametrize("entities", ['["Ada"]', '"none"', "[]"])
+def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "Ada", "entities": {entities}}}\n' * 3)
+    texts, notes = noted(path)
+    assert [text.carried for text in texts] == [{}] * 3
+    told = (
+        ":1: the output has entities of its own, not what the input has as 'entities' (3 times, first here)"
+    )
+    assert notes == ([] if entities == "[]" else [told])
+
+
+def test_what_only_one_process_can_read(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"words": ["Ada"], "entities": []}\n')
+    with pytest.raises(UsageError, match=r"a\.jsonl: is a corpus \(jsonl\)"):
+        shard(path)
+    path.write_text('[{"text": "Ada"}]')
+    with pytest.raises(UsageError, match=r"a\.jsonl: is one JSON array"):
+        shard(path)
+
+
+def test_a_file_that_changes_meanwhile(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("Ada\nmet\n")
+    cut = shard(path)
+    path.write_text("Ada\nmet\nhim\n")
+    with pytest.raises(DataError, match=r"a\.txt: has changed since"):
+        texts_of(cut.file, cut.parts[0], Tables())
+    path.write_text("Adamet\n\n")
+    assert [text.text for text in texts_of(cut.file, Part(0, 8, 2), Tables())] == ["Adamet", ""]
+    with pytest.raises(DataError, match="has changed since"):
+        texts_of(cut.file, Part(0, 7, 2), Tables())
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
+    path = tmp_path / "a.txt"
+    path.write_text("Ada\nmet\n")
+
+    class Changing(Texts):
+        def __iter__(self):
+            yield from super().__iter__()
+            if replaced:
+                path.rename(tmp_path / "old.txt")
+            path.write_text("Bob\nmet\n")  # as many bytes and lines
+            os.utime(path, ns=(1, 1))
+
+    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+        texts.__class__ = Changing
+        with pytest.raises(DataError, match=r"a\.txt: has changed since"):
+            planned(texts)
+
+
+def test_which_files_are_meant(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("b.txt", "a.txt", "c.jsonl", ".hidden", "_SUCCESS", "deep/d.txt"):
+        (tmp_path / name).touch()
+
+    def names(given: object) -> list[str]:
+        return [str(path.relative_to(tmp_path)) for path in shard_files(str(given))]
+
+    assert names(tmp_path) == ["a.txt", "b.txt", "c.jsonl"]
+    assert names(tmp_path / "*.txt") == ["a.txt", "b.txt"]
+    assert names(tmp_path / "**" / "*.txt") == ["a.txt", "b.txt", "deep/d.txt"]
+    assert names(tmp_path / "c.jsonl") == ["c.jsonl"]
+    for given, told in (
+        (tmp_path / "nowhere", "there is no such file or folder"),
+        (tmp_path / "*.parquet", "no file fits it"),
+        ("-", "several processes read files"),
+        ("sample:test", "several processes read files"),
+        ("", "an empty file name"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            shard_files(str(given))
+    (tmp_path / "deep" / "d.txt").unlink()
+    with pytest.raises(UsageError, match="there is no file in it"):
+        shard_files(str(tmp_path / "deep"))
