@@ -18,9 +18,8 @@ from pydantic import Field, SerializeAsAny, create_model
 from fencepost.data.files import SETTINGS_BYTES, read_text
 from fencepost.encoder.settings import EncoderSettings, TextSettings
 from fencepost.errors import DataError, UsageError, describe_error, shorten
-from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.network import Method, MethodSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS, Method
+from fencepost.methods.settings import MethodSettings, PredictSettings
 from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"
@@ -125,13 +124,13 @@ class Config(Settings):
 
 
 @cache
-def _config_of(method: type[Method[Any]]) -> type[Config]:
+def _config_of(method: Method) -> type[Config]:
     """The config whose method and prediction are those of this method."""
     return create_model(
         "Config",
         __base__=Config,
-        method=(method.Settings, Field(default_factory=method.Settings)),
-        predict=(method.Predict, Field(default_factory=method.Predict)),
+        method=(method.settings, Field(default_factory=method.settings)),
+        predict=(method.predict, Field(default_factory=method.predict)),
     )
 
 
