@@ -52,11 +52,13 @@ class Engine(Protocol):
     name: str
     """`pytorch`, `onnx` or `int8`."""
 
-    graphs: Graphs
-    """By name, what runs a graph; `encoder` is one of them."""
+    @property
+    def graphs(self) -> Graphs:
+        """What runs each graph, by name; `encoder` is one of them."""
 
-    pieces: int | None
-    """Pieces of a batch at which it is fastest; None if the number of sentences alone counts."""
+    @property
+    def pieces(self) -> int | None:
+        """Pieces of a batch at which it is fastest; None if the number of sentences alone counts."""
 
 
 class Predictor:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from fencepost.methods.decoders import DECODERS
+from fencepost.methods.networks import METHODS
 from typer.testing import CliRunner
 
 from fencepost import load
@@ -17,9 +19,7 @@ from fencepost.config import Config
 from fencepost.errors import UsageError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.decoder import Decoder
-from fencepost.methods.decoders import DECODERS
 from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
 from fencepost.runtime.export import export
 from tests.runtime.models import NESTED, SCRATCH
 

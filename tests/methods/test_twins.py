@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fencepost.methods.decoders import DECODERS
+from fencepost.methods.networks import METHODS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.config import Config
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import WordArrays
-from fencepost.methods.decoders import DECODERS
 from fencepost.methods.diffusion import decode as diffusion_decoder
 from fencepost.methods.diffusion import network as diffusion
 from fencepost.methods.diffusion.decode import DiffusionDecoder
@@ -22,7 +23,6 @@ from fencepost.methods.locate_and_label import decode as label_decoder
 from fencepost.methods.locate_and_label import network as locate_and_label
 from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder, pooled, softmax
 from fencepost.methods.locate_and_label.network import MaximumTable, adjusted, enumerated
-from fencepost.methods.networks import METHODS
 
 torch.set_num_threads(1)
 
@@ -211,15 +211,3 @@ def test_some_sentences_are_as_long_as_the_longest_of_them() -> None:
     assert some.lengths.tolist() == [2, 1]
     assert set(words.inputs()) == {"vectors", "prompts"}
     assert set(WordArrays(vectors, words.lengths).inputs()) == {"vectors"}
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
-def test_grids_of_offsets_are_computed_in_bounded_groups(lengths: list[int]) -> None:
-    decoder = DECODERS["boundary-offset"]({"max_offset": 2, "offsets": "both"}, ["A", "B"])
-    numbers = 2 * len(decoder.labels)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fencepost.methods.boundary_offset.decode._NUMBERS_AT_ONCE", 2000 * numbers)
-        groups = list(decoder._together(np.array(lengths)))
-    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
-    for group in groups:
-        assert len(group) == 1 or len(group) * max(lengths[index] for index in group) ** 2 <= 2000

@@ -35,6 +35,6 @@ class SpanDecoder(Decoder[BestClasses]):
         return Candidates(
             offset + start,
             offset + last + 1,
-            scores.class_[sentence, start, last] - 1,
+            scores.class_[sentence, start, last].astype(np.int64) - 1,
             scores.confidence[sentence, start, last].astype(np.float64).clip(0, 1),
         )
