@@ -25,8 +25,8 @@ class Method:
 
     settings: type[MethodSettings]
     decoder: type[Decoder[Any]]
-    network: str
-    """Where the `Network` is, as `package.module:Class`."""
+    network: str | type[Network[Any]]
+    """The `Network`, or where it is as `package.module:Class`, so that prediction need not import PyTorch."""
     predict: type[PredictSettings] = PredictSettings
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Where the paper's encoder or training differs from our defaults: a part of a config."""
@@ -35,7 +35,9 @@ class Method:
 
     def load_network(self) -> type[Network[Any]]:
         """Import the network."""
-        network: type[Network[Any]] = resolve_name(self.network)
+        network: type[Network[Any]] = (
+            resolve_name(self.network) if isinstance(self.network, str) else self.network
+        )
         return network
 
 

@@ -408,9 +408,7 @@ def test_saving_over_a_model_replaces_it_and_leaves_other_files(trained: Model, 
     save_model(trained, tmp_path)
     assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
-    save_model(
-        load_model(tmp_path), tmp_path
-    )  # over itself: weights are read before
+    save_model(load_model(tmp_path), tmp_path)  # over itself: weights are read before
     assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
 
 
