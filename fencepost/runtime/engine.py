@@ -110,7 +110,7 @@ class Predictor:
         other.predict_settings = self.predict_settings.changed(settings)
         return other
 
-    def found(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
+    def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each sentence; none may be larger than the room."""
         entities: list[list[Entity]] = [[] for _ in sentences]
         for batch in self.batches(sentences):
@@ -181,7 +181,7 @@ class Predictor:
         if self.room is not None:  # as many as fit, but one at least
             words = EXAMPLE[: max(1, int((np.cumsum(self.sizes(EXAMPLE)) <= self.room).sum()))]
         try:
-            self.found([Sentence(words)], _check_finite)
+            self.find_entities([Sentence(words)], _check_finite)
         except FencepostError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used

@@ -204,7 +204,7 @@ class Recogniser:
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
-        return self._predictor.found([part.sentence for part in parts], watch)
+        return self._predictor.find_entities([part.sentence for part in parts], watch)
 
     def merge(self, prepared: Prepared, found: Sequence[Sequence[Entity]]) -> Sentence:
         """Return the sentence with the entities that were found in its parts."""
