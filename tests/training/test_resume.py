@@ -155,7 +155,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    with pytest.raises(UsageError, match="go on with --resume, or give another name"):
+    with pytest.raises(UsageError, match="continue with --resume, or give another name"):
         run(out)
     run(out, resume=True)
     assert_same(out, undisturbed)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import Trainer
 
 from fencepost.config import Config
 from fencepost.encoder.embedder import Batch, Embedder
@@ -17,7 +16,8 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.model import Model
 from fencepost.training.checkpoint import last_checkpoint
-from fencepost.training.trainer import Diverged, ModelTrainer, parameter_groups
+from fencepost.training.optimizer import parameter_groups
+from fencepost.training.trainer import Diverged
 from tests.training.runs import DEV, LEARNT, STEPS, config, metrics, run, weights
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -289,23 +289,3 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
     with pytest.raises(Diverged, match=rf"^{what} is not a finite number .* step 1 \(epoch 1\).* No epoch"):
         run(tmp_path / "model", settings, dev=dev)
     assert last_checkpoint(tmp_path / "model" / "checkpoints") is None
-
-
-# What we rely on
-
-
-def test_transformers_still_calls_what_we_override() -> None:
-    """Private methods: should one be renamed, ours would silently never be called."""
-    ours = {name for name in vars(ModelTrainer) if name.startswith("_") and not name.startswith("__")}
-    overridden = {name for name in ours if hasattr(Trainer, name)}
-    assert overridden >= {
-        "_get_grad_norm",
-        "_get_learning_rate",
-        "_load_from_checkpoint",
-        "_load_optimizer_and_scheduler",
-        "_load_rng_state",
-        "_run_epoch",
-        "_save",
-        "_save_optimizer_and_scheduler",
-        "_save_rng_state",
-    }
