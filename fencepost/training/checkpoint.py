@@ -34,7 +34,7 @@ _MOMENTS_FILE, _SCHEDULE_FILE = "optimizer.safetensors", "schedule.json"
 # Which checkpoint
 
 
-def checkpoint_of(folder: Path, step: int) -> Path:
+def path_of(folder: Path, step: int) -> Path:
     """Return the folder of the checkpoint after this number of steps."""
     return folder / f"checkpoint-{step}"
 
@@ -73,8 +73,8 @@ def _damaged_best(checkpoint: Path) -> Path | None:
 
     One that is absent was removed when a later epoch was better, and so it will be again.
     """
-    best = best_epoch(load_progress(checkpoint)[1])
-    path = None if best is None else checkpoint_of(checkpoint.parent, best["step"])
+    best = best_epoch(load_state(checkpoint)["records"])
+    path = None if best is None else path_of(checkpoint.parent, best["step"])
     return damaged_file(path) if path is not None and path.exists() else None
 
 
@@ -102,12 +102,12 @@ def remove_newer(folder: Path, checkpoint: Path | None) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def remove_older(folder: Path, best: int | None) -> None:
-    """Remove all checkpoints but the newest and that of the best step, or else the one before the newest."""
-    older = _checkpoints(folder)[1:]
-    kept = next((path for path in older if _step(path) == best), older[0] if older else None)
+def remove_older(folder: Path, records: Sequence[Record]) -> None:
+    """Remove all checkpoints but the newest and that of the best epoch, or else the one before the newest."""
+    older, best = _checkpoints(folder)[1:], best_epoch(records)
+    kept = [path for path in older if best and _step(path) == best["step"]] or older[:1]
     for path in older:
-        if path != kept:
+        if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -152,15 +152,28 @@ def load_model(folder: Path, model: Model) -> None:
     model.use(read_config(folder)[0].predict)
 
 
-def save_progress(folder: Path, step: int, records: Sequence[Record]) -> None:
-    """Save the number of steps and the records until then."""
-    _write(folder / _STATE_FILE, {"step": step, "records": records})
+def load_best(folder: Path, records: Sequence[Record], model: Model) -> None:
+    """Load the model of the best epoch; without development data, the model stays that of the last one.
+
+    Raises `DataError` if a file of its checkpoint is damaged.
+    """
+    best = best_epoch(records)
+    if best is not None:
+        path = path_of(folder, best["step"])
+        damaged = damaged_file(path)
+        if damaged is not None:
+            message = "this file of the best epoch is missing or damaged; train again with another --out"
+            raise DataError(message, source=str(damaged))
+        load_model(path, model)
 
 
-def load_progress(folder: Path) -> tuple[int, list[Record]]:
-    """Return the number of steps and the records until then."""
-    state = read_json_object(folder / _STATE_FILE)
-    return state["step"], state["records"]
+def save_state(folder: Path, state: dict[str, Any]) -> None:
+    """Save the `step`, the number of `processes`, and the `records` until then."""
+    _write(folder / _STATE_FILE, state)
+
+
+def load_state(folder: Path) -> dict[str, Any]:
+    return read_json_object(folder / _STATE_FILE)
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
@@ -191,39 +204,28 @@ def save_random_state(folder: Path, process: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)  # another process may be about to make it
     numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - libraries may use the global one
     numpy_state["state"]["key"] = numpy_state["state"]["key"].tolist()
+    device = torch.get_device_module() if torch.accelerator.is_available() else None
     state = {
         "python": random.getstate(),
         "numpy": numpy_state,
         "torch": torch.get_rng_state().tolist(),
-        "device": torch.get_device_module().get_rng_state().tolist() if _has_device() else None,
+        "device": device.get_rng_state().tolist() if device else None,
     }
-    _write(folder / _random_file(process), state)
+    _write(folder / f"random-{process}.json", state)
 
 
 def load_random_state(folder: Path, process: int) -> None:
     """Restore the generators of a process; one that has saved none keeps its own, and so does a device."""
-    if not (folder / _random_file(process)).is_file():
+    path = folder / f"random-{process}.json"
+    if not path.is_file():
         return
-    state = read_json(folder / _random_file(process))
+    state = read_json(path)
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
-    if state["device"] is not None and _has_device():
+    if state["device"] is not None and torch.accelerator.is_available():
         torch.get_device_module().set_rng_state(torch.tensor(state["device"], dtype=torch.uint8))
-
-
-def _has_device() -> bool:
-    return torch.accelerator.is_available()
-
-
-def count_processes(folder: Path) -> int:
-    """Return how many processes have saved their random states in this checkpoint."""
-    return len(list(folder.glob(_random_file("*"))))
-
-
-def _random_file(process: int | str) -> str:
-    return f"random-{process}.json"
 
 
 def _write(path: Path, value: Any) -> None:

@@ -16,9 +16,8 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation
 from fencepost.methods.model import Model
-from fencepost.training.calibration import calibrate
-from fencepost.training.card import model_card
-from fencepost.training.checkpoint import checkpoint_to_resume, remove_newer, save_model
+from fencepost.runtime.card import Facts, card
+from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer, save_model
 from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
 from fencepost.training.folder import (
     CARD_FILE,
@@ -36,6 +35,7 @@ from fencepost.training.folder import (
 )
 from fencepost.training.processes import Device, as_launched, start_processes
 from fencepost.training.records import Display, Listener, Record, Records, best_epoch
+from fencepost.training.scoring import calibrate
 from fencepost.training.trainer import Trainer
 
 __all__ = [
@@ -118,16 +118,14 @@ def train(
     set_seed(config.training.seed)
     model = Model.build(config, learnt)
     listeners: list[Listener] = []
-    if first:
-        begin_run(out, config, data)
-        listeners = [Records(out), *([] if quiet else [Display()])]
-        listeners += [] if after_epoch is None else [_Hook(after_epoch)]
-    trainer = Trainer(model, config.training, learnt, dev, out / CHECKPOINTS, accelerator, place, listeners)
+    trainer = Trainer(model, config.training, learnt, dev, out / CHECKPOINTS, accelerator, place)
     accelerator.wait_for_everyone()  # until all have found the checkpoint
     if first:
+        begin_run(out, config, data)
         remove_newer(out / CHECKPOINTS, checkpoint)
-    trainer.train(checkpoint)
-    trainer.load_best()
+        listeners = [Records(out)] if quiet else [Records(out), Display()]
+    trainer.train(checkpoint, listeners, after_epoch if first else None)
+    load_best(out / CHECKPOINTS, trainer.records, model)
     accelerator.wait_for_everyone()  # the checkpoints are removed when no process needs them
     model.eval()
     if not first:
@@ -141,15 +139,6 @@ def train(
 
 def _warn(message: str) -> None:
     sys.stderr.write(f"{message}\n")
-
-
-class _Hook(Listener):
-    def __init__(self, call: AfterEpoch) -> None:
-        self.call = call
-
-    def after_epoch(self, epoch: int, scores: Record | None) -> None:
-        if scores is not None:
-            self.call(epoch, scores["dev_f1"])
 
 
 def _finish(
@@ -174,3 +163,22 @@ def _finish(
     write_text(out / CARD_FILE, model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
     return outcome
+
+
+def model_card(
+    model: Model,
+    dev: Record | None,
+    test: Evaluation | None,
+    calibration: dict[str, float | None] | None = None,
+) -> str:
+    """Return the Markdown of `README.md`; figures only where they were measured."""
+    return card(
+        Facts(
+            types=model.types,
+            config=model.settings.model_dump(mode="json"),
+            weights=sum(parameter.numel() for parameter in model.parameters()),
+            dev=dev,
+            test=None if test is None else test.to_dict(),
+            calibration=calibration,
+        )
+    )

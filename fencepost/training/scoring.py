@@ -1,19 +1,19 @@
-"""Development scores: the predictions of the model that is being trained, and their loss.
-
-All that the trainer needs from prediction is in this module.
-"""
+"""What a training needs from prediction: development scores and loss, calibration, test scores."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 from accelerate import Accelerator  # type: ignore[import-untyped]
 
 from fencepost.data.context import with_context
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import best_cut, evaluate, match
+from fencepost.evaluation import Evaluation, Mentions, Temperature, best_cut, evaluate, match, reliability
 from fencepost.methods.decoder import PredictSettings
 from fencepost.methods.model import Model, Watch
 from fencepost.runtime.engine import LOOK_AHEAD, batches
@@ -25,9 +25,9 @@ def score_development(
     dev: Sequence[Sentence],
     asked: PredictSettings,
     accelerator: Accelerator,
-    check_loss: Callable[[float], None],
+    check: Callable[[bool], None],
 ) -> dict[str, float | None]:
-    """Return the strict scores and the loss on the development data; `check_loss` gets that of each batch.
+    """Return the strict scores and the loss on the development data; `check` gets whether it is finite.
 
     Before, the model's settings for prediction are tuned to the data where `asked` leaves that open.
     """
@@ -36,7 +36,7 @@ def score_development(
 
     def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
         loss = model.loss_of(*of_batch)
-        check_loss(loss)
+        check(math.isfinite(loss))
         losses.append((loss, len(sentences)))
 
     start = time.perf_counter()
@@ -71,12 +71,6 @@ def _predict_tuned(
     return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
 
-def time_prediction(model: Model, sentences: Sequence[Sentence]) -> tuple[list[Sentence], float]:
-    """Return the predictions of this process alone, and how many seconds they took."""
-    start = time.perf_counter()
-    return list(model.predict(sentences)), time.perf_counter() - start
-
-
 def predict_together(
     model: Model, sentences: Sequence[Sentence], accelerator: Accelerator, watch: Watch | None = None
 ) -> list[Sentence]:
@@ -105,3 +99,50 @@ def _batches(model: Model, sentences: Sequence[Sentence]) -> Iterator[list[int]]
         lengths = [len(sentence) for sentence in chunk]
         for batch in batches(sizes, lengths, model.settings.predict.batch_size):
             yield [first + index for index in batch]
+
+
+def calibrate(
+    model: Model, dev: Sequence[Sentence] | None, test: Sequence[Sentence] | None
+) -> tuple[dict[str, float | None] | None, Evaluation | None, list[Sentence] | None, float]:
+    """Calibrate the model on the development data, if there is any, and score it on the test data.
+
+    Returns the calibration with its errors, the test scores, the predictions in the last of these data, and
+    how many seconds they took.
+    """
+    temperature, calibration = Temperature(), None
+    predicted, seconds = None, 0.0  # not calibrated yet, so that both errors can be computed from it
+    if dev is not None:
+        predicted, seconds = _time_prediction(model, dev)
+        mentions = match(dev, predicted).predicted
+        temperature = Temperature.fit(mentions.score, mentions.matched)
+        calibration = asdict(temperature) | _calibration_errors("dev", mentions, temperature)
+    if test is not None:
+        predicted, seconds = _time_prediction(model, test)
+        if calibration is not None:
+            mentions = match(test, predicted).predicted
+            calibration |= _calibration_errors("test", mentions, temperature)
+    model.calibration = temperature
+    if predicted is not None:
+        predicted = list(_apply(temperature, predicted))
+    result = None if test is None or predicted is None else evaluate(test, predicted)
+    return calibration, result, predicted, seconds
+
+
+def _calibration_errors(part: str, mentions: Mentions, temperature: Temperature) -> dict[str, float | None]:
+    return {
+        f"{part}_ece_before": reliability(mentions.score, mentions.matched).ece,
+        f"{part}_ece_after": reliability(temperature.apply(mentions.score), mentions.matched).ece,
+    }
+
+
+def _apply(temperature: Temperature, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Yield what the model would have predicted with this temperature."""
+    scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
+    rest = iter(temperature.apply(scores).tolist())
+    for sentence in sentences:
+        yield sentence.with_entities(replace(entity, score=next(rest)) for entity in sentence.entities)
+
+
+def _time_prediction(model: Model, sentences: Sequence[Sentence]) -> tuple[list[Sentence], float]:
+    start = time.perf_counter()
+    return list(model.predict(sentences)), time.perf_counter() - start

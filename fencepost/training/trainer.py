@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,28 +22,13 @@ from fencepost.config import TrainingSettings
 from fencepost.data.entity import Sentence
 from fencepost.data.output import naming
 from fencepost.encoder.embedder import Batch
-from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError
 from fencepost.methods.model import Model
+from fencepost.training import checkpoint as checkpoints
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.checkpoint import (
-    checkpoint_of,
-    count_processes,
-    damaged_file,
-    last_checkpoint,
-    load_model,
-    load_optimizer,
-    load_progress,
-    load_random_state,
-    remove_older,
-    save_model,
-    save_optimizer,
-    save_progress,
-    save_random_state,
-    seal,
-)
 from fencepost.training.optimizer import learning_rates, make_schedule, parameter_groups
 from fencepost.training.processes import Share, gather
-from fencepost.training.records import Listener, Record, best_epoch
+from fencepost.training.records import Listener, Record
 from fencepost.training.scoring import score_development
 
 _RECORD_EVERY = 10
@@ -64,26 +51,24 @@ class Trainer:
         folder: Path,
         accelerator: Accelerator,
         device: torch.device,
-        listeners: Sequence[Listener] = (),
     ) -> None:
-        self.model = model.to(device)
-        self.settings = settings
+        self.model, self.settings = model.to(device), settings
         self.sentences, self.dev = sentences, dev
         self.folder = folder  # of the checkpoints
         self.accelerator, self.device = accelerator, device
-        self.first = accelerator.process_index == 0  # the one that writes
-        self.listeners = listeners if self.first else ()
-        self.asked = model.settings.predict  # as the user wants it, before anything is tuned
+        self.process, self.processes = accelerator.process_index, accelerator.num_processes
+        self.listeners: Sequence[Listener] = ()
+        self.predict = model.settings.predict  # as it was asked for, before anything is tuned
         self.pretrained = [weight for weight in model.encoder.pretrained() if weight.requires_grad]
 
-        set_seed(_seed_of(settings.seed, accelerator.process_index))  # the weights are the same everywhere
+        set_seed(settings.seed)
+        if self.process:  # the weights are the same everywhere, but not what is dropped
+            own = np.random.SeedSequence((settings.seed, self.process))
+            set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
+        sizes = [model.encoder.size(sentence) for sentence in sentences]
         self.batches = LengthGroupedBatches(
-            [model.encoder.size(sentence) for sentence in sentences],
-            settings.batch_size,
-            settings.seed,
-            accelerator.process_index,
-            accelerator.num_processes,
+            sizes, settings.batch_size, settings.seed, self.process, self.processes
         )
         self.loader: DataLoader[Any] = DataLoader(
             sentences,  # type: ignore[arg-type]
@@ -92,8 +77,7 @@ class Trainer:
         )
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
         self.steps = settings.epochs * self.steps_in_epoch
-        groups = parameter_groups(model, settings)
-        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+        self.optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
         self.schedule = make_schedule(self.optimizer, settings, self.steps)
         self.wrapped = accelerator.prepare_model(model)  # averages the gradients of several processes
 
@@ -108,24 +92,35 @@ class Trainer:
             return self.model.collate(sentences)
         return self.model.collate(self.sentences[:1]) | {"empty": torch.ones(1)}
 
-    def train(self, checkpoint: Path | None = None) -> None:
-        """Train to the last epoch, or until patience is exhausted; from a checkpoint, if one is given."""
+    def train(
+        self,
+        checkpoint: Path | None = None,
+        listeners: Sequence[Listener] = (),
+        after_epoch: Callable[[int, float], None] | None = None,
+    ) -> None:
+        """Train to the last epoch, or until patience is exhausted; from a checkpoint, if one is given.
+
+        `after_epoch` gets the number of an epoch, from 1, and its development F1.
+        """
         if checkpoint is not None:
             self._load_checkpoint(checkpoint)
-        self.model.method.across = self.share.mean_count if self.accelerator.num_processes > 1 else None
+        self.listeners = listeners
+        self.model.method.across = self.share.mean_count if self.processes > 1 else None
         try:
-            for listener in self.listeners:
+            for listener in listeners:
                 listener.begin(self.records, self.step, self.steps, self.settings.epochs)
             for epoch in range(self.step // self.steps_in_epoch, self.settings.epochs):
                 if self._out_of_patience():
                     break
                 self._train_epoch(epoch)
                 scores = None if self.dev is None else self._evaluate(self.dev)
-                for listener in self.listeners:
+                for listener in listeners:
                     listener.after_epoch(epoch + 1, scores)
+                if after_epoch is not None and scores is not None:
+                    after_epoch(epoch + 1, scores["dev_f1"])
                 self._save_checkpoint()
         finally:
-            for listener in self.listeners:
+            for listener in listeners:
                 listener.close()
             self.model.method.across = None
             self._freeze(frozen=False)
@@ -141,16 +136,14 @@ class Trainer:
         for weight in self.pretrained:
             weight.requires_grad_(not frozen)
 
-    # An epoch
-
     def _train_epoch(self, epoch: int) -> None:
         self._freeze(frozen=epoch < self.settings.frozen_epochs)
         self.model.train()
         self.batches.set_epoch(epoch)
         batches, done = iter(self.loader), 0
         while some := list(islice(batches, self.settings.accumulate)):
-            done += len(some)
             self._take_step(some)
+            done += len(some)
             self.epoch = epoch + done / len(self.batches)
             for listener in self.listeners:
                 listener.after_step(self.step, self.epoch)
@@ -165,8 +158,7 @@ class Trainer:
                 self.training_step(batch, len(batches))
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
         self._grad_norm = norm.item()
-        if not math.isfinite(self._grad_norm):  # it must not reach the weights
-            raise self._diverged("the gradient", self.step + 1)
+        self._check(math.isfinite(self._grad_norm), "the gradient", self.step + 1)
         self.optimizer.step()
         self._rates = learning_rates(self.optimizer)
         self.schedule.step()
@@ -190,44 +182,38 @@ class Trainer:
 
     def compute_loss(self, batch: Batch) -> Tensor:
         self.share.empty = "empty" in batch
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+        half = self.settings.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             terms: dict[str, Tensor] = self.wrapped(batch)
-        if not math.isfinite(terms["loss"].item()):
-            raise self._diverged("the loss", self.step + 1)
-        terms = {name: term.float() for name, term in terms.items()}
-        if self.share.empty:
-            terms = {name: 0 * term for name, term in terms.items()}
-        for name, term in terms.items():
-            self._terms[name] = self._terms.get(name, 0.0) + term.item()
+        loss = terms.pop("loss").float()
+        self._check(math.isfinite(loss.item()), "the loss", self.step + 1)
         self._batches += 1
-        return terms["loss"]
+        for name, term in terms.items():
+            self._terms[name] += 0.0 if self.share.empty else term.item()
+        return 0 * loss if self.share.empty else loss
 
     # Records
 
     def _start_sums(self) -> None:
-        """Begin to sum up what is recorded next."""
+        """Start the sums for the next record."""
         self._loss = torch.zeros((), device=self.device)
-        self._terms: dict[str, float] = {}
+        self._terms: dict[str, float] = defaultdict(float)
         self._batches = 0
         self._recorded = self.step
 
     def _record_training(self) -> None:
         """Record the mean loss of the steps since the last record, and its terms if it has several."""
         means = {"loss": self._loss.item() / (self.step - self._recorded)}
-        terms = {name: value / self._batches for name, value in self._terms.items() if name != "loss"}
-        if len(terms) > 1:
-            means |= terms
+        if len(self._terms) > 1:
+            means |= {name: value / self._batches for name, value in self._terms.items()}
         parts = gather(self.accelerator, means)
         means = {name: sum(part[name] for part in parts) / len(parts) for name in means}
         self._record({**means, "grad_norm": self._grad_norm, **self._rates})
         self._start_sums()
 
     def _evaluate(self, dev: Sequence[Sentence]) -> Record:
-        def check(loss: float) -> None:
-            if not math.isfinite(loss):  # the last step has spoilt the weights
-                raise self._diverged("the loss on the development data", self.step)
-
-        return self._record(score_development(self.model, dev, self.asked, self.accelerator, check))
+        check = partial(self._check, what="the loss on the development data", step=self.step)
+        return self._record(score_development(self.model, dev, self.predict, self.accelerator, check))
 
     def _record(self, values: dict[str, Any]) -> Record:
         record = {"step": self.step, "epoch": round(self.epoch, 4), **dict(sorted(values.items()))}
@@ -236,11 +222,14 @@ class Trainer:
             listener.record(record)
         return record
 
-    def _diverged(self, what: str, step: int) -> Diverged:
-        kept = last_checkpoint(self.folder)
+    def _check(self, finite: bool, what: str, step: int) -> None:
+        """Raise `Diverged` before a number that is not finite reaches the weights, or they a checkpoint."""
+        if finite:
+            return
+        kept = checkpoints.last_checkpoint(self.folder)
         last = f"The model of the last good epoch is kept in {kept}" if kept else "No epoch was completed"
         epoch = math.ceil(step / self.steps_in_epoch)
-        return Diverged(
+        raise Diverged(
             f"{what} is not a finite number any more at step {step} (epoch {epoch}): the training diverges. "
             f"{last}. Train again with a lower training.learning_rate (it is "
             f"{self.settings.learning_rate:g}) or training.encoder_learning_rate "
@@ -251,51 +240,30 @@ class Trainer:
 
     def _save_checkpoint(self) -> None:
         """Save a checkpoint, and remove an old one when the new one is complete."""
-        if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
-            raise self._diverged("a weight", self.step)
-        checkpoint = checkpoint_of(self.folder, self.step)
-        with naming(checkpoint):
-            if self.first:
-                save_model(checkpoint, self.model)
-                save_optimizer(checkpoint, self.optimizer, self.schedule)
-            save_random_state(checkpoint, self.accelerator.process_index)
+        finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
+        self._check(finite, "a weight", self.step)
+        path = checkpoints.path_of(self.folder, self.step)
+        with naming(path):
+            if self.process == 0:
+                checkpoints.save_model(path, self.model)
+                checkpoints.save_optimizer(path, self.optimizer, self.schedule)
+            checkpoints.save_random_state(path, self.process)
             self.accelerator.wait_for_everyone()
-            if self.first:
-                save_progress(checkpoint, self.step, self.records)
-                seal(checkpoint)
-                best = best_epoch(self.records)
-                remove_older(self.folder, best["step"] if best else None)
+            if self.process == 0:
+                state = {"step": self.step, "processes": self.processes, "records": self.records}
+                checkpoints.save_state(path, state)
+                checkpoints.seal(path)
+                checkpoints.remove_older(self.folder, self.records)
 
-    def _load_checkpoint(self, checkpoint: Path) -> None:
-        """Continue from a checkpoint; an epoch of more or fewer processes would have other batches."""
-        then, now = count_processes(checkpoint), self.accelerator.num_processes
-        if then != now:
+    def _load_checkpoint(self, path: Path) -> None:
+        state = checkpoints.load_state(path)
+        if state["processes"] != self.processes:  # an epoch would have other batches
             raise UsageError(
-                f"{checkpoint}: the run was on {then} processes and cannot continue with {now}; "
-                f"resume it with as many (torchrun --nproc-per-node times --nnodes)"
+                f"{path}: the run was on {state['processes']} processes and cannot continue with "
+                f"{self.processes}; resume it with as many (torchrun --nproc-per-node times --nnodes)"
             )
-        load_model(checkpoint, self.model)
-        load_optimizer(checkpoint, self.optimizer, self.schedule)
-        self.step, self.records = load_progress(checkpoint)
-        self.epoch = self.step / self.steps_in_epoch
+        checkpoints.load_model(path, self.model)
+        checkpoints.load_optimizer(path, self.optimizer, self.schedule)
+        self.step, self.records = state["step"], state["records"]
         self._start_sums()
-        load_random_state(checkpoint, self.accelerator.process_index)
-
-    def load_best(self) -> None:
-        """Load the model of the best epoch; without development data, that of the last one stays.
-
-        Raises `DataError` if a file of its checkpoint is damaged.
-        """
-        best = best_epoch(self.records)
-        if best is not None:
-            checkpoint = checkpoint_of(self.folder, best["step"])
-            damaged = damaged_file(checkpoint)
-            if damaged is not None:
-                message = "this file of the best epoch is missing or damaged; train again with another --out"
-                raise DataError(message, source=str(damaged))
-            load_model(checkpoint, self.model)
-
-
-def _seed_of(seed: int, process: int) -> int:
-    """Return another seed for each process: what is dropped or drawn shall differ."""
-    return int(np.random.SeedSequence((seed, process)).generate_state(1)[0]) if process else seed
+        checkpoints.load_random_state(path, self.process)

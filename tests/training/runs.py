@@ -23,8 +23,7 @@ from fencepost.config import Config, merged
 from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
-from fencepost.training import Outcome, scoring, train
-from fencepost.training import trainer as trainer_module
+from fencepost.training import Outcome, checkpoint, scoring, train
 from fencepost.training.records import read_metrics
 from fencepost.training.run import remove_checkpoints
 from fencepost.training.trainer import Trainer
@@ -203,11 +202,11 @@ def _deaths(plan: Plan) -> Any:
         case "before step":
             return before_step(plan.at, die)
         case "before the optimiser is saved":
-            save = trainer_module.save_optimizer
-            return patch.object(trainer_module, "save_optimizer", only_there(die, save))
+            save = checkpoint.save_optimizer
+            return patch.object(checkpoint, "save_optimizer", only_there(die, save))
         case "while the state is saved":
-            save = trainer_module.save_progress
-            return patch.object(trainer_module, "save_progress", only_there(_die_with_half_a_state, save))
+            save = checkpoint.save_state
+            return patch.object(checkpoint, "save_state", only_there(_die_with_half_a_state, save))
         case "before the model is saved":
             return patch("fencepost.training.run._finish", die)
         case "before the result is saved":
