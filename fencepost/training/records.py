@@ -44,7 +44,7 @@ def best_epoch(records: Sequence[Record]) -> Record | None:
 
 
 class Listener:
-    """Is called by the trainer in the first process; what it raises ends the run."""
+    """What the trainer calls in the first process; an exception ends the run."""
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
         """Take the records until this step, which are not empty if the run is resumed."""
@@ -60,7 +60,7 @@ class Listener:
 
 
 class Records(Listener):
-    """Writes each record to `metrics.jsonl` and to TensorBoard."""
+    """Write each record to `metrics.jsonl` and to TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

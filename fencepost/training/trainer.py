@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -40,7 +41,7 @@ class Diverged(FencepostError):
 
 
 class Trainer:
-    """Trains a model on sentences, and scores it on others after each epoch."""
+    """Train a model on sentences, and score it on others after each epoch."""
 
     def __init__(
         self,
@@ -141,9 +142,9 @@ class Trainer:
         self.model.train()
         self.batches.set_epoch(epoch)
         batches, done = iter(self.loader), 0
-        while some := list(islice(batches, self.settings.accumulate)):
-            self._take_step(some)
-            done += len(some)
+        while of_step := list(islice(batches, self.settings.accumulate)):
+            self._take_step(of_step)
+            done += len(of_step)
             self.epoch = epoch + done / len(self.batches)
             for listener in self.listeners:
                 listener.after_step(self.step, self.epoch)
@@ -171,7 +172,7 @@ class Trainer:
             loss = self.compute_loss({name: tensor.to(self.device) for name, tensor in batch.items()}) / count
             loss.backward()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            if not re.search("out of memory|allocate memory", str(error)):  # of a GPU, of the CPU
                 raise
             raise FencepostError(
                 f"there is not enough memory for a batch whose longest sentence has "

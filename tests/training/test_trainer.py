@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from fencepost.config import Config
 from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.encoder import Encoder
+from fencepost.errors import FencepostError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.model import Model
 from fencepost.training.checkpoint import last_checkpoint
 from fencepost.training.optimizer import parameter_groups
-from fencepost.training.trainer import Diverged
-from tests.training.runs import DEV, LEARNT, STEPS, config, metrics, run, weights
+from fencepost.training.trainer import Diverged, Trainer
+from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, metrics, run, weights
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -289,3 +290,28 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
     with pytest.raises(Diverged, match=rf"^{what} is not a finite number .* step 1 \(epoch 1\).* No epoch"):
         run(tmp_path / "model", settings, dev=dev)
     assert last_checkpoint(tmp_path / "model" / "checkpoints") is None
+
+
+# What stops a step
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("MPS backend out of memory (MPS allocated: 8.00 GB)"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+)
+def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise error
+
+    message = r"not enough memory for a batch whose longest sentence has \d+ words: lower training.batch_size"
+    with before_step(5, fail), pytest.raises(FencepostError, match=message):
+        run(tmp_path / "model")
+
+
+def test_the_loop_is_our_own() -> None:
+    """Private methods of another library are not overridden: one that is renamed would never be called."""
+    assert Trainer.__mro__ == (Trainer, object)
