@@ -130,7 +130,7 @@ def train(
     model.eval()
     if not first:
         return Outcome(model, [], None, None)
-    outcome = _finish(model, out, dev, test, trainer.records)
+    outcome = _finish(trainer, out, test)
     if at_end is not None:
         at_end(outcome)
     remove_checkpoints(out)
@@ -141,15 +141,10 @@ def _warn(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
-def _finish(
-    model: Model,
-    out: Path,
-    dev: Sequence[Sentence] | None,
-    test: Sequence[Sentence] | None,
-    records: Sequence[Record],
-) -> Outcome:
+def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Outcome:
     """Save the model with its scores and its card."""
-    calibration, result, predicted, seconds = calibrate(model, dev, test)
+    model, records = trainer.model, trainer.records
+    calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], best_epoch(records)
     outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds)
     save_model(out, model)
@@ -165,13 +160,8 @@ def _finish(
     return outcome
 
 
-def model_card(
-    model: Model,
-    dev: Record | None,
-    test: Evaluation | None,
-    calibration: dict[str, float | None] | None = None,
-) -> str:
-    """Return the Markdown of `README.md`; figures only where they were measured."""
+def model_card(model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None) -> str:
+    """Return `README.md`, with the scores and the calibration that were measured."""
     return card(
         Facts(
             types=model.types,
@@ -179,6 +169,6 @@ def model_card(
             weights=sum(parameter.numel() for parameter in model.parameters()),
             dev=dev,
             test=None if test is None else test.to_dict(),
-            calibration=calibration,
+            calibration=fit,
         )
     )
