@@ -32,7 +32,7 @@ from fencepost.encoder.pretrained import Pretrained
 from fencepost.methods.decoder import PredictSettings
 from fencepost.methods.model import Model
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.trainer import parameter_groups
+from fencepost.training.optimizer import parameter_groups
 
 CLIP = 5.0
 

@@ -73,7 +73,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     from fencepost.data import read
     from fencepost.methods.model import Model
     from fencepost.training.batches import LengthGroupedBatches
-    from fencepost.training.trainer import parameter_groups
+    from fencepost.training.optimizer import parameter_groups
 
     folder = corpora()
     assert folder is not None

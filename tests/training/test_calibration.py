@@ -16,7 +16,7 @@ from fencepost.errors import DataError
 from fencepost.evaluation import Temperature, evaluate, match
 from fencepost.methods.model import Model, read_calibration
 from fencepost.training import Outcome, train
-from fencepost.training.card import model_card
+from fencepost.training.run import model_card
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
 
 TEST = list(read("sample:test"))[:12]

@@ -21,6 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
 from fencepost.methods.model import Model
+from fencepost.runtime.folder import sha256_of
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
@@ -155,7 +156,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    with pytest.raises(UsageError, match="go on with --resume, or give another name"):
+    with pytest.raises(UsageError, match="continue with --resume, or give another name"):
         run(out)
     run(out, resume=True)
     assert_same(out, undisturbed)
@@ -316,6 +317,20 @@ def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
     assert checkpoint.name == "checkpoint-24"
     assert list(Model.load(checkpoint).predict(DEV))
     assert sorted(path.name for path in checkpoint.iterdir()) == ["SHA256SUMS", *FILES]
+
+
+def test_the_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def noted(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256_of(path)
+
+    for module in ("fencepost.runtime.folder", "fencepost.training.checkpoint"):
+        monkeypatch.setattr(f"{module}.sha256_of", noted)
+    run(tmp_path / "model", config(epochs=2), dev=False)
+    assert hashed.count("model.safetensors") == 3  # of two checkpoints and the model
+    assert hashed.count("optimizer.safetensors") == 2
 
 
 def test_a_checkpoint_that_is_not_complete_is_not_used(

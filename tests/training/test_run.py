@@ -14,8 +14,8 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
-from fencepost.training import run as run_module
 from fencepost.training import train
+from fencepost.training.processes import choose_device, start_processes
 from fencepost.training.records import read_metrics
 from tests.training.runs import (
     DEV,
@@ -305,12 +305,30 @@ def test_sentences_without_words_are_passed_over(tmp_path: Path) -> None:
     assert metrics(tmp_path / "model") == metrics(tmp_path / "without")
 
 
-def test_several_graphics_cards_are_not_used_by_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`Trainer` would divide a batch among them by cutting all its tensors, which have no common axis."""
+# Devices
+
+
+def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"^the device cuda is not available; this machine has cpu$"):
+        run(tmp_path / "model", device="cuda")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_cpu_can_be_chosen(plain: Path, tmp_path: Path) -> None:
+    run(tmp_path / "model", test=DEV[:5], device="cpu")
+    assert_same(tmp_path / "model", plain)
+
+
+def test_several_graphics_cards_are_not_used_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    arguments = run_module._arguments(config(), tmp_path, None)
-    assert arguments.n_gpu == 1
-    assert arguments.train_batch_size == config().training.batch_size
+    accelerator, device = start_processes("auto")
+    assert (accelerator.num_processes, device.type) == (1, "cuda")
+    assert choose_device("cuda") == device
+    assert choose_device("cpu").type == "cpu"
+    with pytest.raises(UsageError, match=r"^the device mps is not available; this machine has cpu and cuda$"):
+        choose_device("mps")
+    network = torch.nn.Linear(2, 2)
+    assert accelerator.prepare_model(network) is network
