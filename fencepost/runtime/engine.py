@@ -114,7 +114,7 @@ class Predictor:
         """Return the entities of each sentence; none may be larger than the room."""
         entities: list[list[Entity]] = [[] for _ in sentences]
         for batch in self.batches(sentences):
-            of_batch = self._find_in_batch([sentences[index] for index in batch], watch)
+            of_batch = self.find_in_batch([sentences[index] for index in batch], watch)
             for index, of_sentence in zip(batch, of_batch, strict=True):
                 entities[index] = of_sentence
         return entities
@@ -131,7 +131,8 @@ class Predictor:
             )
         )
 
-    def _find_in_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
+    def find_in_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
+        """Return the entities of sentences that are computed together."""
         arrays, predict = self.inputs(sentences), self.predict_settings
         try:
             words = _check_words(self.engine.graphs[ENCODER](**arrays), arrays["lengths"])

@@ -83,7 +83,7 @@ class OnnxEngine:
         self, folder: Path, precision: Precision, graphs: Sequence[str], threads: int | None = None
     ) -> None:
         """`threads` is by default `OMP_NUM_THREADS`, or else the number of the processor's cores."""
-        self.name = "onnx" if precision == "float32" else precision
+        self.name: str = "onnx" if precision == "float32" else precision
         options, place = _options(threads), folder / GRAPH_FOLDER
         encoder = open_graph(place / graph_file(ENCODER, precision), options)
         if encoder.outputs not in (_OUTPUTS[:1], _OUTPUTS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -96,29 +96,33 @@ def model_graphs(model: Model) -> dict[str, Graph]:
     return graphs
 
 
-def make_predictor(model: Model, source: str = "the model") -> Predictor:
+P = TypeVar("P", bound=Predictor)
+
+
+def make_predictor(model: Model, source: str = "the model", kind: type[P] = Predictor) -> P:  # type: ignore[assignment]
     """Return a predictor that runs a model as it is; later changes of its weights count."""
-    return Predictor(
+    return kind(
         TorchEngine(model), model.config, model.types, model.encoder.inputs, model.calibration, source
     )
 
 
 def load_predictor(folder: Path, device: Device = "auto") -> Predictor:
     """Return a predictor that runs the model in a folder with PyTorch."""
-    return make_predictor(load_model(folder).to(resolve_device(device)), str(folder)).try_out(folder)
+    return make_predictor(load_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
 
 
-def resolve_device(device: Device) -> torch.device:
-    """Return the device of this name; `auto` is an accelerator if there is one, else the CPU."""
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        return torch.device(next((name for name in ("cuda", "mps") if present[name]), "cpu"))
-    if device not in present:
-        raise UsageError.unknown("device", device, ("auto", *present))
-    if not present[device]:
-        names = ", ".join(name for name, is_there in present.items() if is_there)
-        raise UsageError(f"device: PyTorch finds no {device} on this machine, only {names}")
-    return torch.device(device)
+def choose_device(name: str) -> torch.device:
+    """Return the device of this name; `auto` is the accelerator that is present, or else the CPU.
+
+    Raises `UsageError` if there is no such device on this machine.
+    """
+    present = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    here = ["cpu"] if present is None else ["cpu", present.type]
+    if name == "auto":
+        return torch.device(here[-1])
+    if name not in here:
+        raise UsageError(f"the device {name} is not available; this machine has {' and '.join(here)}")
+    return torch.device(name)
 
 
 def save_model(model: Model, folder: str | Path) -> None:

@@ -22,8 +22,9 @@ from safetensors.torch import load_file, save_file
 from fencepost.data.files import read_json, read_json_object
 from fencepost.data.output import naming, whole_file
 from fencepost.errors import DataError
-from fencepost.methods.model import WEIGHTS_FILE, Model, read_config
-from fencepost.runtime.folder import read_sums, sha256_of
+from fencepost.methods.model import Model
+from fencepost.runtime.folder import read_saved_config, read_sums, sha256_of
+from fencepost.runtime.pytorch import load_weights
 from fencepost.training.records import Record, best_epoch
 
 SUMS_FILE = "sha256.json"
@@ -141,15 +142,10 @@ def seal(checkpoint: Path) -> None:
         stream.write(json.dumps(sums, indent=2).encode() + b"\n")
 
 
-def save_model(folder: Path, model: Model) -> None:
-    """Save the model, so that the folder is a model like any other."""
-    model.save(folder)
-
-
 def load_model(folder: Path, model: Model) -> None:
     """Load the weights, and the settings for prediction, which may have been tuned."""
-    model.load_state_dict(load_file(folder / WEIGHTS_FILE))
-    model.use(read_config(folder)[0].predict)
+    load_weights(model, folder)
+    model.set_predict(read_saved_config(folder).parse_config().predict)
 
 
 def load_best(folder: Path, records: Sequence[Record], model: Model) -> None:

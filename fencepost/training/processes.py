@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fencepost.config import Config
 from fencepost.errors import UsageError
+from fencepost.runtime.pytorch import Device, choose_device
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 _PRECISION = "ACCELERATE_MIXED_PRECISION"
 
 
@@ -31,20 +31,6 @@ def as_launched(config: Config) -> Config:
         f"{_PRECISION}={asked}: there is no training with this precision here; there are no and bf16 "
         "(accelerate launch --mixed_precision bf16)"
     )
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of this name; `auto` is the accelerator that is present, or else the CPU.
-
-    Raises `UsageError` if there is no such device on this machine.
-    """
-    present = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    here = ["cpu"] if present is None else ["cpu", present.type]
-    if name == "auto":
-        return torch.device(here[-1])
-    if name not in here:
-        raise UsageError(f"the device {name} is not available; this machine has {' and '.join(here)}")
-    return torch.device(name)
 
 
 def start_processes(name: Device) -> tuple[Accelerator, torch.device]:

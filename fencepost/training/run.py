@@ -17,7 +17,8 @@ from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation
 from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, card
-from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer, save_model
+from fencepost.runtime.pytorch import Device, save_model
+from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer
 from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
 from fencepost.training.folder import (
     CARD_FILE,
@@ -33,7 +34,7 @@ from fencepost.training.folder import (
     remove_checkpoints,
     write_text,
 )
-from fencepost.training.processes import Device, as_launched, start_processes
+from fencepost.training.processes import as_launched, start_processes
 from fencepost.training.records import Display, Listener, Record, Records, best_epoch
 from fencepost.training.scoring import calibrate
 from fencepost.training.trainer import Trainer
@@ -118,7 +119,8 @@ def train(
     set_seed(config.training.seed)
     model = Model.build(config, learnt)
     listeners: list[Listener] = []
-    trainer = Trainer(model, config.training, learnt, dev, out / CHECKPOINTS, accelerator, place)
+    parts = model.split(learnt)
+    trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, place)
     accelerator.wait_for_everyone()  # until all have found the checkpoint
     if first:
         begin_run(out, config, data)
@@ -147,7 +149,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Out
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], best_epoch(records)
     outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds)
-    save_model(out, model)
+    save_model(model, out)
     scores = {
         "epochs": epochs,
         "kept_epoch": (best or records[-1])["epoch"],
@@ -165,7 +167,7 @@ def model_card(model: Model, dev: Record | None, test: Evaluation | None, fit: R
     return card(
         Facts(
             types=model.types,
-            config=model.settings.model_dump(mode="json"),
+            config=model.config.model_dump(mode="json"),
             weights=sum(parameter.numel() for parameter in model.parameters()),
             dev=dev,
             test=None if test is None else test.to_dict(),

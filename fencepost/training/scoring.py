@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from accelerate import Accelerator  # type: ignore[import-untyped]
 
-from fencepost.data.context import with_context
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Evaluation, Mentions, Temperature, best_cut, evaluate, match, reliability
-from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.model import Model, Watch
-from fencepost.runtime.engine import LOOK_AHEAD, batches
+from fencepost.methods.decoder import WordArrays
+from fencepost.methods.model import Model
+from fencepost.methods.settings import PredictSettings
+from fencepost.runtime.engine import Predictor, Watch
+from fencepost.runtime.pytorch import make_predictor
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.processes import gather
 
 
@@ -34,8 +36,8 @@ def score_development(
     model.eval()
     losses: list[tuple[float, int]] = []
 
-    def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
-        loss = model.loss_of(*of_batch)
+    def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
+        loss = model.compute_loss(sentences, words)
         check(math.isfinite(loss))
         losses.append((loss, len(sentences)))
 
@@ -58,47 +60,47 @@ def _predict_tuned(
     model: Model, dev: Sequence[Sentence], asked: PredictSettings, accelerator: Accelerator, watch: Watch
 ) -> list[Sentence]:
     """Return predictions with the least confidence of an entity, if that is open, set to where F1 is best."""
+
+    def predict(settings: PredictSettings, watch: Watch | None = None) -> list[Sentence]:
+        model.set_predict(settings)
+        return list(make_recogniser(model, accelerator).predict(dev, watch))
+
     lenient = asked.at_least(0.0)
     if lenient is None:
-        return predict_together(model, dev, accelerator, watch)
-    model.use(lenient)
-    predicted = predict_together(model, dev, accelerator, watch)
+        return predict(asked, watch)
+    predicted = predict(lenient, watch)
     cut = best_cut(match(dev, predicted))
     if cut is None:  # nothing is right
-        model.use(asked)
-        return predict_together(model, dev, accelerator)
-    model.use(asked.at_least(cut) or asked)
+        return predict(asked)
+    model.set_predict(asked.at_least(cut) or asked)
     return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
 
-def predict_together(
-    model: Model, sentences: Sequence[Sentence], accelerator: Accelerator, watch: Watch | None = None
-) -> list[Sentence]:
-    """Return what `Model.predict` does; each of its batches is computed by one process."""
-    if accelerator.num_processes == 1:
-        return list(model.predict(sentences, watch))
-    seen = list(with_context(sentences, model.settings.encoder.context))
-    own = list(_batches(model, seen))[accelerator.process_index :: accelerator.num_processes]
-    predicted = {
-        index: [(*entity.key, entity.score) for entity in entities]
-        for batch in own
-        for index, entities in zip(batch, model.found([seen[i] for i in batch], watch), strict=True)
-    }
-    of_all = {index: of for part in gather(accelerator, list(predicted.items())) for index, of in part}
-    return [
-        sentence.with_entities(Entity(*of) for of in of_all.get(index, ()))
-        for index, sentence in enumerate(sentences)
-    ]
+class SharedPredictor(Predictor):
+    """A predictor whose batches are shared among processes, each of which gets all results."""
+
+    accelerator: Accelerator
+
+    def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
+        own = self.batches(sentences)[self.accelerator.process_index :: self.accelerator.num_processes]
+        predicted = [
+            (index, [(*entity.key, entity.score) for entity in entities])
+            for batch in own
+            for index, entities in zip(
+                batch, self.find_in_batch([sentences[index] for index in batch], watch), strict=True
+            )
+        ]
+        of_all = {index: of for part in gather(self.accelerator, predicted) for index, of in part}
+        return [[Entity(*of) for of in of_all.get(index, ())] for index in range(len(sentences))]
 
 
-def _batches(model: Model, sentences: Sequence[Sentence]) -> Iterator[list[int]]:
-    """Yield the batches that prediction forms; sentences without words are in none."""
-    for first in range(0, len(sentences), LOOK_AHEAD):
-        chunk = sentences[first : first + LOOK_AHEAD]
-        sizes = [model.encoder.size(sentence) if sentence.words else 0 for sentence in chunk]
-        lengths = [len(sentence) for sentence in chunk]
-        for batch in batches(sizes, lengths, model.settings.predict.batch_size):
-            yield [first + index for index in batch]
+def make_recogniser(model: Model, accelerator: Accelerator | None = None) -> Recogniser:
+    """Return a recogniser that runs the model as it is, on all processes together."""
+    if accelerator is None or accelerator.num_processes == 1:
+        return Recogniser(make_predictor(model))
+    shared = make_predictor(model, kind=SharedPredictor)
+    shared.accelerator = accelerator
+    return Recogniser(shared)
 
 
 def calibrate(
@@ -145,4 +147,4 @@ def _apply(temperature: Temperature, sentences: Sequence[Sentence]) -> Iterator[
 
 def _time_prediction(model: Model, sentences: Sequence[Sentence]) -> tuple[list[Sentence], float]:
     start = time.perf_counter()
-    return list(model.predict(sentences)), time.perf_counter() - start
+    return list(make_recogniser(model).predict(sentences)), time.perf_counter() - start

@@ -25,6 +25,7 @@ from fencepost.data.output import naming
 from fencepost.encoder.embedder import Batch
 from fencepost.errors import FencepostError, UsageError
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import save_model
 from fencepost.training import checkpoint as checkpoints
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.optimizer import learning_rates, make_schedule, parameter_groups
@@ -59,7 +60,7 @@ class Trainer:
         self.accelerator, self.device = accelerator, device
         self.process, self.processes = accelerator.process_index, accelerator.num_processes
         self.listeners: Sequence[Listener] = ()
-        self.predict = model.settings.predict  # as it was asked for, before anything is tuned
+        self.predict = model.config.predict  # as it was asked for, before anything is tuned
         self.pretrained = [weight for weight in model.encoder.pretrained() if weight.requires_grad]
 
         set_seed(settings.seed)
@@ -67,7 +68,7 @@ class Trainer:
             own = np.random.SeedSequence((settings.seed, self.process))
             set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
-        sizes = [model.encoder.size(sentence) for sentence in sentences]
+        sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
         self.batches = LengthGroupedBatches(
             sizes, settings.batch_size, settings.seed, self.process, self.processes
         )
@@ -106,7 +107,7 @@ class Trainer:
         if checkpoint is not None:
             self._load_checkpoint(checkpoint)
         self.listeners = listeners
-        self.model.method.across = self.share.mean_count if self.processes > 1 else None
+        self.model.network.reduce_count = self.share.mean_count if self.processes > 1 else None
         try:
             for listener in listeners:
                 listener.begin(self.records, self.step, self.steps, self.settings.epochs)
@@ -123,7 +124,7 @@ class Trainer:
         finally:
             for listener in listeners:
                 listener.close()
-            self.model.method.across = None
+            self.model.network.reduce_count = None
             self._freeze(frozen=False)
 
     def _out_of_patience(self) -> bool:
@@ -246,7 +247,7 @@ class Trainer:
         path = checkpoints.path_of(self.folder, self.step)
         with naming(path):
             if self.process == 0:
-                checkpoints.save_model(path, self.model)
+                save_model(self.model, path)
                 checkpoints.save_optimizer(path, self.optimizer, self.schedule)
             checkpoints.save_random_state(path, self.process)
             self.accelerator.wait_for_everyone()
