@@ -22,8 +22,8 @@ import fencepost
 from benchmarks.common import ROOT, machine, report, say
 from fencepost import Entity, Recogniser, Sentence
 from fencepost.data import read
-from fencepost.evaluation import evaluate
 from fencepost.encoder import windows
+from fencepost.evaluation import evaluate
 from fencepost.training import held_out
 
 TOGETHER = 40

@@ -48,7 +48,7 @@ class Pretrained(Embedder):
         self.width = int(transformer.config.hidden_size)
         self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
         subwords.require_rows(_embedding(transformer).num_embeddings)
-        self.room = _room(settings, transformer, subwords, prompts)
+        self.room: int = _room(settings, transformer, subwords, prompts)
         _freeze(settings, transformer)
 
     @classmethod

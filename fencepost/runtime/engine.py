@@ -9,7 +9,7 @@ sentences -> arrays -> encoder graph -> the method's decoder, which runs the met
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -20,7 +20,7 @@ from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.encoder.grouping import group_by_length
 from fencepost.encoder.inputs import InputReader
-from fencepost.errors import DataError, FencepostError, describe_error
+from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 from fencepost.evaluation import Temperature
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Decoder, GoldArrays, GraphMismatch, Graphs, Report, WordArrays
@@ -158,17 +158,21 @@ class Predictor:
         return entities
 
     def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
-        """Return new reports of the method, all or those of these names, for `watch_reports`."""
+        """Return new reports that the method declares, all or those of these names; raises `UsageError`."""
         declared = METHODS[self.config.method.name].reports
+        for name in names or ():
+            if name not in declared:
+                has = ", ".join(declared) or "none"
+                raise UsageError(f"{self.config.method.name} has no report {name!r}; it has {has}")
         chosen = declared if names is None else {name: declared[name] for name in names}
         return {name: report(self.decoder, self.predict_settings) for name, report in chosen.items()}
 
-    def watch_reports(self, reports: Sequence[Report]) -> Watch:
-        """Return what adds each batch to these reports."""
+    def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
+        """Return what adds each batch to these reports, for `find_entities`."""
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
             gold = GoldArrays.of(sentences, self.types)
-            for report in reports:
+            for report in reports.values():
                 report.add(sentences, scores, gold)
 
         return watch

@@ -22,6 +22,7 @@ from fencepost.encoder.windows import Part, split_sentence
 from fencepost.errors import UsageError
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import Report
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
 
@@ -189,6 +190,14 @@ class Recogniser:
         or windows of long ones, their word vectors and the scores of the method's decoder.
         """
         yield from self._entities(self._prepared(sentences), watch)
+
+    def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
+        """Return new reports that the model's method declares about its own steps, all or some, by name."""
+        return self._predictor.make_reports(names)
+
+    def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
+        """Return what fills these reports: a `watch` for `predict` of annotated sentences."""
+        return self._predictor.watch_reports(reports)
 
     def prepare(self, text: str, limit: int | None = None) -> Iterator[Prepared]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
