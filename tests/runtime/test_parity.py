@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 
 from fencepost.data.entity import Sentence
 from fencepost.methods.model import Model
