@@ -127,6 +127,7 @@ def train(
         remove_newer(out / CHECKPOINTS, checkpoint)
         listeners = [Records(out)] if quiet else [Records(out), Display()]
     trainer.train(checkpoint, listeners, after_epoch if first else None)
+    accelerator.wait_for_everyone()  # until the last checkpoint is complete
     load_best(out / CHECKPOINTS, trainer.records, model)
     accelerator.wait_for_everyone()  # the checkpoints are removed when no process needs them
     model.eval()
