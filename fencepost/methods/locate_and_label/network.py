@@ -140,9 +140,11 @@ class FilterGraph(nn.Module):
         first, last = self.filter.views(vectors, prompts)  # [B, T, h]
         following, last = (functional.pad(of, (0, 0, 0, self.longest)) for of in (vectors, last))
         pooled, near = vectors, []
-        for more in range(self.longest):
+        present = self.longest if torch.onnx.is_in_onnx_export() else min(self.longest, words)
+        for more in range(present):
             pooled = torch.maximum(pooled, following[:, more : more + words])
             near.append(self.filter.combine(pooled, first, last[:, more : more + words])[..., 0])
+        near += [torch.zeros_like(near[0])] * (self.longest - present)  # no sentence has longer spans
         return torch.stack(near, dim=1)
 
 
