@@ -4,9 +4,6 @@ As object detectors do with images: all spans of some lengths are seeds; a filte
 from any entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the
 moved spans (section 2.4); and Soft-NMS lowers the scores of those that overlap better ones too much (section
 2.6). So entities are found whose lengths are not among the seeds'.
-
-`spans.py` has what training and prediction do with spans, `network.py` the three networks, `loss.py` their
-examples and losses, `decode.py` the stages of prediction, and `report.py` what each stage leaves.
 """
 
 from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder

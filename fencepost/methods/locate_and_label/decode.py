@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import (
-    Decoder,
-    FloatArray,
-    Graphs,
-    IntArray,
-    WordArrays,
-    run_graph,
-    sigmoid,
-    softmax,
-)
+from fencepost.methods.candidates import Candidates, IntArray
+from fencepost.methods.decoder import Decoder, FloatArray, Graphs, WordArrays, run_graph, sigmoid, softmax
 from fencepost.methods.locate_and_label.settings import LocateAndLabelPredict, LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import MaximumTable, Spans, enumerate_spans, move_spans
 
 Inputs = dict[str, npt.NDArray[Any]]
+GetWords = Callable[[Spans, WordArrays], Inputs]
 
 _SPANS_AT_ONCE = 8192
 """Spans whose vectors are held at once."""
@@ -48,13 +40,23 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
 
     def score(self, words: WordArrays, graphs: Graphs, predict: LocateAndLabelPredict) -> Proposals:
         """Locate (Eq. 1-7), then label (Eq. 8-10)."""
-        features = SpanFeatures(words)
+        table = MaximumTable(words.vectors, np)
+
+        def run(name: str, spans: Spans, get_words: GetWords, outputs: int) -> FloatArray:
+            parts = []
+            for block in spans.split(_SPANS_AT_ONCE):
+                inputs = {"pooled": table.pool(block), **get_words(block, words)}
+                if words.prompts is not None:
+                    inputs["sentence"] = words.prompts[block.sentence, 0]
+                parts += run_graph(graphs, name, inputs, ("f", (len(block.start), outputs)))
+            return np.concatenate(parts)
+
         seeds, near = self._filter(words, graphs, predict)
         offsets = np.zeros((len(near), 2), dtype=np.float32)
         if self.settings.regressor:
-            offsets = _run_in_blocks(graphs, "regressor", seeds, features.outer, 2)
+            offsets = run("regressor", seeds, _get_outer_words, 2)
         moved = move_spans(seeds, offsets, words.lengths)
-        labels = _run_in_blocks(graphs, "classifier", moved, features.inner, 1 + len(self.types))
+        labels = run("classifier", moved, _get_inner_words, 1 + len(self.types))
         return Proposals(seeds, near, offsets, moved, labels, words.lengths)
 
     def seed_lengths(self, predict: LocateAndLabelPredict) -> Sequence[int]:
@@ -93,37 +95,19 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         return Candidates(offset + start, offset + end, class_[entity] - 1, confidence)
 
 
-class SpanFeatures:
-    """What the graphs of regressor and classifier see of spans."""
-
-    def __init__(self, words: WordArrays) -> None:
-        self._words = words
-        self._table = MaximumTable(words.vectors, np)
-
-    def inner(self, spans: Spans) -> Inputs:
-        """Eq. 9: return the maximum over each span, its first and its last word."""
-        return self._look_up(spans, first=spans.start, last=spans.end - 1)
-
-    def outer(self, spans: Spans) -> Inputs:
-        """Eq. 4: return the maximum over each span, and the words before and after it, if any."""
-        last, length = self._words.lengths[spans.sentence], self._words.vectors.shape[1]
-        before, behind = np.maximum(spans.start - 1, 0), np.minimum(spans.end, length - 1)
-        edges = {"at_start": (spans.start == 0)[:, None], "at_end": (spans.end == last)[:, None]}
-        return self._look_up(spans, before=before, behind=behind) | edges
-
-    def _look_up(self, spans: Spans, **places: IntArray) -> Inputs:
-        inputs = {"pooled": self._table.pool(spans)}
-        inputs |= {name: self._words.vectors[spans.sentence, place] for name, place in places.items()}
-        prompts = self._words.prompts
-        return inputs if prompts is None else inputs | {"sentence": prompts[spans.sentence, 0]}
+def _get_inner_words(spans: Spans, words: WordArrays) -> Inputs:
+    """Eq. 9: return the first and the last word of each span."""
+    first, last = (words.vectors[spans.sentence, place] for place in (spans.start, spans.end - 1))
+    return {"first": first, "last": last}
 
 
-def _run_in_blocks(
-    graphs: Graphs, name: str, spans: Spans, features: Callable[[Spans], Inputs], outputs: int
-) -> FloatArray:
-    """Return what a graph computes of the features of spans: `[N, outputs]`."""
-    firsts = range(0, max(1, len(spans.start)), _SPANS_AT_ONCE)
-    parts = []
-    for block in (spans.take(slice(first, first + _SPANS_AT_ONCE)) for first in firsts):
-        parts += run_graph(graphs, name, features(block), ("f", (len(block.start), outputs)))
-    return np.concatenate(parts)
+def _get_outer_words(spans: Spans, words: WordArrays) -> Inputs:
+    """Eq. 4: return the words before and after each span, and whether the sentence ends there instead."""
+    at_start, at_end = spans.start == 0, spans.end == words.lengths[spans.sentence]
+    before, behind = np.where(at_start, 0, spans.start - 1), np.where(at_end, 0, spans.end)
+    return {
+        "before": words.vectors[spans.sentence, before],
+        "behind": words.vectors[spans.sentence, behind],
+        "at_start": at_start[:, None],
+        "at_end": at_end[:, None],
+    }

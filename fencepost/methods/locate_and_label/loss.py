@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +25,22 @@ class Examples:
     """Spans of a batch to learn from, each with the entity of its sentence that it overlaps most."""
 
     spans: Spans  # [N]
-    entity: IntArray  # [N], index into the entities of the batch; -1 is none
+    entity: IntArray  # [N], index into `entities`; -1 is none
     iou: FloatArray  # [N], of the span with this entity
     positive: npt.NDArray[np.bool_]  # [N]
+    entities: Spans  # [G + 1], those of the batch, and an empty one for index -1
+    types: IntArray  # [G + 1], of the entities
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleScores:
+    """What the networks compute for examples."""
+
+    examples: Examples  # [N]
+    near: Tensor | None  # [N], the filter's logit
+    offsets: Tensor | None  # [N, 2], t of start and end, in words
+    moved: Spans  # [N], the examples with these offsets applied
+    labels: Tensor  # [N, C + 1], the classifier's logits
 
 
 def sample_examples(
@@ -37,7 +51,9 @@ def sample_examples(
     Of each sentence, the negative seeds with the lowest numbers in `chance` are examples. The entities are
     always among them, though the paper does not say so.
     """
-    entities = Spans(gold.sentence, gold.start, gold.end)
+    columns = (gold.sentence, gold.start, gold.end, gold.type)
+    *spans, types = (np.append(column, -1) for column in columns)
+    entities, every = Spans(*spans), len(gold.start)
     entity, iou = pair_spans(seeds, entities)
     positive = (iou > settings.near) & (iou < 1)  # seeds that are entities are examples as such
     positives = np.concatenate((gold.sentence, seeds.sentence[positive]))
@@ -48,31 +64,50 @@ def sample_examples(
     owner = seeds.sentence[negative]
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)  # in its sentence
     chosen = np.sort(np.append(np.flatnonzero(positive), negative[rank < wanted[owner]]))
-    every = len(gold.start)
     return Examples(
-        spans=Spans(*map(np.append, entities, seeds.take(chosen))),
+        spans=Spans(*map(np.append, entities.take(slice(every)), seeds.take(chosen))),
         entity=np.append(np.arange(every), entity[chosen]),
         iou=np.append(np.ones(every, dtype=np.float32), iou[chosen]),
         positive=np.append(np.ones(every, dtype=np.bool_), positive[chosen]),
+        entities=entities,
+        types=types,
     )
 
 
-def assign_classes(
-    moved: Spans, examples: Examples, gold: GoldArrays, hit: float
-) -> tuple[IntArray, FloatArray]:
+def assign_classes(moved: Spans, examples: Examples, hit: float) -> tuple[IntArray, FloatArray]:
     """Section 2.4: return the class of each moved span, and its IoU with the entity that decides it.
 
     That is the entity that the seed was paired with, unless the span missed it and is exactly another one.
     """
-    # at the end, and so at index -1: no entity, an empty span
-    type_, *columns = (np.append(of, -1) for of in (gold.type, gold.sentence, gold.start, gold.end))
-    entities = Spans(*columns)
-    with_own = compute_iou(moved, entities.take(examples.entity))
-    best, with_best = pair_spans(moved, entities)
+    with_own = compute_iou(moved, examples.entities.take(examples.entity))
+    best, with_best = pair_spans(moved, examples.entities)
     own = (with_own >= hit) | (with_best < 1)
     iou = np.where(own, with_own, with_best)
-    class_ = type_[np.where(own, examples.entity, best)] + 1
+    class_ = examples.types[np.where(own, examples.entity, best)] + 1
     return np.where(iou >= hit, class_, 0), iou
+
+
+def compute_losses(
+    scores: ExampleScores, settings: LocateAndLabelSettings, mean_count: Callable[[int], int | Tensor]
+) -> dict[str, Tensor]:
+    """Eq. 17: return the terms of the loss; `mean_count` returns what means divide by."""
+    examples, is_positive = scores.examples, scores.examples.positive
+    columns = (examples.iou, is_positive, *assign_classes(scores.moved, examples, settings.hit))
+    iou, positive, class_, moved_iou = (torch.from_numpy(of).to(scores.labels.device) for of in columns)
+    terms, count = {}, mean_count(len(iou))
+    weight = soft_weights(iou, positive, settings.eta)
+    if scores.near is not None:
+        losses = filter_loss(scores.near, positive, settings.gamma)
+        terms["filter_loss"] = settings.filter_weight * (weight * losses).sum() / count
+    if scores.offsets is not None:
+        entities = examples.entities.take(examples.entity[is_positive])
+        losses = regressor_loss(examples.spans.take(is_positive), scores.offsets[positive], entities)
+        mean = (weight[positive] * losses).sum() / mean_count(len(losses))
+        terms["regressor_loss"] = settings.regressor_weight * mean
+    weight = soft_weights(moved_iou, class_ > 0, settings.eta)
+    losses = classifier_loss(scores.labels, class_, settings.classifier_gamma)
+    terms["classifier_loss"] = settings.classifier_weight * (weight * losses).sum() / count
+    return terms
 
 
 def soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:

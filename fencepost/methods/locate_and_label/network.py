@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,29 +10,10 @@ from torch.nn import functional
 
 from fencepost.encoder.encoder import Words
 from fencepost.methods.decoder import GoldArrays, IntArray
-from fencepost.methods.locate_and_label.loss import (
-    Examples,
-    assign_classes,
-    classifier_loss,
-    filter_loss,
-    regressor_loss,
-    sample_examples,
-    soft_weights,
-)
+from fencepost.methods.locate_and_label.loss import Examples, ExampleScores, compute_losses, sample_examples
 from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import MaximumTable, Spans, enumerate_spans, move_spans
 from fencepost.methods.network import Gold, Graph, Network, word_axes
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleScores:
-    """What the networks compute for the examples of a batch."""
-
-    examples: Examples  # [N]
-    near: Tensor | None  # [N], the filter's logit
-    offsets: Tensor | None  # [N, 2], t of start and end, in words
-    moved: Spans  # [N], the examples with these offsets applied
-    labels: Tensor  # [N, C + 1], the classifier's logits
 
 
 class LocateAndLabel(Network[ExampleScores]):
@@ -62,10 +42,8 @@ class LocateAndLabel(Network[ExampleScores]):
 
         def run(head: SpanHead, spans: Spans, vectors: Tensor, last: IntArray) -> Tensor:
             one, other = head.views(vectors, words.prompts)
-            outputs: Tensor = head(
-                table.pool(spans), one[spans.sentence, spans.start], other[spans.sentence, last]
-            )
-            return outputs.float()
+            ends = one[spans.sentence, spans.start], other[spans.sentence, last]
+            return head.combine(table.pool(spans), *ends).float()
 
         if self.filter is not None:
             near = run(self.filter, seeds, words.vectors, seeds.end - 1)[:, 0]
@@ -77,38 +55,17 @@ class LocateAndLabel(Network[ExampleScores]):
         return ExampleScores(examples, near, offsets, moved, labels)
 
     def sample(self, gold: Gold, lengths: Tensor) -> Examples:
-        """Section 2.2: return the examples, of which some are chosen at random.
-
-        Outside of training, they are always the same.
-        """
+        """Section 2.2: return examples, some of them drawn at random; in evaluation always the same."""
         seeds = enumerate_spans(self.settings.lengths, lengths.cpu().numpy())
         generator = None if self.training else torch.Generator(lengths.device).manual_seed(0)
-        chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device)
-        return sample_examples(seeds, _as_arrays(gold), chance.cpu().numpy(), len(lengths), self.settings)
+        chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device).cpu().numpy()
+        columns = (gold.sentence, gold.start, gold.end, gold.type)
+        arrays = GoldArrays(*(column.cpu().numpy() for column in columns))
+        return sample_examples(seeds, arrays, chance, len(lengths), self.settings)
 
-    def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:
-        """Eq. 11-17: return the means over the examples, weighted by how well they match."""
-        settings, examples, arrays = self.settings, scores.examples, _as_arrays(gold)
-        of_moved = assign_classes(scores.moved, examples, arrays, settings.hit)
-        iou, positive, class_, iou_of_moved = (
-            torch.from_numpy(column).to(scores.labels.device)
-            for column in (examples.iou, examples.positive, *of_moved)
-        )
-        terms, count = {}, self.mean_count(len(iou))
-        weight = soft_weights(iou, positive, settings.eta)
-        if scores.near is not None:
-            of_filter = weight * filter_loss(scores.near, positive, settings.gamma)
-            terms["filter_loss"] = settings.filter_weight * of_filter.sum() / count
-        if scores.offsets is not None:
-            which = examples.positive
-            entities = Spans(arrays.sentence, arrays.start, arrays.end).take(examples.entity[which])
-            losses = regressor_loss(examples.spans.take(which), scores.offsets[positive], entities)
-            mean = (weight[positive] * losses).sum() / self.mean_count(len(losses))
-            terms["regressor_loss"] = settings.regressor_weight * mean
-        weight = soft_weights(iou_of_moved, class_ > 0, settings.eta)
-        of_classifier = weight * classifier_loss(scores.labels, class_, settings.classifier_gamma)
-        terms["classifier_loss"] = settings.classifier_weight * of_classifier.sum() / count
-        return terms
+    def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:  # noqa: ARG002
+        """Eq. 11-17: return weighted means over the examples."""
+        return compute_losses(scores, self.settings, self.mean_count)
 
     def graphs(self, words: Words) -> dict[str, Graph]:
         """Return the filter, for all spans of a batch, and regressor and classifier, for chosen spans."""
@@ -119,24 +76,21 @@ class LocateAndLabel(Network[ExampleScores]):
             graphs["filter"] = Graph(FilterGraph(self.filter, self.settings.lengths[-1]), inputs, axes)
         some = words.vectors[0]  # as good as vectors of spans
         sentence = {} if words.prompts is None else {"sentence": words.prompts[0].expand_as(some)}
+
+        def on_spans(module: nn.Module, output: str, *names: str, **others: Tensor) -> Graph:
+            inputs = dict.fromkeys(names, some) | others | sentence
+            return Graph(module, inputs, dict.fromkeys((*inputs, output), ("spans", None)))
+
         if self.regressor is not None and self.outside is not None:
-            at_edge = torch.zeros(len(some), 1, dtype=torch.bool)
-            inputs = dict.fromkeys(("pooled", "before", "behind"), some)
-            inputs |= {"at_start": at_edge, "at_end": at_edge} | sentence
-            axes = dict.fromkeys((*inputs, "offsets"), ("spans", None))
-            graphs["regressor"] = Graph(RegressorGraph(self.regressor, self.outside), inputs, axes)
-        inputs = dict.fromkeys(("pooled", "first", "last"), some) | sentence
-        axes = dict.fromkeys((*inputs, "labels"), ("spans", None))
-        graphs["classifier"] = Graph(HeadGraph(self.classifier), inputs, axes)
+            module, at_edge = RegressorGraph(self.regressor, self.outside), torch.zeros(len(some), 1).bool()
+            names = ("pooled", "before", "behind")
+            graphs["regressor"] = on_spans(module, "offsets", *names, at_start=at_edge, at_end=at_edge)
+        graphs["classifier"] = on_spans(self.classifier, "labels", "pooled", "first", "last")
         return graphs
 
 
 class SpanHead(nn.Module):
-    """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another ; sentence]`.
-
-    The first layer is applied to its inputs separately, and the results are added: what it computes of words
-    is computed once for each word, not for each span.
-    """
+    """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another ; sentence]`."""
 
     def __init__(self, width: int, parts: int, size: int, outputs: int, dropout: float) -> None:
         """`parts` is 4 with a vector of the whole sentence, else 3."""
@@ -146,10 +100,16 @@ class SpanHead(nn.Module):
         self.hidden = nn.Linear(parts * width, size)
         self.output = nn.Linear(size, outputs)
 
-    def views(self, words: Tensor, sentence: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the first layer's part for words `[B, T, d]` in either role: `[B, T, h]` each.
+    def forward(self, *parts: Tensor) -> Tensor:
+        """Each `[N, d]`, to `[N, outputs]`: for a few spans, as in prediction."""
+        outputs: Tensor = self.output(functional.gelu(self.hidden(torch.cat(parts, dim=1))))
+        return outputs
 
-        That of the sentence's vector `[B, 1, d]` is added to all of the first.
+    def views(self, words: Tensor, sentence: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return what the first layer adds for words `[B, T, d]` in either role: `[B, T, h]` each.
+
+        So it is computed once for each word, not for each span. That of the sentence's vector `[B, 1, d]` is
+        added to all of the first.
         """
         _, of_one, of_other, *of_sentence = torch.split(self.hidden.weight, self.width, dim=1)
         words = self.dropout(words)
@@ -158,8 +118,8 @@ class SpanHead(nn.Module):
             one = one + functional.linear(self.dropout(sentence), *of_sentence)
         return one, other
 
-    def forward(self, pooled: Tensor, one: Tensor, other: Tensor) -> Tensor:
-        """`[..., d]` and two views `[..., h]` to `[..., outputs]`."""
+    def combine(self, pooled: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """Compute the same as `forward`, with dropout, of `[..., d]` and two views `[..., h]`."""
         of_pooled = self.hidden.weight[:, : self.width]
         hidden = functional.linear(self.dropout(pooled), of_pooled, self.hidden.bias) + one + other
         outputs: Tensor = self.output(functional.gelu(hidden))
@@ -180,23 +140,12 @@ class FilterGraph(nn.Module):
         first, last = self.filter.views(vectors, prompts)  # [B, T, h]
         following, last = (functional.pad(of, (0, 0, 0, self.longest)) for of in (vectors, last))
         pooled, near = vectors, []
-        for more in range(self.longest):
+        present = self.longest if torch.onnx.is_in_onnx_export() else min(self.longest, words)
+        for more in range(present):
             pooled = torch.maximum(pooled, following[:, more : more + words])
-            near.append(self.filter(pooled, first, last[:, more : more + words])[..., 0])
+            near.append(self.filter.combine(pooled, first, last[:, more : more + words])[..., 0])
+        near += [torch.zeros_like(near[0])] * (self.longest - present)  # no sentence has longer spans
         return torch.stack(near, dim=1)
-
-
-class HeadGraph(nn.Module):
-    """A classifier of spans whose vectors are given."""
-
-    def __init__(self, head: SpanHead) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, *parts: Tensor) -> Tensor:
-        """Each `[N, d]`, to `[N, outputs]`."""
-        outputs: Tensor = self.head.output(functional.gelu(self.head.hidden(torch.cat(parts, dim=1))))
-        return outputs
 
 
 class RegressorGraph(nn.Module):
@@ -204,7 +153,7 @@ class RegressorGraph(nn.Module):
 
     def __init__(self, regressor: SpanHead, outside: nn.Parameter) -> None:
         super().__init__()
-        self.graph = HeadGraph(regressor)
+        self.regressor = regressor
         self.outside = outside
 
     def forward(
@@ -212,7 +161,7 @@ class RegressorGraph(nn.Module):
     ) -> Tensor:
         """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or behind a span."""
         words = torch.where(at_start, self.outside, before), torch.where(at_end, self.outside, behind)
-        offsets: Tensor = self.graph(pooled, *words, *rest)
+        offsets: Tensor = self.regressor(pooled, *words, *rest)
         return offsets
 
 
@@ -223,8 +172,3 @@ def _surround(words: Words, outside: Tensor) -> Tensor:
     surrounded = torch.cat((edge, words.vectors, edge), dim=1)
     surrounded[sentences, words.lengths + 1] = outside.to(surrounded.dtype)
     return surrounded
-
-
-def _as_arrays(gold: Gold) -> GoldArrays:
-    columns = (gold.sentence, gold.start, gold.end, gold.type)
-    return GoldArrays(*(column.cpu().numpy() for column in columns))

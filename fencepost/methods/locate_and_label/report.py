@@ -55,23 +55,16 @@ class StageReport(Report):
             self.moves[number] += [np.bincount(side, minlength=2 * FARTHEST + 1) for side in some]
 
     def tables(self) -> dict[str, dict[str, Row]]:
-        entities = max(1, self.entities)
+        count = max(1, self.entities)
         stages: dict[str, Row] = {
-            name: {
-                "spans": spans,
-                "per entity": spans / entities,
-                "recall": hit / entities,
-                "recall, near": near / entities,
-            }
-            for name, (spans, hit, near) in zip(STAGES, self.counts.tolist(), strict=True)
+            name: {"spans": n, "per entity": n / count, "recall": hit / count, "recall, near": near / count}
+            for name, (n, hit, near) in zip(STAGES, self.counts.tolist(), strict=True)
         }
         names = [f"{move:+d}" if move else "0" for move in range(-FARTHEST, FARTHEST + 1)]
         names[0], names[-1] = f"{names[0]} or less", f"{names[-1]} or more"
         columns = ("start", "end", "start, labelled", "end, labelled")
-        rows = self.moves.reshape(4, -1).T.tolist()
-        offsets: dict[str, Row] = {
-            name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)
-        }
+        rows = (dict(zip(columns, row, strict=True)) for row in self.moves.reshape(4, -1).T.tolist())
+        offsets: dict[str, Row] = dict(zip(names, rows, strict=True))
         return {"spans": stages, "offsets in words": offsets}
 
 

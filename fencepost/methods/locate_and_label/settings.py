@@ -25,28 +25,16 @@ class LocateAndLabelSettings(MethodSettings):
         "regressor_weight": {"low": 0.05, "high": 1.0, "log": True},
         "dropout": {"low": 0.1, "high": 0.6},
     }
-    lengths: tuple[int, ...] = Field(
-        tuple(range(1, 11)), description="The lengths of the seed spans, in words."
-    )
+    lengths: tuple[int, ...] = Field(tuple(range(1, 11)), description="The lengths of seed spans, in words.")
     filter: bool = Field(True, description="Whether seeds far from any entity are dropped (ablation).")
     regressor: bool = Field(True, description="Whether boundaries are moved (ablation).")
-    near: float = Field(
-        0.7, ge=0, le=1, description="alpha1: a seed is positive if its IoU with an entity is above."
-    )
-    hit: float = Field(
-        1.0, gt=0, le=1, description="alpha2: a moved span has its entity's type from this IoU on."
-    )
-    eta: float = Field(
-        1.0, ge=0, description="How much less examples count that match in part; 0 is not (ablation)."
-    )
+    near: float = Field(0.7, ge=0, le=1, description="alpha1: a seed with a higher IoU is positive.")
+    hit: float = Field(1.0, gt=0, le=1, description="alpha2: from this IoU on, a moved span has a type.")
+    eta: float = Field(1.0, ge=0, description="Exponent of examples' weights; 0 is no weights (ablation).")
     negatives: float = Field(20.0, ge=0, description="Negative seeds for each positive one, in training.")
     extra_negatives: int = Field(10, ge=0, description="Negative seeds of each sentence besides those.")
-    sentence_vector: bool = Field(
-        False, description="Whether all three see a vector of the whole sentence too, of a learnt token."
-    )
-    size: int = Field(
-        256, ge=1, le=WIDEST, description="Width of the hidden layers of filter, regressor, classifier."
-    )
+    sentence_vector: bool = Field(False, description="Whether a vector of the sentence is an input, too.")
+    size: int = Field(256, ge=1, le=WIDEST, description="Width of the hidden layers.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Before filter, regressor and classifier.")
     gamma: float = Field(2.0, ge=0, description="Focus of the filter's loss on what it gets wrong.")
     classifier_gamma: float = Field(0.0, ge=0, description="The same for the classifier; 0 is cross entropy.")
@@ -83,7 +71,7 @@ class LocateAndLabelPredict(PredictSettings):
     )
     filter: float = Field(0.5, ge=0, le=1, description="The filter lets spans with this probability pass.")
     confidence: Literal["both", "class"] = Field(
-        "both", description="The classifier's probability times the filter's, or alone, as in the paper."
+        "both", description="The probability of a class times the filter's, or alone (paper)."
     )
     soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
     overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
@@ -97,7 +85,7 @@ class LocateAndLabelPredict(PredictSettings):
         return self
 
     def selected(self, candidates: Candidates) -> Candidates:
-        """Return the better ones of those that clash, after Soft-NMS; with `soft-nms`, this alone."""
+        """Apply Soft-NMS to the better ones of those that clash; with `soft-nms`, to all."""
         if self.select != "soft-nms":
             candidates = super().selected(candidates)
         return soft_nms(candidates, self.overlap, self.decay if self.soft_nms else 1.0, self.threshold)

@@ -22,6 +22,10 @@ class Spans(NamedTuple):
         """Return the spans at these positions, or where this mask is true."""
         return Spans(*(column[index] for column in self))
 
+    def split(self, size: int) -> list[Spans]:
+        """Return blocks of at most `size` spans: one at least, which may be empty."""
+        return [self.take(slice(first, first + size)) for first in range(0, max(1, len(self.start)), size)]
+
 
 def enumerate_spans(of_lengths: Sequence[int], lengths: IntArray) -> Spans:
     """Section 2.2: return all spans of these lengths in sentences of `lengths` words.
@@ -85,16 +89,11 @@ class MaximumTable:
     def pool(self, spans: Spans) -> Any:
         """Return the maximum over each span: `[N, d]`."""
         level = np.frexp(spans.end - spans.start)[1].astype(np.int64) - 1  # the logarithm, rounded down
-        self._extend(int(level.max(initial=0)))
-        from_start = self._table[level, spans.sentence, spans.start]
-        return self._library.maximum(from_start, self._table[level, spans.sentence, spans.end - 2**level])
-
-    def _extend(self, level: int) -> None:
-        """Add the levels up to this one, unless they are there."""
-        if level < len(self._levels):
-            return
-        for half in (2**below for below in range(len(self._levels) - 1, level)):
-            below = self._levels[-1]
+        while len(self._levels) <= level.max(initial=0):
+            below, half = self._levels[-1], 2 ** (len(self._levels) - 1)
             both = self._library.maximum(below[:, :-half], below[:, half:])
             self._levels.append(self._library.concatenate((both, below[:, -half:]), axis=1))
-        self._table = self._library.stack(self._levels)
+        if len(self._table) < len(self._levels):
+            self._table = self._library.stack(self._levels)
+        from_start = self._table[level, spans.sentence, spans.start]
+        return self._library.maximum(from_start, self._table[level, spans.sentence, spans.end - 2**level])

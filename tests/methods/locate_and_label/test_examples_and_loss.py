@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -243,7 +244,7 @@ def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
         for index, *span in places_of(examples.spans):
             offsets = (chance.choice([-1.0, 0.0, 0.0, 1.0]), chance.choice([-1.0, 0.0, 0.0, 1.0]))
             moved.append((index, *slow_adjusted(tuple(span), offsets, lengths[index])))
-        class_, iou = assign_classes(spans_of(moved), examples, arrays_of(gold), hit)
+        class_, iou = assign_classes(spans_of(moved), examples, hit)
         rows = rows_of(examples, gold)
         for (row, _), (index, *span), found, overlap in zip(
             rows, moved, class_.tolist(), iou.tolist(), strict=True
@@ -263,7 +264,6 @@ def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
 
 def test_classes_by_hand() -> None:
     keys: list[Key] = [(0, 4, 0), (5, 6, 1), (1, 4, 2)]
-    gold = arrays_of(gold_of([keys, []]))
     cases = [  # the seed, where it was moved to, the class and the IoU that decides
         ((0, 0, 4), (0, 0, 4), 1, 1.0),  # the entity itself
         ((0, 0, 4), (0, 0, 5), 1, 0.8),  # near enough
@@ -276,8 +276,11 @@ def test_classes_by_hand() -> None:
         ((1, 0, 2), (1, 0, 4), 0, 0.0),  # in a sentence without entities
     ]
     seeds, moved = (spans_of([case[at] for case in cases]) for at in (0, 1))
-    entity, iou = pair_spans(seeds, Spans(gold.sentence, gold.start, gold.end))
-    class_, iou = assign_classes(moved, Examples(seeds, entity, iou, iou > 0.6), gold, 0.75)
+    gold = arrays_of(gold_of([keys, []]))
+    entities = Spans(*(np.append(column, -1) for column in (gold.sentence, gold.start, gold.end)))
+    entity, iou = pair_spans(seeds, entities)
+    examples = Examples(seeds, entity, iou, iou > 0.6, entities, np.append(gold.type, -1))
+    class_, iou = assign_classes(moved, examples, 0.75)
     assert class_.tolist() == [case[2] for case in cases]
     assert iou.tolist() == pytest.approx([case[3] for case in cases])
 
@@ -331,7 +334,7 @@ def test_the_loop_above_moves_spans_and_gives_classes_anew() -> None:
     """Otherwise it would prove little."""
     network = network_of(hit=0.6, near=0.4)
     scores = scores_of(network, words_for(network, LENGTHS), BATCH)
-    class_, _ = assign_classes(scores.moved, scores.examples, arrays_of(gold_of(BATCH)), 0.6)
+    class_, _ = assign_classes(scores.moved, scores.examples, 0.6)
     moved = [
         one != other
         for one, other in zip(places_of(scores.examples.spans), places_of(scores.moved), strict=True)

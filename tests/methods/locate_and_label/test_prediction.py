@@ -41,7 +41,6 @@ from tests.methods.locate_and_label.cases import (
     slow_adjusted,
     slow_proposals,
     slow_seeds,
-    spans_of,
     words_for,
 )
 
@@ -211,22 +210,25 @@ def test_what_passes_the_filter(threshold: float, logit: float) -> None:
     assert found.confidence == pytest.approx(label / (1 + np.exp(-scores.near.astype(float))))
 
 
+@torch.no_grad()
 def test_spans_in_blocks(monkeypatch) -> None:
     """Of many spans, some at a time; of none, none."""
-    monkeypatch.setattr(decode, "_SPANS_AT_ONCE", 3)
     sizes: list[int] = []
 
-    def graph(spans: np.ndarray) -> list[np.ndarray]:
-        sizes.append(len(spans))
-        return [spans.astype(np.float32)]
+    def classifier(**inputs: np.ndarray) -> list[np.ndarray]:
+        sizes.append(len(inputs["pooled"]))
+        return same_labels(**inputs)
 
-    places = [(0, start, start + 2) for start in range(8)]
-    for some, expected in ((places, [3, 3, 2]), ([], [0])):
+    monkeypatch.setattr(decode, "_SPANS_AT_ONCE", 3)
+    decoder = LocateAndLabelDecoder(
+        LocateAndLabelSettings(lengths=(2,), filter=False, regressor=False), ["A"]
+    )
+    for length, expected in ((9, [3, 3, 2]), (1, [0])):
         sizes.clear()
-        found = decode._run_in_blocks(
-            {"graph": graph}, "graph", spans_of(some), lambda block: {"spans": np.stack(block, axis=1)}, 3
-        )
-        assert found.tolist() == [list(place) for place in some]
+        words = WordArrays(np.zeros((1, length, 2), dtype=np.float32), np.array([length]))
+        predict = LocateAndLabelPredict(lengths="trained")
+        scores = decoder.score(words, {"classifier": classifier}, predict)
+        assert scores.labels.shape == (sum(expected), 2)
         assert sizes == expected
 
 

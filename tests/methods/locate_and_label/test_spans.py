@@ -276,3 +276,11 @@ def test_offsets_that_are_no_numbers_move_nothing() -> None:
     """As when training diverges; it is not said here."""
     found = move_spans(spans_of([(0, 2, 4)]), np.array([[math.nan, -math.nan]]), np.array([6]))
     assert places_of(found) == [(0, 2, 4)]
+
+
+def test_spans_in_blocks() -> None:
+    spans = spans_of([(0, start, start + 2) for start in range(8)])
+    blocks = spans.split(3)
+    assert [len(block.start) for block in blocks] == [3, 3, 2]
+    assert [place for block in blocks for place in places_of(block)] == places_of(spans)
+    assert [len(block.start) for block in spans_of([]).split(3)] == [0]
