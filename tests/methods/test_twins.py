@@ -14,10 +14,6 @@ from fencepost.config import Config
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import WordArrays
 from fencepost.methods.decoders import DECODERS
-from fencepost.methods.diffusion import decode as diffusion_decoder
-from fencepost.methods.diffusion import network as diffusion
-from fencepost.methods.diffusion.decode import DiffusionDecoder
-from fencepost.methods.diffusion.network import DenoisedScores, DiffusionSettings
 from fencepost.methods.locate_and_label import decode as label_decoder
 from fencepost.methods.locate_and_label import network as locate_and_label
 from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder, pooled, softmax
@@ -40,65 +36,6 @@ def test_every_method_has_a_decoder_and_its_settings() -> None:
     for name, method in METHODS.items():
         assert DECODERS[name].Predict is method.Predict
         assert Config.parse({"method": {"name": name}}).predict == DECODERS[name].Predict()
-
-
-# Diffusion
-
-
-@given(
-    lengths_of_batches, seeds, st.sampled_from(["left-width", "left-right"]), st.sampled_from([1.0, 0.1, 2.0])
-)
-def test_spans_as_numbers_and_back(lengths: list[int], seed: int, coordinates: str, scale: float) -> None:
-    dice = np.random.default_rng(seed)
-    settings_ = DiffusionSettings(coordinates=coordinates, scale=scale)
-    decoder = DiffusionDecoder(settings_.model_dump(), ["A"])
-    words = np.array(lengths)
-    ends = np.sort((dice.random((2, len(lengths), 7)) * words[:, None]).astype(np.int64), axis=0)
-    left, right = (torch.from_numpy(side)[:, None] for side in ends)
-    numbers = decoder._numbers_of(*ends, words)
-    assert numbers.dtype == np.float32
-    theirs = diffusion.numbers_of(left, right, torch.tensor(lengths), settings_)[:, 0]
-    np.testing.assert_allclose(numbers, theirs.numpy(), atol=1e-6)
-    noisy = dice.standard_normal((len(lengths), 50, 2), dtype=np.float32) * np.float32(1.5 * scale)
-    for given_numbers in (numbers, noisy):
-        ours = decoder._spans_of(given_numbers, words)
-        of_torch = diffusion.spans_of(
-            torch.from_numpy(given_numbers)[:, None], torch.tensor(lengths), settings_
-        )
-        for one, other in zip(ours, of_torch, strict=True):
-            assert one.dtype == np.int64
-            np.testing.assert_array_equal(one, other[:, 0].numpy())
-
-
-def both_candidates(types: np.ndarray, boundaries: np.ndarray, lengths: list[int]) -> tuple[list, list]:
-    method = METHODS["diffusion"](DiffusionSettings(), diffusion.DiffusionPredict(), 4, ["A", "B"])
-    noisy = torch.zeros(types.shape[:2], dtype=torch.long)[:, None]
-    scores = DenoisedScores(
-        torch.from_numpy(types)[:, None],
-        torch.from_numpy(boundaries)[:, :, None],
-        (noisy, noisy),
-        torch.tensor(lengths),
-    )
-    return rows(diffusion_decoder._candidates(types, boundaries)), rows(method.candidates(scores))
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), seeds)
-def test_candidates_of_diffusion(lengths: list[int], seed: int) -> None:
-    dice = np.random.default_rng(seed)
-    types = dice.standard_normal((len(lengths), 12, 3), dtype=np.float32)
-    boundaries = dice.standard_normal((2, len(lengths), 12, max(lengths)), dtype=np.float32)
-    boundaries[:, np.arange(max(lengths)) >= np.array(lengths)[:, None, None] + np.zeros((1, 12, 1))] = -1e4
-    ours, theirs = both_candidates(types, boundaries, lengths)
-    assert ours == [pytest.approx(row, abs=1e-4) for row in theirs]
-
-
-def test_candidates_of_diffusion_that_is_very_sure() -> None:
-    types = np.array([[[0, 9, 0]]], dtype=np.float32)
-    boundaries = np.array([[[[20, 30, 0]]], [[[0, 20, 30]]]], dtype=np.float32)
-    ours, theirs = both_candidates(types, boundaries, [3])
-    assert [row[:3] for row in ours] == [(1, 3, 0)]
-    assert [row[:3] for row in theirs] == [(1, 3, 0)]
 
 
 # Locate and label

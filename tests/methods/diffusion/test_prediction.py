@@ -206,6 +206,13 @@ def test_candidates_equal_the_loop(spans: int) -> None:
         assert not spans > 1 or len(expected) > spans / 5
 
 
+def test_of_words_that_are_all_almost_sure_the_surest_counts() -> None:
+    """Though their probabilities are the same in single precision."""
+    boundaries = torch.tensor([[[[[20.0, 30, 0]]]], [[[[0.0, 20, 30]]]]])
+    scores = denoised(torch.tensor([[[[0.0, 9, 0]]]]), boundaries, [3])
+    assert found_in(candidates_of(scores)).keys() == {(1, 3, 0)}
+
+
 def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
     """Of one sentence: boundaries, type, and the probabilities of the type, the start and the end."""
     types = torch.zeros(1, 1, len(rows), 1 + len(TYPES), dtype=torch.float64)
