@@ -19,14 +19,7 @@ from fencepost.methods.decoder import (
     sigmoid,
     softmax,
 )
-from fencepost.methods.diffusion.process import (
-    compute_alpha_bar,
-    ddim_step,
-    decode_spans,
-    draw_noise,
-    encode_spans,
-    sampling_times,
-)
+from fencepost.methods.diffusion import process
 from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
 
 
@@ -42,7 +35,7 @@ class DiffusionDecoder(Decoder[Denoised]):
 
     def __init__(self, settings: DiffusionSettings, types: Sequence[str]) -> None:
         super().__init__(settings, types)
-        self.alpha_bar: list[float] = compute_alpha_bar(settings.schedule, settings.times).tolist()
+        self.alpha_bar: list[float] = process.compute_alpha_bar(settings.schedule, settings.times).tolist()
 
     def score(self, words: WordArrays, graphs: Graphs, predict: DiffusionPredict) -> Denoised:
         """Algorithm 2: denoise random spans in `predict.steps` steps."""
@@ -51,24 +44,26 @@ class DiffusionDecoder(Decoder[Denoised]):
         context = graphs["read"](vectors=words.vectors, lengths=words.lengths)
         named = {f"context_{number}": part for number, part in enumerate(context)}
         last = (words.lengths - 1).astype(np.float32)[:, None]  # [B, 1]
-        shape = (len(last), predict.spans)
+        shape = (len(last), predict.spans)  # [B, K]
 
         def denoise(x_t: FloatArray, time: int) -> Denoised:
             """Eq. 5."""
-            left, right = (word.astype(np.int64) for word in decode_spans(x_t, last, self.settings))
+            left, right = (word.astype(np.int64) for word in process.decode_spans(x_t, last, self.settings))
             inputs = {"left": left, "right": right, "time": np.full(len(last), time), **named}
             of_types, of_boundaries = (*shape, 1 + len(self.types)), (2, *shape, words.vectors.shape[1])
             return Denoised(*run_graph(graphs, "step", inputs, ("f", of_types), ("f", of_boundaries)))
 
-        times = sampling_times(self.settings.times, predict.steps)
-        noise = np.stack([draw_noise(predict, length, len(times)) for length in words.lengths.tolist()])
+        times = process.sampling_times(self.settings.times, predict.steps)
+        noise = np.stack(
+            [process.draw_noise(predict, length, len(times)) for length in words.lengths.tolist()]
+        )
         x_t = noise[:, 0]  # [B, K, 2]
         for step, (time, next_time) in enumerate(pairwise(times), start=1):
             left, right = denoise(x_t, time).boundaries.argmax(axis=3).astype(np.float32)  # [B, K]
-            x_0 = np.stack(encode_spans(left, right, last, self.settings), axis=2)
+            x_0 = np.stack(process.encode_spans(left, right, last, self.settings), axis=2)
             fresh = noise[:, step] if predict.eta else 0.0
             alpha_bar, next_alpha_bar = self.alpha_bar[time], self.alpha_bar[next_time]
-            x_t = ddim_step(x_t, x_0, alpha_bar, next_alpha_bar, predict.eta, fresh)
+            x_t = process.ddim_step(x_t, x_0, alpha_bar, next_alpha_bar, predict.eta, fresh)
         return denoise(x_t, times[-1])
 
     def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:  # noqa: ARG002
@@ -86,11 +81,6 @@ class DiffusionDecoder(Decoder[Denoised]):
         key = (kept[0] * length + left[kept]) * length + right[kept]  # of its sentence and boundaries
         order = np.argsort(-p_type[kept], kind="stable")
         first = order[np.unique(key[order], return_index=True)[1]]
-        sentence, proposal = (axis[first] for axis in kept)
-        best = (sentence, proposal)
-        return Candidates(
-            sentence * length + left[best],
-            sentence * length + right[best] + 1,
-            class_[best] - 1,
-            confidence[best].astype(np.float64).clip(0, 1),
-        )
+        best = kept[0][first], kept[1][first]
+        start, end = best[0] * length + left[best], best[0] * length + right[best] + 1
+        return Candidates(start, end, class_[best] - 1, confidence[best].astype(np.float64).clip(0, 1))

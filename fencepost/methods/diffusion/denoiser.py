@@ -126,7 +126,7 @@ class SpanLayer(nn.Module):
     def forward(self, spans: Tensor, codes: Tensor, source: Sequence[Tensor], mask: Tensor) -> Tensor:
         """`[B, K, d]` to the same."""
         if self.among is not None:
-            values, keys = spans.view_as(spans), spans + codes
+            values, keys = spans.view_as(spans), spans + codes  # a view: gradients add up in a fixed order
             attended = self.among(keys, self.among.source(keys, values))
             spans = self.norm_among(spans + self.dropout(attended))
         if self.across is not None:

@@ -70,11 +70,11 @@ def _compute_profits(
     )
     p_left, p_right = scores.boundaries.sigmoid()
     p_type = scores.types.softmax(dim=2)
-    profits = p_type.gather(2, type_) + p_left.gather(2, left) + p_right.gather(2, right)
+    profits: Tensor = p_type.gather(2, type_) + p_left.gather(2, left) + p_right.gather(2, right)
     noisy_left, noisy_right = (end[..., None] for end in scores.noisy)
     distance = (left - noisy_left).abs() + (right - noisy_right).abs()
-    profits -= settings.distance * distance / (scores.lengths - 1).clamp(min=1)[:, None, None]
-    return profits
+    cost = settings.distance * distance / (scores.lengths - 1).clamp(min=1)[:, None, None]
+    return profits - cost
 
 
 def compute_losses(

@@ -79,31 +79,20 @@ class Diffusion(Network[DenoisedScores]):
 
     def graphs(self, words: Words) -> dict[str, Graph]:
         """Return `read`, which computes what all steps need of the words, and `step`, one step."""
-        context = {f"context_{number}": part for number, part in enumerate(self.denoiser.read(words))}
+        settings, of_spans = self.settings, ("sentences", "spans")
         of_words: Sequence[str | None] = ("sentences", "words", None)
         of_source = [("sentences", None, None, "words"), ("sentences", None, "words", None)]
-        settings = self.settings
-        axes_of_context: list[Sequence[str | None]] = [
-            of_words,
-            ("sentences", "words"),
-            *[("words", None), ("words", None)] * settings.positions,
-            *of_source * (settings.layers * settings.cross_attention),
-            of_words,
-            of_words,
-        ]
-        context_axes = dict(zip(context, axes_of_context, strict=True))
+        sources = of_source * (settings.layers * settings.cross_attention)
+        places = [("words", None)] * (2 * settings.positions)
+        of_context = [of_words, ("sentences", "words"), *places, *sources, of_words, of_words]
+        context = {f"context_{number}": part for number, part in enumerate(self.denoiser.read(words))}
+        context_axes = dict(zip(context, of_context, strict=True))
         read = {"vectors": words.vectors, "lengths": words.lengths}
         read_axes = {"vectors": of_words, "lengths": ("sentences",), **context_axes}
         spans = words.lengths.new_zeros((len(words.lengths), 3))
         step = {"left": spans, "right": spans, "time": spans[:, 0], **context}
-        step_axes = {
-            "left": ("sentences", "spans"),
-            "right": ("sentences", "spans"),
-            "time": ("sentences",),
-            **context_axes,
-            "types": ("sentences", "spans", None),
-            "boundaries": (None, "sentences", "spans", "words"),
-        }
+        step_axes = {"left": of_spans, "right": of_spans, "time": ("sentences",), **context_axes}
+        step_axes |= {"types": (*of_spans, None), "boundaries": (None, *of_spans, "words")}
         return {
             "read": Graph(ReadGraph(self.denoiser), read, read_axes),
             "step": Graph(self.denoiser, step, step_axes),

@@ -27,9 +27,8 @@ def encode_spans(left: Array, right: Array, last: Array, settings: DiffusionSett
     paper, or left and width as in the authors' program (`coordinates`); the least width is that of one word.
     """
     second = right - left if settings.coordinates == "left-width" else right
-    shares = (number / last.clip(min=1) for number in (left, second))
-    first, second = (settings.scale * (2 * share - 1).clip(min=-1) for share in shares)
-    return first, second
+    left, second = left / last.clip(min=1), second / last.clip(min=1)
+    return settings.scale * (2 * left - 1), settings.scale * (2 * second - 1).clip(min=-1)
 
 
 def decode_spans(numbers: Array, last: Array, settings: DiffusionSettings) -> tuple[Array, Array]:

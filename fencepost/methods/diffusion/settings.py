@@ -31,16 +31,10 @@ class DiffusionSettings(MethodSettings):
     spans: int = Field(
         60, ge=1, le=_MOST_SPANS, description="K: noisy spans of each sentence; more if it has more entities."
     )
-    draws: int = Field(
-        1, ge=1, le=1000, description="Number of such sets of spans in a step, each at its own time."
-    )
-    times: int = Field(
-        1000, ge=2, le=_MOST_TIMES, description="T: the number of steps from entities to noise."
-    )
+    draws: int = Field(1, ge=1, le=1000, description="Sets of such spans, each at its own time.")
+    times: int = Field(1000, ge=2, le=_MOST_TIMES, description="T: steps from entities to noise.")
     schedule: Literal["cosine", "linear"] = Field("cosine", description="How the noise grows.")
-    scale: float = Field(
-        1.0, gt=0, le=1000, description="lambda: boundaries are numbers from -lambda to lambda."
-    )
+    scale: float = Field(1.0, gt=0, le=1000, description="lambda: boundaries are from -lambda to lambda.")
     coordinates: Literal["left-width", "left-right"] = Field(
         "left-width", description="Which two numbers a span is."
     )
@@ -101,12 +95,8 @@ class DiffusionSettings(MethodSettings):
 class DiffusionPredict(PredictSettings):
     """How noise becomes entities, and which of these are returned."""
 
-    steps: int = Field(
-        5, ge=1, le=_MOST_TIMES, description="gamma: number of denoising steps; at most method.times."
-    )
-    spans: int = Field(
-        60, ge=1, le=_MOST_SPANS, description="K: number of noisy spans at the start, whatever method.spans."
-    )
+    steps: int = Field(5, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
+    spans: int = Field(60, ge=1, le=_MOST_SPANS, description="K: noisy spans, whatever method.spans.")
     threshold: float | None = Field(
         None,
         ge=0,
