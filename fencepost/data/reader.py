@@ -9,7 +9,7 @@ from typing import Self
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions
 from fencepost.data.formats.registry import detect_format, format_by_name
-from fencepost.data.source import Found, Note, Rejected, Source
+from fencepost.data.source import Note, ReadSentence, Rejected, Source
 from fencepost.errors import DataError, FencepostError, UsageError
 
 OnInvalid = Callable[[Rejected], None]
@@ -66,7 +66,7 @@ class Reader:
         self._read = True
         try:
             for reading in self.format.read(self.source, self.options):
-                if isinstance(reading, Found):
+                if isinstance(reading, ReadSentence):
                     self.line, self.file = reading.line, reading.file or self.source.name
                     self.sentences += 1
                     yield reading.sentence

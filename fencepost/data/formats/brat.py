@@ -20,7 +20,7 @@ from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import same_text
 from fencepost.data.formats.raw_text import WORD_SPLIT, sentences_of
 from fencepost.data.output import whole_folder
-from fencepost.data.source import LINE_BYTES, Found, Line, Reading, Rejected, Source
+from fencepost.data.source import LINE_BYTES, Line, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import CharSpan, Splitter, make_splitter
 from fencepost.errors import DataError, UsageError, quote, shorten
 
@@ -177,7 +177,7 @@ def _sentences(
         if index in spoilt:
             yield Rejected(spoilt[index].line, spoilt[index].reason, text[start:end])
         else:
-            yield Found(0, sentence)
+            yield ReadSentence(0, sentence)
 
 
 def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001

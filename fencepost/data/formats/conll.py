@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from fencepost.data.entity import Entity, Sentence
+from fencepost.data.entity import Sentence
 from fencepost.data.formats import iob
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
-from fencepost.data.source import Found, Line, Reading, Rejected, Source
+from fencepost.data.source import Line, Reading, ReadSentence, Rejected, Source
 from fencepost.errors import DataError, quote
 
 DOCUMENT_START = "-DOCSTART-"
@@ -31,15 +32,8 @@ BLANK = " \t\r"
 _SPACES = re.compile(" +")
 _SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What other programs take for line ends; a word may contain them, any other column may not."""
+_DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
 _POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
-
-
-class Invalid(ValueError):
-    """What is wrong in a block, and at which of its lines."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        self.index = index
-        super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +55,12 @@ class Columns:
 
 @dataclass
 class Block:
-    """The lines of one sentence."""
+    """The lines of one sentence, and the document that they belong to: by its number, or by its name."""
 
+    doc: str | None = None  # counted at the lines -DOCSTART-
+    named_doc: str | None = None  # of the line #begin document
     lines: list[Line] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
-    doc: str | None = None
 
     @property
     def raw(self) -> str:
@@ -82,36 +77,41 @@ def read(source: Source, options: ReadOptions, *, positions: bool = False) -> It
     except Invalid as error:
         raise DataError(str(error), source=source.name) from error
     scheme = options.scheme or _detect_scheme(head, columns, tag)
-    for block in blocks(source, partial(_is_comment, columns=columns, tag=tag)):
-        for _ in block.comments:
-            source.note("comment line passed over")
+
+    def convert(block: Block) -> Sentence:
+        rows, words = split_rows(block, columns, word)
+        meta = {}
+        if positions:
+            words, meta["positions"] = _strip_positions(words)
+        tags = [row[tag] for row in rows]
+        entities, broken = iob.to_entities(tags, scheme, strict=options.scheme is not None)
+        if broken:
+            source.note(iob.BROKEN_RULES.format(scheme), block.lines[broken.index].number, str(broken))
+        pos_tags = None if pos is None else [row[pos] for row in rows]
+        return Sentence(words, entities, doc=block.doc, pos=pos_tags, meta=meta)
+
+    yield from read_blocks(source, partial(_is_comment, columns=columns, tag=tag), convert)
+
+
+def read_blocks(
+    source: Source,
+    is_comment: Callable[[str], bool],
+    convert: Callable[[Block], Sentence],
+    known: tuple[str, ...] = (),
+) -> Iterator[Reading]:
+    """Yield the sentence of each block, or why there is none; note comments that do not begin as `known`."""
+    for block in _blocks(source, is_comment):
+        for comment in block.comments:
+            if not comment.startswith(known):
+                source.note("comment line passed over")
         if not block.lines:
             continue
         try:
-            rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
-            words = [row[word] for row in rows]
-            if "" in words:
-                raise Invalid(words.index(""), "the word is empty")
-            meta = {}
-            if positions:
-                words, meta["positions"] = _strip_positions(words)
-            sentence = Sentence(
-                words,
-                _entities(
-                    [row[tag] for row in rows],
-                    scheme,
-                    options.scheme is not None,
-                    block.lines,
-                    source,
-                ),
-                doc=block.doc,
-                pos=None if pos is None else [row[pos] for row in rows],
-                meta=meta,
-            )
+            sentence = convert(block)
         except Invalid as error:
             yield Rejected(block.lines[error.index].number, str(error), block.raw)
         else:
-            yield Found(block.lines[0].number, sentence)
+            yield ReadSentence(block.lines[0].number, sentence)
 
 
 def detect_columns(lines: list[str]) -> Columns | None:
@@ -148,20 +148,20 @@ def may_have_tags(lines: list[str]) -> bool:
     return not rows or any(iob.parse(field) for row in rows for field in row[1:])
 
 
-def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
-    """The sentences' lines; comments stand before a sentence, and a document mark ends one."""
+def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
+    """Yield the lines of each sentence; comments stand before a sentence, and a document mark ends one."""
     block, documents, characters = Block(), 0, 0
     for line in _column_lines(source):
         text = line.text.rstrip(BLANK)
-        starts_document = _first_column(text) == DOCUMENT_START
-        if not text or starts_document or text.startswith(DOCUMENT_LINES):
+        if not text or _marks_document(text):
             if block.lines or block.comments:
                 yield block
-            documents += starts_document
-            block, characters = Block(doc=str(documents) if documents else None), 0
+            documents += _first_column(text) == DOCUMENT_START
+            block = Block(str(documents) if documents else None, _named_document(text, block.named_doc))
+            characters = 0
         if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
             block.comments.append(text)
-        elif text and not starts_document:
+        elif text and not _marks_document(text):
             block.lines.append(line)
         characters += len(text)
         if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
@@ -173,6 +173,14 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
             )
     if block.lines or block.comments:
         yield block
+
+
+def _named_document(text: str, before: str | None) -> str | None:
+    """Return the name of the document after this line, given that before it."""
+    if match := _DOCUMENT.fullmatch(text):
+        part = int(match[2])
+        return f"{match[1]}#{part}" if part else match[1]
+    return None if text.startswith("#end document") else before
 
 
 def _column_lines(source: Source) -> Iterator[Line]:
@@ -206,8 +214,16 @@ def _is_comment(text: str, columns: Columns, tag: int) -> bool:
     return len(fields) != columns.count or iob.parse(fields[tag]) is None
 
 
-def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
-    """The columns of a line, the one with the number `word` being the word; raises `Invalid`."""
+def split_rows(block: Block, columns: Columns, word: int) -> tuple[list[list[str]], list[str]]:
+    """Return the columns of each line, and its word, which is in column `word`; raises `Invalid`."""
+    rows = [_split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
+    words = [row[word] for row in rows]
+    if "" in words:
+        raise Invalid(words.index(""), "the word is empty")
+    return rows, words
+
+
+def _split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
     if line.problem:
         raise Invalid(index, line.problem)
     fields = columns.split(line.text.rstrip(BLANK))
@@ -224,20 +240,6 @@ def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
                     index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
                 )
     return fields
-
-
-def _entities(tags: list[str], scheme: str, strict: bool, lines: list[Line], source: Source) -> list[Entity]:
-    entities, irregular = iob.to_entities(tags, scheme)
-    if irregular is None:
-        return entities
-    if strict or iob.parse(tags[irregular.index]) is None:
-        raise Invalid(irregular.index, irregular.reason)
-    source.note(
-        f"sentence whose tags break the rules of {scheme}, read as the CoNLL scorer does",
-        lines[irregular.index].number,
-        irregular.reason,
-    )
-    return entities
 
 
 def _column_indices(columns: Columns, options: ReadOptions) -> tuple[int, int, int | None]:

@@ -25,7 +25,7 @@ from fencepost.data.formats.docbin_message import Message, StoredDocument, start
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import is_json, strings
 from fencepost.data.output import whole_file
-from fencepost.data.source import Found, Reading, Rejected, Source
+from fencepost.data.source import Reading, ReadSentence, Rejected, Source
 from fencepost.data.text.alignment import uncrossed
 from fencepost.errors import DataError, FencepostError, describe_error, shorten
 
@@ -70,7 +70,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         except Exception as error:  # noqa: BLE001 - spaCy promises nothing about how it fails
             yield Rejected(number, f"document {number} cannot be read: {describe_error(error)}", "")
         else:
-            yield from (Found(number, sentence) for sentence in sentences)
+            yield from (ReadSentence(number, sentence) for sentence in sentences)
     if options.spans_key is not None and options.spans_key not in groups:
         there = shorten(f"there are {', '.join(sorted(groups))}") if groups else "there are none"
         raise DataError(f"no span group {options.spans_key!r}; {there}", source=source.name)

@@ -18,7 +18,7 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.raw_text import WORD_SPLIT
 from fencepost.data.output import text_writer
-from fencepost.data.source import LINE_BYTES, Found, Reading, Rejected, Source
+from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import CharSpan, Splitter, align, make_splitter
 from fencepost.errors import DataError, describe_error, quote, shorten
 
@@ -218,7 +218,7 @@ def _reading(draft: _Draft, splitter: Splitter | None, source: Source) -> Readin
             sentence = _from_text(draft, splitter, source)
     except ValueError as error:
         return Rejected(draft.line, str(error), draft.text)
-    return Found(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
+    return ReadSentence(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
 
 
 def _from_words(draft: _Draft) -> Sentence:

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import Any
 
 from fencepost.data.formats.format import WriteOptions
-from fencepost.data.formats.json_fields import DEPTH, SURROGATES, is_json
+from fencepost.data.formats.json_fields import DEPTH, SURROGATES, why_not_json
 from fencepost.data.source import LINE_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote
 
@@ -75,10 +75,8 @@ def _record(line: int, raw: str) -> Record:
         value = _DECODER.decode(raw)
         if not isinstance(value, dict):
             problem = f"a JSON object was expected, not {_kind(value)}"
-        elif "\\u" in raw and SURROGATES.search(json.dumps(value, ensure_ascii=False)):
-            problem = r"half a character: one of \ud800 to \udfff without its other half"
-        elif raw.count("[") + raw.count("{") > DEPTH and not is_json(value):
-            problem = f"nested more than {DEPTH} deep"
+        elif "\\u" in raw or raw.count("[") + raw.count("{") > DEPTH:
+            problem = why_not_json(value)
     except (ValueError, RecursionError) as error:
         problem = _why_not_json(error, raw)
     return Record(line, raw, value) if problem is None else Record(line, _printable(raw), {}, problem)
