@@ -1,18 +1,16 @@
 """CoNLL columns: a word a line with its tag in a column, a blank line between sentences.
 
-Two formats share the module. `conll` is the usual one, with any number of columns, separated by tabs
-or spaces. `weibo` has Chinese characters for words, each with its position in its word behind it
-(`科0`, `技1`).
+There may be any number of columns, separated by tabs or spaces.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import iob
@@ -20,20 +18,18 @@ from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
 from fencepost.data.source import Line, Reading, ReadSentence, Rejected, Source
-from fencepost.errors import DataError, quote
+from fencepost.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
 DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
 SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
 SENTENCE_CHARACTERS = 1 << 26
 DETECTION_LINES = 2000
-MANY_WORDS = 20  # that all end in digits are no coincidence
 BLANK = " \t\r"
 _SPACES = re.compile(" +")
 _SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What other programs take for line ends; a word may contain them, any other column may not."""
 _DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
-_POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,13 @@ class Block:
         return "\n".join(line.text for line in self.lines)
 
 
-def read(source: Source, options: ReadOptions, *, positions: bool = False) -> Iterator[Reading]:
+ParseWords = Callable[[list[str]], tuple[list[str], dict[str, Any]]]
+
+
+def read(
+    source: Source, options: ReadOptions, *, parse_words: ParseWords = lambda words: (words, {})
+) -> Iterator[Reading]:
+    """Yield the sentences; `parse_words` makes words and `meta` of the column of words."""
     head = source.head_lines()
     columns = detect_columns(head)
     if columns is None:
@@ -79,10 +81,8 @@ def read(source: Source, options: ReadOptions, *, positions: bool = False) -> It
     scheme = options.scheme or _detect_scheme(head, columns, tag)
 
     def convert(block: Block) -> Sentence:
-        rows, words = split_rows(block, columns, word)
-        meta = {}
-        if positions:
-            words, meta["positions"] = _strip_positions(words)
+        rows, cells = split_rows(block, columns, word)
+        words, meta = parse_words(cells)
         tags = [row[tag] for row in rows]
         entities, broken = iob.to_entities(tags, scheme, strict=options.scheme is not None)
         if broken:
@@ -116,13 +116,13 @@ def read_blocks(
 
 def detect_columns(lines: list[str]) -> Columns | None:
     """The commonest division into columns among the first lines; None when there is no content."""
-    contents = _contents(lines)
+    contents = contents_of(lines)
     certain = [text for text in contents if not text.startswith("#")]  # no comments
     seen = Counter(map(columns_of, certain or contents))
     return seen.most_common(1)[0][0] if seen else None
 
 
-def _contents(lines: list[str]) -> list[str]:
+def contents_of(lines: list[str]) -> list[str]:
     """The first lines that are neither blank nor a document's mark."""
     stripped = (text.rstrip(BLANK) for text in lines[:DETECTION_LINES])
     return [text for text in stripped if text and _first_column(text) != DOCUMENT_START]
@@ -135,7 +135,7 @@ def columns_of(text: str) -> Columns:
 
 def looks_tagged(lines: list[str]) -> bool:
     """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
-    contents = _contents(lines)
+    contents = contents_of(lines)
     columns = columns_of(contents[0]) if contents else Columns(tabs=False, count=0)
     return columns.count > 1 and all(  # JSON ends it at the first line
         columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
@@ -144,7 +144,7 @@ def looks_tagged(lines: list[str]) -> bool:
 
 def may_have_tags(lines: list[str]) -> bool:
     """Whether a tag stands in any column of the first lines, or there is nothing there at all."""
-    rows = [columns_of(text).split(text) for text in _contents(lines)]
+    rows = [columns_of(text).split(text) for text in contents_of(lines)]
     return not rows or any(iob.parse(field) for row in rows for field in row[1:])
 
 
@@ -153,7 +153,8 @@ def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block
     block, documents, characters = Block(), 0, 0
     for line in _column_lines(source):
         text = line.text.rstrip(BLANK)
-        if not text or _marks_document(text):
+        marks_document = _marks_document(text)
+        if not text or marks_document:
             if block.lines or block.comments:
                 yield block
             documents += _first_column(text) == DOCUMENT_START
@@ -161,7 +162,7 @@ def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block
             characters = 0
         if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
             block.comments.append(text)
-        elif text and not _marks_document(text):
+        elif text and not marks_document:
             block.lines.append(line)
         characters += len(text)
         if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
@@ -229,15 +230,13 @@ def _split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]
     fields = columns.split(line.text.rstrip(BLANK))
     if len(fields) != columns.count:
         separator = "tabs" if columns.tabs else "spaces"
-        raise Invalid(
-            index,
-            f"{len(fields)} columns where the file has {columns.count}, separated by {separator}",
-        )
+        problem = f"{len(fields)} columns where the file has {columns.count}, separated by {separator}"
+        raise Invalid(index, problem)
     if _SEPARATORS.search(line.text):
-        for number, text in enumerate(fields):
-            if number != word and (match := _SEPARATORS.search(text)):
+        for number, text in enumerate(fields, start=1):
+            if number != word + 1 and (match := _SEPARATORS.search(text)):
                 raise Invalid(
-                    index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
+                    index, f"U+{ord(match[0]):04X} in column {number}; lines must end in a line feed"
                 )
     return fields
 
@@ -264,45 +263,14 @@ def _detect_scheme(lines: list[str], columns: Columns, tag: int) -> str:
     return iob.detect(sentences)
 
 
-def _strip_positions(words: list[str]) -> tuple[list[str], list[int]]:
-    characters, positions = [], []
-    for index, word in enumerate(words):
-        match = _POSITION.fullmatch(word)
-        if match is None:
-            raise Invalid(index, f"{quote(word)} is not a character with its position behind it")
-        characters.append(match[1])
-        positions.append(int(match[2]))
-    return characters, positions
-
-
-def has_positions(lines: list[str]) -> bool:
-    """Whether the words are characters with their position in the word, which counts up from 0."""
-    columns = detect_columns(lines)
-    if columns is None or columns.count < 2:
-        return False
-    rows = map(columns.split, _contents(lines))
-    words = [row[0] for row in rows if len(row) == columns.count]
-    matches = [match for match in map(_POSITION.fullmatch, words) if match]
-    positions = [int(match[2]) for match in matches]
-    if len(matches) < len(words) or positions[0] != 0:
-        return False
-    chinese = all(len(match[1]) == 1 for match in matches) and not all(map(str.isascii, words))
-    steps = sum(now in (0, before + 1) for before, now in itertools.pairwise(positions))
-    return (chinese or len(words) >= MANY_WORDS) and steps >= 0.95 * (len(words) - 1)
-
-
-def encode(sentences: Iterable[Sentence], options: WriteOptions, *, positions: bool = False) -> Iterator[str]:
+def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
     doc = None
     for sentence in sentences:
         if sentence.doc != doc:
             doc = sentence.doc
             yield f"{DOCUMENT_START}\t{iob.OUTSIDE}\n\n"
         tags = iob.from_entities(len(sentence), sentence.entities, options.scheme)
-        words = list(sentence.words)
-        if positions:
-            behind = sentence.meta.get("positions") or [0] * len(words)
-            words = [f"{word}{position}" for word, position in zip(words, behind, strict=True)]
-        yield "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)) + "\n"
+        yield "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, tags, strict=True)) + "\n"
 
 
 def obstacle(sentence: Sentence) -> str | None:
@@ -321,25 +289,6 @@ def _fits_column(type_: str) -> bool:
     return not set(type_) & set("\t\n\r") and type_ == type_.rstrip(BLANK) and not _SEPARATORS.search(type_)
 
 
-def obstacle_with_positions(sentence: Sentence) -> str | None:
-    positions = sentence.meta.get("positions")
-    if positions is not None and not _valid_positions(positions, len(sentence)):
-        return "positions that are not one number for each character"
-    for word, position in zip(sentence.words, positions or [0] * len(sentence), strict=True):
-        match = _POSITION.fullmatch(f"{word}{position}")
-        if match is None or match[1] != word:
-            return "a word that cannot be told from the position behind it"
-    return obstacle(sentence)
-
-
-def _valid_positions(positions: object, length: int) -> bool:
-    return (
-        isinstance(positions, list | tuple)
-        and len(positions) == length
-        and all(type(position) is int and 0 <= position < 10**9 for position in positions)
-    )
-
-
 CONLL = Format(
     name="conll",
     summary="word and tag in columns; IOB1, IOB2, BIOES, BMES",
@@ -349,13 +298,4 @@ CONLL = Format(
     overlaps="none",
     keeps=frozenset(),  # of documents there are the boundaries but not the names
     suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
-)
-WEIBO = Format(
-    name="weibo",
-    summary="as conll, with Chinese characters and their position in the word (科0)",
-    read=partial(read, positions=True),
-    write=text_writer(partial(encode, positions=True)),
-    obstacle=obstacle_with_positions,
-    overlaps="none",
-    keeps=frozenset({"positions"}),
 )
