@@ -174,7 +174,7 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path, pattern: str = f"{TEMPORARY}????????") -> None:
-    """Remove the temporary folders in `parent` whose processes have ended, which their locks tell."""
+    """Remove the temporary folders in `parent` whose processes have ended and so hold no lock."""
     for folder in [path for path in parent.glob(pattern) if path.is_dir() and not path.is_symlink()]:
         with suppress(ImportError, OSError), ExitStack() as stack:
             stack.callback(os.close, _lock(folder, wait=False))

@@ -101,11 +101,12 @@ class Input:
         """Return the name of the input with a line, as the beginning of a message."""
         return self.name if line is None else f"{self.name}:{line}"
 
-    def note(self, kind: str, line: int | None = None, example: str = "") -> None:
+    def note(self, kind: str, line: int | None = None, example: str = "", times: int = 1) -> None:
         """Keep something that the user should know, by kind, with the first place and example."""
-        if kind not in self.notes:
+        if times and kind not in self.notes:
             self.notes[kind] = Note(kind, self.place(line), shorten(example))
-        self.notes[kind].count += 1
+        if times:
+            self.notes[kind].count += times
 
 
 @dataclass

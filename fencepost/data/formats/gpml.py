@@ -18,10 +18,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.raw_text import WORD_SPLIT
 from fencepost.data.output import text_writer
 from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejected, Source
-from fencepost.data.text import CharSpan, Splitter, align, make_splitter
+from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter
 from fencepost.errors import DataError, describe_error, quote, shorten
 
 ROOT = "set"
@@ -224,8 +223,7 @@ def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
     spans = [CharSpan(start.character, end.character, type_) for start, end, type_ in draft.spans]
     words = [word for words in splitter.split(draft.text) for word in words]
     document = align(draft.text, spans, [words])
-    for _ in range(document.words_split):
-        source.note(WORD_SPLIT, draft.line)
+    source.note(WORD_SPLIT, draft.line, times=document.words_split)
     return document.sentences[0]
 
 

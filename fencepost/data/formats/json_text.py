@@ -27,10 +27,9 @@ from fencepost.data.formats.json_fields import (
     whole_number,
 )
 from fencepost.data.formats.json_records import Record, encode_records, records
-from fencepost.data.formats.raw_text import WORD_SPLIT, sentences_of
 from fencepost.data.output import text_writer
 from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
-from fencepost.data.text import CharSpan, Splitter, align, make_splitter
+from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter, split_document
 from fencepost.errors import quote
 
 SPAN_KEYS = ("spans", "entities", "label", "labels")
@@ -96,15 +95,15 @@ def _sentences(
         sentence, split = _tokenized(text, spans, record["tokens"])
         sentences = [replace(sentence, id=id_, doc=doc, meta=extra)]
     else:
-        placed, split = sentences_of(text, spans, splitter, id_ or doc, doc or id_)
-        sentences = [replace(sentence, meta=extra) for _, _, sentence in placed]
+        document = split_document(text, spans, splitter, id_ or doc, doc or id_)
+        sentences = [replace(sentence, meta=extra) for sentence in document.sentences]
+        split = document.words_split
     if key is None:
         source.note(NO_SPANS, line)
     if others := span_lists(extra):
         kind = "list of spans beside the one that is read, kept in meta" if spans else NOT_READ
         source.note(kind, line, quote(others[0]))
-    for _ in range(split):
-        source.note(WORD_SPLIT, line)
+    source.note(WORD_SPLIT, line, times=split)
     return sentences
 
 
@@ -118,10 +117,10 @@ def _spans(place: str, item: Any, text: str, options: ReadOptions) -> Iterator[C
     )
     start = whole_number(f"{place}.{start_key}", item.get(start_key))
     end = whole_number(f"{place}.{end_key}", item.get(end_key)) + (options.ends == "inclusive")
-    said = item.get("text")
-    if options.check_text and isinstance(said, str) and not same_text(said, text[start:end]):
+    phrase = item.get("text")
+    if options.check_text and isinstance(phrase, str) and not same_text(phrase, text[start:end]):
         raise ValueError(
-            f"{place} has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
+            f"{place} has the text {quote(phrase)}, but its characters are {quote(text[start:end])}; "
             "correct it, or say --ends inclusive if all ends are the last character's, "
             "or --no-check-text if texts are spelled differently on purpose"
         )

@@ -166,7 +166,7 @@ def _with_ends(
 
 
 def signs(words: list[str], spans: list[Span]) -> set[Ends]:
-    """What the spans of a sentence show about their ends: nothing, one of the two, or both."""
+    """Return what the spans of a sentence show about their ends: nothing, one of the two, or both."""
     shown: set[Ends] = set()
     for span in spans:
         by_text = _sign_of_text(words, span)
@@ -192,7 +192,7 @@ def _sign_of_text(words: list[str], span: Span) -> Ends | None:
 
 
 def _words_and_spans(record: dict[str, Any], shape: Shape) -> tuple[list[str], list[Span]]:
-    """The required parts of an object; `ValueError` says which of them is not as it must be."""
+    """Return the required parts of an object; raises `ValueError` for one that is not valid."""
     words = strings(record, shape.words)
     items = record.get(shape.entities)
     if not isinstance(items, list):
@@ -207,7 +207,7 @@ def _words_and_spans(record: dict[str, Any], shape: Shape) -> tuple[list[str], l
 
 
 def _span(item: Any, shape: Shape) -> Span:
-    """The span of one item; the messages of errors go on where its place has been named."""
+    """Return the span of one item; an error message continues the name of the item."""
     if shape.triples:
         if not isinstance(item, list) or len(item) != 3:
             raise ValueError(" is not of the form [start, end, type]")
@@ -228,7 +228,7 @@ def _span(item: Any, shape: Shape) -> Span:
 
 
 def _contiguous(key: str, indices: Any) -> tuple[int, int]:
-    """The span of a list of all the indices of an entity's words."""
+    """Return the span of a list of all the indices of an entity's words."""
     place = f".{key}"
     if not isinstance(indices, list) or not indices:
         raise ValueError(f"{place} is not a list of word indices")
