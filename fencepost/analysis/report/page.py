@@ -11,7 +11,7 @@ from fencepost.analysis.report import charts
 from fencepost.analysis.report.contents import Contents
 from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, example, picked, shortened
 from fencepost.analysis.report.judged import TYPES, Judged
-from fencepost.data.statistics import statistics
+from fencepost.data import statistics
 from fencepost.errors import FencepostError
 from fencepost.evaluation import KINDS, Calibration, Kind
 

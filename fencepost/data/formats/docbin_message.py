@@ -63,11 +63,18 @@ def unpack(packed: bytes) -> bytes:
 class StoredDocument:
     """A document as it is stored; a span group is a MessagePack array of packed spans."""
 
+    attributes: dict[str, int]
     tokens: NDArray[Any]
-    spaces: NDArray[Any]
-    unknown_spaces: bool
+    spaces: list[bool] | None
     groups: dict[str, memoryview]
     user_data: memoryview
+
+    def values(self, attribute: str) -> list[int]:
+        """Return the value of an attribute for each token, 0 where it is not stored."""
+        if attribute not in self.attributes:
+            return [0] * len(self.tokens)
+        values: list[int] = self.tokens[:, self.attributes[attribute]].tolist()
+        return values
 
     def spans(self, group: str) -> list[tuple[int, int, int]]:
         """Return start, end and the hash of the label of each span of a group."""
@@ -92,17 +99,21 @@ class Message:
 
     def __init__(self, data: bytes) -> None:
         import numpy as np
+        from spacy.attrs import IDS
 
         self._parts = _entries(memoryview(data))
-        self.attributes = self._read_attributes()
+        numbers = self._attribute_numbers()
+        names = {number: name for name, number in IDS.items()}
+        self.attributes = {names[number]: i for i, number in enumerate(numbers) if number in names}
         self._lengths = np.frombuffer(_payload(self._parts["lengths"], _BYTES), dtype="int32")
         self._spaces = np.frombuffer(_payload(self._parts["spaces"], _BYTES), dtype=bool)
-        self._tokens = np.frombuffer(_payload(self._parts["tokens"], _BYTES), dtype="uint64").reshape(
-            -1, len(self.attributes)
-        )
+        tokens = np.frombuffer(_payload(self._parts["tokens"], _BYTES), dtype="uint64")
+        self._tokens = tokens.reshape(-1, len(numbers))
         self._check_lengths()
+        if "ORTH" not in self.attributes:
+            raise ValueError("its tokens have no text")
 
-    def _read_attributes(self) -> list[int]:
+    def _attribute_numbers(self) -> list[int]:
         part = self._parts["attrs"]
         numbers = _unpacker(part).unpack() if len(part) <= _NAME_BYTES else None
         if not isinstance(numbers, list) or not numbers or not all(type(number) is int for number in numbers):
@@ -129,10 +140,11 @@ class Message:
         position = 0
         for length, flags, groups, user_data in zip(self._lengths.tolist(), *parts, strict=True):
             end = position + length
+            unknown_spaces = _is_true(flags, "has_unknown_spaces")
             yield StoredDocument(
+                self.attributes,
                 self._tokens[position:end],
-                self._spaces[position:end],
-                _is_true(flags, "has_unknown_spaces"),
+                None if unknown_spaces else self._spaces[position:end].tolist(),
                 _groups(_optional_bytes(groups)),
                 _optional_bytes(user_data),
             )

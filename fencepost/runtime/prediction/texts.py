@@ -23,7 +23,7 @@ from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import SURROGATES, is_json
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.registry import FORMATS, detect_format
-from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Found, Rejected, Source
+from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, ReadSentence, Rejected, Source
 from fencepost.data.text import make_splitter
 from fencepost.errors import DataError, UsageError, quote
 from fencepost.runtime.prediction import delimited
@@ -350,7 +350,7 @@ def _note_replaced(record: Record, source: Source, column: str) -> None:
 def _sentences(source: Source, format_: Format, options: ReadOptions) -> Iterator[Text | Rejected]:
     """Each sentence of a corpus, without the entities that it has, and so whether or not it was accepted."""
     for reading in format_.read(source, replace(options, keep_rejected=True)):
-        if isinstance(reading, Found):
+        if isinstance(reading, ReadSentence):
             sentence = reading.sentence.with_entities(())
             meta = dict(sentence.meta)
             if not is_json(meta):
