@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError, require_extra
 from fencepost.runtime.folder import WEIGHTS_FILE, read_saved_config
 
 if TYPE_CHECKING:
@@ -31,17 +31,7 @@ Threads = Annotated[
 ]
 
 
-@contextmanager
-def training_installed() -> Iterator[None]:
-    """Around the first import of what needs PyTorch: its absence is told in words."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed: pip install 'fencepost[train]'"
-        ) from None
+training_installed = partial(require_extra, "train")
 
 
 def load_model(folder: str, changes: Sequence[str] | None, threads: int | None = None) -> Model:
