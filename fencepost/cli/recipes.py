@@ -18,7 +18,10 @@ Name = Annotated[
 
 @command("recipes")
 def recipes(name: Name = None, json: Json = None) -> None:
-    """List the papers' settings for each corpus, with the F1 that they report; or print one of them."""
+    """List the papers' settings for each corpus, with the F1 that they report; or print one of them.
+
+    Example: fencepost recipes boundary-smoothing/conll2003
+    """
     check_json_target(json)
     from fencepost.experiments import recipes as stored
 

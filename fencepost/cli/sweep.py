@@ -135,6 +135,8 @@ def sweep(
     """Train each cell of a grid with several seeds: mean and standard deviation of the scores.
 
     The same command goes on where it was interrupted; what is finished is not trained again.
+
+    Example: fencepost sweep --train train.conll --dev dev.conll --out my-sweep --grid method.epsilon=0,0.1
     """
     check_json_target(json)
     if train is None or out is None:

@@ -151,6 +151,8 @@ def tune(
     """Search for the settings with the best development F1, and write them as a config for `train`.
 
     The same command goes on where it was interrupted, or to more trials.
+
+    Example: fencepost tune --train train.conll --dev dev.conll --out my-search --trials 20
     """
     check_json_target(json)
     flags: dict[str, dict[str, Any]] = {
