@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.frame import Json, Quiet, check_json_target, command, output_result, say
+from fencepost.cli.groups import argument, option
 from fencepost.errors import FencepostError
 from fencepost.runtime.folder import (
     SUMS_FILE,
@@ -23,20 +24,18 @@ from fencepost.runtime.folder import (
 if TYPE_CHECKING:
     from fencepost.runtime.loading import EngineName
 
-ModelFolder = Annotated[
-    Path | None,
-    typer.Argument(metavar="[MODEL]", help="The folder of a model; the one that ships unless given."),
-]
-Write = Annotated[
-    bool,
-    typer.Option(
-        "--write", help=f"Write a new {SUMS_FILE} for the files as they are now, if the model works."
-    ),
-]
-
 
 @command("check")
-def check(model: ModelFolder = None, write: Write = False, json: Json = None, quiet: Quiet = False) -> None:
+def check(
+    model: Annotated[
+        Path | None, argument("[MODEL]", "The folder of a model; the one that ships unless given.")
+    ] = None,
+    write: Annotated[
+        bool, option("--write", f"Write a new {SUMS_FILE} for the files as they are now, if the model works.")
+    ] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
     """Compare a model's files with their checksums, and let it find entities on each of its engines.
 
     The checksums are in the file SHA256SUMS of the model's folder, which `sha256sum --check` reads too. They

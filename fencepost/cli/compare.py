@@ -7,10 +7,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from fencepost.cli.frame import Json, check_json_target, command, output_result
-from fencepost.cli.judging import ScoringOptions, facts_of, is_model, labels_of
+from fencepost.cli.groups import argument, option
+from fencepost.cli.judging import ScoringOptions, facts_of, is_model, name_models
 from fencepost.cli.scores import print_table, wide_console
 from fencepost.errors import UsageError
 
@@ -24,36 +23,28 @@ if TYPE_CHECKING:
 
     ByType = Mapping[str | None, Scores]
 
-Models = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODEL...",
-        help="Folders of models; or files with any program's predictions of the same sentences.",
-    ),
-]
-Data = Annotated[
-    str | None, typer.Option("--data", metavar="FILE", help="The corpus with the true entities.")
-]
-Resamples = Annotated[
-    int,
-    typer.Option(
-        "--resamples", min=100, help="Number of bootstrap samples of the sentences, for the intervals."
-    ),
-]
-Permutations = Annotated[
-    int,
-    typer.Option("--permutations", min=100, help="Number of permutations in the test of a pair of models."),
-]
 SIGNIFICANT = 0.05
 
 
 @command("compare")
 def compare(
     options: ScoringOptions,
-    models: Models,
-    data: Data = None,
-    resamples: Resamples = 1000,
-    permutations: Permutations = 10_000,
+    models: Annotated[
+        list[str],
+        argument(
+            "MODEL...", "Folders of models; or files with any program's predictions of the same sentences."
+        ),
+    ],
+    data: Annotated[
+        str | None, option("--data", "The corpus with the true entities.", metavar="FILE")
+    ] = None,
+    resamples: Annotated[
+        int,
+        option("--resamples", "Number of bootstrap samples of the sentences, for the intervals.", min=100),
+    ] = 1000,
+    permutations: Annotated[
+        int, option("--permutations", "Number of permutations in the test of a pair of models.", min=100)
+    ] = 10_000,
     json: Json = None,
 ) -> None:
     """Score models side by side, and test whether each pair differs by more than noise.
@@ -65,14 +56,14 @@ def compare(
         raise UsageError("give the data with --data: fencepost compare MODEL MODEL --data FILE")
     if len(models) < 2:
         raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
-    labels = labels_of(models, options.label)
+    named = name_models(models, options.label)
     _check(models)
     sentences = options.read_for(models, data)
-    predicted, engines = _predict(dict(zip(labels, models, strict=True)), sentences, options)
+    predicted, engines = _predict(named, sentences, options)
     from fencepost.evaluation import difference, evaluate, holm, intervals, match
 
     matches: dict[str, Matches] = {}
-    for label, model in zip(labels, models, strict=True):
+    for label, model in named.items():
         try:
             matches[label] = match(sentences, predicted[label])
         except UsageError as error:
@@ -81,11 +72,11 @@ def compare(
     results = {label: evaluate(sentences, one) for label, one in predicted.items()}
     pairs = {
         pair: difference(matches[pair[0]], matches[pair[1]], resamples, permutations)
-        for pair in combinations(labels, 2)
+        for pair in combinations(named, 2)
     }
     adjusted = dict(zip(pairs, holm([one.p for one in pairs.values()]), strict=True))
     facts = {
-        **facts_of(dict(zip(labels, models, strict=True)), data, engines),
+        **facts_of(named, data, engines),
         "sentences": len(sentences),
         "models": {
             label: {
@@ -94,7 +85,7 @@ def compare(
                 "ece": results[label].to_dict()["ece"],
                 "by_type": {type_: asdict(one) for type_, one in scores[label].items() if type_ is not None},
             }
-            for label in labels
+            for label in named
         },
         "pairs": [
             {"models": pair, "f1_difference": asdict(one.f1), "p": one.p, "p_holm": adjusted[pair]}

@@ -8,79 +8,57 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
-
-import typer
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from fencepost.cli.corpora import losses
 from fencepost.cli.frame import Json, check_json_target, command, write_json
+from fencepost.cli.groups import argument, option
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.progress import watch_reader
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fencepost.data import Reader, Rejected, Written
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
 _PANEL = "What to write"
 
-Input = Annotated[str, typer.Argument(metavar="IN", help="A file, a folder (BRAT), - or sample:train.")]
-Output = Annotated[
-    str, typer.Argument(metavar="OUT", help="The new file (BRAT: folder), or - for standard output.")
-]
-To = Annotated[
-    str | None,
-    typer.Option("--to", help="The format to write; by default OUT's ending tells.", rich_help_panel=_PANEL),
-]
-ToScheme = Annotated[
-    Literal["iob2", "iob1", "bioes", "bmes"],
-    typer.Option("--to-scheme", help="conll: the scheme of the tags.", rich_help_panel=_PANEL),
-]
-KeepOverlaps = Annotated[
-    Literal["refuse", "outermost", "innermost", "best"],
-    typer.Option(
-        "--overlaps",
-        help="What to keep of overlapping entities where the format cannot hold them.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Rename = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rename",
-        metavar="OLD=NEW",
-        help="Rename a type; * in OLD stands for anything. May be repeated; the first that fits counts.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Types = Annotated[
-    str | None,
-    typer.Option("--types", help="Keep only these types (after renaming), as A,B,C.", rich_help_panel=_PANEL),
-]
-RejectedFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--rejected",
-        help="Where --skip-invalid puts what it skips; by default OUT.rejected.jsonl.",
-        rich_help_panel=_PANEL,
-    ),
-]
-
 
 @command("convert")
 def convert(
-    source: Input,
-    target: Output,
+    source: Annotated[str, argument("IN", "A file, a folder (BRAT), - or sample:train.")],
+    target: Annotated[str, argument("OUT", "The new file (BRAT: folder), or - for standard output.")],
     reading: ReadingOptions,
-    to: To = None,
-    to_scheme: ToScheme = "iob2",
-    overlaps: KeepOverlaps = "refuse",
-    rename: Rename = None,
-    types: Types = None,
-    rejected: RejectedFile = None,
+    to: Annotated[
+        str | None, option("--to", "The format to write; by default OUT's ending decides.", _PANEL)
+    ] = None,
+    to_scheme: Annotated[
+        Literal["iob2", "iob1", "bioes", "bmes"],
+        option("--to-scheme", "conll: the scheme of the tags.", _PANEL),
+    ] = "iob2",
+    overlaps: Annotated[
+        Literal["refuse", "outermost", "innermost", "best"],
+        option("--overlaps", "Overlapping entities to keep where the format cannot hold them.", _PANEL),
+    ] = "refuse",
+    rename: Annotated[
+        list[str] | None,
+        option(
+            "--rename",
+            "Rename a type; * in OLD stands for anything. Repeatable; the first that fits counts.",
+            _PANEL,
+            metavar="OLD=NEW",
+        ),
+    ] = None,
+    types: Annotated[
+        str | None, option("--types", "Keep only these types (after renaming), as A,B,C.", _PANEL)
+    ] = None,
+    rejected: Annotated[
+        Path | None,
+        option(
+            "--rejected", "Where --skip-invalid puts what it skips; by default OUT.rejected.jsonl.", _PANEL
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently.
@@ -150,23 +128,15 @@ def _names(types: str | None) -> list[str] | None:
     return names
 
 
-class _Rejections:
+class _Rejections(ExitStack):
     """Writes what is skipped into a file, which is made with its first line (None: nowhere)."""
 
     def __init__(self, path: Path | None, reader: Reader) -> None:
+        super().__init__()
         self.path = path
         self.reader = reader
         self.count = 0
-        self._open = ExitStack()
         self._stream: BinaryIO | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     def invalid(self, rejected: Rejected) -> None:
         self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
@@ -183,7 +153,7 @@ class _Rejections:
         if self.path is None:
             return
         if self._stream is None:
-            self._stream = self._open.enter_context(whole_file(self.path))
+            self._stream = self.enter_context(whole_file(self.path))
         entry = {"source": file or self.reader.source.name, "line": line, "reason": reason, "raw": raw}
         self._stream.write((json_module.dumps(entry) + "\n").encode())
 

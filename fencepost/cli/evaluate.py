@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fencepost.cli.corpora import opened
 from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument, option
 from fencepost.cli.models import ModelOptions, common_language, trained_lengths
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scores import Lengths, print_scores, wide_console
@@ -17,38 +16,31 @@ from fencepost.errors import UsageError
 if TYPE_CHECKING:
     from fencepost.evaluation import Evaluation
 
-ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
-Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]
-GoldFile = Annotated[
-    str | None, typer.Option("--gold", metavar="FILE", help="Instead of a model: the true entities.")
-]
-Predicted = Annotated[
-    str | None,
-    typer.Option("--predicted", metavar="FILE", help="The same sentences with the entities of any program."),
-]
-PredictedFormat = Annotated[
-    str | None, typer.Option("--predicted-format", help="The predictions' format, if --format is the gold's.")
-]
-ByLength = Annotated[
-    bool,
-    typer.Option(
-        "--by-length",
-        help="Add scores by groups of lengths, and mark the lengths of spans that the method is trained on, "
-        "if these are not all.",
-    ),
-]
-
 
 @command("evaluate")
 def evaluate(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: ModelFolder = None,
-    data: Data = None,
-    gold: GoldFile = None,
-    predicted: Predicted = None,
-    predicted_format: PredictedFormat = None,
-    by_length: ByLength = False,
+    model: Annotated[str | None, argument("MODEL", "The folder of a trained model.")] = None,
+    data: Annotated[str | None, argument("DATA", "The corpus to score it on.")] = None,
+    gold: Annotated[
+        str | None, option("--gold", "Instead of a model: the true entities.", metavar="FILE")
+    ] = None,
+    predicted: Annotated[
+        str | None,
+        option("--predicted", "The same sentences with the entities of any program.", metavar="FILE"),
+    ] = None,
+    predicted_format: Annotated[
+        str | None, option("--predicted-format", "The predictions' format, if --format is the gold's.")
+    ] = None,
+    by_length: Annotated[
+        bool,
+        option(
+            "--by-length",
+            "Add scores by groups of lengths, and mark the lengths of spans that the method is trained on, "
+            "if these are not all.",
+        ),
+    ] = False,
     json: Json = None,
 ) -> None:
     """Score a model on a corpus, or one file against another.
@@ -110,10 +102,6 @@ def _score_files(
 
     if gold == predicted == "-":
         raise UsageError("standard input can be read once, but it is named twice")
-    options, quiet = reading.read_options(), reading.quiet
-    with (
-        opened(gold, reading.format, options, skip_invalid=False, quiet=quiet) as true,
-        opened(predicted, predicted_format, options, skip_invalid=False, quiet=quiet) as guessed,
-    ):
+    with reading.open(gold) as true, replace(reading, format=predicted_format).open(predicted) as guessed:
         result = evaluation.evaluate(true, guessed)
     return {"gold": gold, "predicted_file": predicted}, result

@@ -5,43 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from fencepost.cli.frame import command
+from fencepost.cli.groups import argument, option
 from fencepost.cli.models import common_language
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
-Int8 = Annotated[
-    bool,
-    typer.Option(
-        "--int8", help="Add a graph of the encoder with 8-bit weights: a quarter of the size, faster."
-    ),
-]
-Check = Annotated[
-    str | None,
-    typer.Option(
-        "--check",
-        metavar="DATA",
-        help="An annotated corpus on which the graphs are compared with the model; what fails is removed.",
-    ),
-]
-MaxLoss = Annotated[
-    float,
-    typer.Option(
-        "--max-loss", min=0.0, help="With --check: the largest loss of int8 that passes, in points of F1."
-    ),
-]
-
 
 @command("export")
 def export(
-    model: ModelFolder,
+    model: Annotated[Path, argument("MODEL", "The folder of a trained model.")],
     reading: ReadingOptions,
-    int8: Int8 = False,
-    check: Check = None,
-    max_loss: MaxLoss = 0.5,
+    int8: Annotated[
+        bool,
+        option("--int8", "Add a graph of the encoder with 8-bit weights: a quarter of the size, faster."),
+    ] = False,
+    check: Annotated[
+        str | None,
+        option(
+            "--check",
+            "An annotated corpus on which the graphs are compared with the model; what fails is removed.",
+            metavar="DATA",
+        ),
+    ] = None,
+    max_loss: Annotated[
+        float,
+        option("--max-loss", "With --check: the largest loss of int8 that passes, in points of F1.", min=0.0),
+    ] = 0.5,
 ) -> None:
     """Write a model's graphs beside its weights, for prediction without PyTorch.
 

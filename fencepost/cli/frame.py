@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fencepost import __version__
-from fencepost.cli.groups import expand_groups
+from fencepost.cli.groups import expand_groups, option
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 
 FAILED, WRONG = 1, 2
@@ -33,11 +33,11 @@ Quiet = Annotated[
 ]
 Json = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--json",
+        "The result as JSON: to a file whose name ends in .json, or else to standard output.",
+        OUTPUT,
         metavar="[FILE.json]",
-        help="The result as JSON: to a file whose name ends in .json, or else to standard output.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 
@@ -61,8 +61,8 @@ class Command(_PlainFlags, TyperCommand):
     """A command whose `--json` may have no value, and some options several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for option in ("--sweep", "--grid", "--search"):
-            args = with_repeated(option, args)
+        for name in ("--sweep", "--grid", "--search"):
+            args = with_repeated(name, args)
         return super().parse_args(ctx, with_json_target(args))
 
 
@@ -115,14 +115,12 @@ def with_repeated(option: str, args: list[str]) -> list[str]:
 def with_json_target(args: list[str]) -> list[str]:
     """Return the arguments with `-` after each `--json` that no name of a JSON file follows."""
     filled: list[str] = []
-    for index, argument in enumerate(args):
+    for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=True)):
         if argument == "--":
             return filled + args[index:]
         filled.append(argument)
-        if argument == "--json":
-            following = args[index + 1] if index + 1 < len(args) else ""
-            if following != "-" and not following.lower().endswith(".json"):
-                filled.append("-")
+        if argument == "--json" and following != "-" and not following.lower().endswith(".json"):
+            filled.append("-")
     return filled
 
 

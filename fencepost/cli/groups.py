@@ -9,12 +9,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_type_hints
 
+import typer
+
+
+def option(name: str, text: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option with a help text, under a title in `--help`."""
+    return typer.Option(name, help=text, rich_help_panel=panel, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument with a help text."""
+    return typer.Argument(metavar=metavar, help=text)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptionGroup:
     """Options that a command takes as one parameter, as in `def inspect(reading: ReadingOptions)`.
 
-    The fields of a subclass are the options, as `Annotated[int, typer.Option(...)] = 1`. A class that
+    The fields of a subclass are the options, as `Annotated[int, option(...)] = 1`. A class that
     inherits from several groups has the options of all.
     """
 

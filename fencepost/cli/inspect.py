@@ -6,10 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fencepost.cli.corpora import opened
 from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument, option
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.progress import watch_reader
 from fencepost.cli.scores import make_table, safe_text
@@ -21,32 +19,30 @@ if TYPE_CHECKING:
     from fencepost.data import Reader, Statistics
     from fencepost.data.entity import Sentence
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE", help="Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."
-    ),
-]
-Examples = Annotated[
-    int,
-    typer.Option("--examples", min=0, help="Number of sentences of each file to draw with their entities."),
-]
-
 
 @command("inspect")
-def inspect(files: Files, reading: ReadingOptions, examples: Examples = 0, json: Json = None) -> None:
+def inspect(
+    files: Annotated[
+        list[str],
+        argument("FILE", "Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."),
+    ],
+    reading: ReadingOptions,
+    examples: Annotated[
+        int, option("--examples", "Number of sentences of each file to draw with their entities.", min=0)
+    ] = 0,
+    json: Json = None,
+) -> None:
     """Print the statistics of annotated corpora: sizes, types, nesting, lengths.
 
     Example: fencepost inspect train.conll dev.conll --examples 3
     """
     check_json_target(json)
-    options, skip_invalid, quiet = reading.read_options(), reading.skip_invalid, reading.quiet
     if files.count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
     corpora = []
     for file in files:
-        with opened(file, reading.format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
-            figures, drawn = _read(reader, examples, quiet=quiet)
+        with reading.open(file) as reader:
+            figures, drawn = _read(reader, examples, quiet=reading.quiet)
         corpora.append((file, reader, figures, drawn))
     result = [
         {
@@ -81,15 +77,10 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
     from fencepost.cli.draw import Palette, draw
 
     console = Console(highlight=False)
-    names = _short_names([file for file, _, _, _ in corpora])
+    names = [safe_text(name) for name in _short_names([file for file, _, _, _ in corpora])]
+    readers = [reader for _, reader, _, _ in corpora]
     figures = [figure for _, _, figure, _ in corpora]
-    formats = [reader.format.name for _, reader, _, _ in corpora]
-    invalid = [reader.invalid for _, reader, _, _ in corpora]
-    for table in (
-        _overview(names, formats, invalid, figures),
-        _types(names, figures),
-        _lengths(names, figures),
-    ):
+    for table in (_overview(names, readers, figures), _types(names, figures), _lengths(names, figures)):
         console.print(table)
     palette = Palette()
     for file, _, _, drawn in corpora:
@@ -100,16 +91,16 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
 
 
 def _short_names(files: list[str]) -> list[str]:
-    """The files without their folders, if that tells them apart."""
+    """Return the files without their folders, if that tells them apart."""
     names = [Path(file).name for file in files]
     return names if len(set(names)) == len(names) else files
 
 
-def _overview(names: list[str], formats: list[str], invalid: list[int], figures: list[Statistics]) -> Table:
-    table = make_table("Corpus", "", *map(safe_text, names))
-    table.add_row("format", *formats)
-    if any(invalid):
-        table.add_row("invalid, skipped", *(f"{count:,}" for count in invalid))
+def _overview(names: list[str], readers: list[Reader], figures: list[Statistics]) -> Table:
+    table = make_table("Corpus", "", *names)
+    table.add_row("format", *(reader.format.name for reader in readers))
+    if any(reader.invalid for reader in readers):
+        table.add_row("invalid, skipped", *(f"{reader.invalid:,}" for reader in readers))
     rows: list[tuple[str, Any]] = [
         ("documents", lambda f: f"{f.documents:,}" if f.documents else "–"),
         ("sentences", lambda f: f"{f.sentences:,}"),
@@ -134,7 +125,7 @@ def _overview(names: list[str], formats: list[str], invalid: list[int], figures:
 
 
 def _types(names: list[str], figures: list[Statistics]) -> Table:
-    table = make_table("Entities by type", "", *map(safe_text, names))
+    table = make_table("Entities by type", "", *names)
     total = sum((figure.by_type for figure in figures), start=type(figures[0].by_type)())
     for type_, _ in sorted(total.items(), key=lambda item: (-item[1], item[0])):
         table.add_row(
@@ -148,7 +139,7 @@ BINS = (*((length, length) for length in range(1, 11)), (11, 15), (16, 20), (21,
 
 def _lengths(names: list[str], figures: list[Statistics]) -> Table:
     """Entities by number of words; with a bar where there is room, that is for one corpus."""
-    table = make_table("Entities by number of words", "", *map(safe_text, names))
+    table = make_table("Entities by number of words", "", *names)
     if len(figures) == 1:
         table.add_column("", width=40)
     counts = [

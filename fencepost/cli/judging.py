@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from fencepost.cli.groups import option
 from fencepost.cli.models import ModelOptions, common_language
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scoring import ModelRun, run_model
@@ -18,14 +17,10 @@ from fencepost.runtime.folder import CONFIG_FILE
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
 
+_TITLE = "Models and data"
 Label = Annotated[
     list[str] | None,
-    typer.Option(
-        "--label",
-        metavar="NAME",
-        help="Name of a model in the output; one for each, in order.",
-        rich_help_panel="Models and data",
-    ),
+    option("--label", "Name of a model in the output; one for each, in order.", _TITLE, metavar="NAME"),
 ]
 
 
@@ -33,12 +28,10 @@ Label = Annotated[
 class JudgingOptions(ReadingOptions):
     """What models are called, and the part of the data that they are judged on."""
 
-    title = "Models and data"
+    title = _TITLE
 
     label: Label = None
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first sentences, this many.")
-    ] = None
+    limit: Annotated[int | None, option("--limit", "Number of sentences, from the first.", min=1)] = None
 
     def read_for(self, models: Sequence[str], path: str) -> list[Sentence]:
         """Return the sentences of a corpus, as many as `--limit` allows, split as these models need it."""
@@ -63,22 +56,21 @@ def is_model(path: str) -> bool:
     return (Path(path) / CONFIG_FILE).is_file()
 
 
-def labels_of(paths: Sequence[str], given: Sequence[str] | None) -> list[str]:
-    """Return the names of models: those of `--label`, or else their folders, as short as tells them apart."""
+def name_models(paths: Sequence[str], labels: Sequence[str] | None) -> dict[str, str]:
+    """Return models by name: those of `--label`, or else their folders, as short as tells them apart."""
     from fencepost.analysis.result import named
 
-    if not given:
-        return named([Path(path) for path in paths])
-    if len(given) != len(paths) or len(set(given)) != len(given):
+    labels = labels or named([Path(path) for path in paths])
+    if len(labels) != len(paths) or len(set(labels)) != len(labels):
         raise UsageError(
             f"--label: give each of {', '.join(paths)} a name of its own, in this order, "
-            f"not {', '.join(given)}"
+            f"not {', '.join(labels)}"
         )
-    return list(given)
+    return dict(zip(labels, paths, strict=True))
 
 
 def facts_of(
-    models: dict[str, str], data: Sequence[str] | str, engines: dict[str, str | None]
+    models: Mapping[str, str], data: Sequence[str] | str, engines: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Return for JSON which models were judged under which names, on what, and on which engines."""
-    return {"folders": models, "data": data if isinstance(data, str) else list(data), "engines": engines}
+    return {"folders": models, "data": data, "engines": engines}

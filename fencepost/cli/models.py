@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from fencepost.cli.groups import OptionGroup
+from fencepost.cli.groups import OptionGroup, option
 from fencepost.errors import FencepostError, UsageError, require_extra
 from fencepost.runtime.folder import read_saved_config
 
@@ -25,29 +23,20 @@ EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
+        "Change a setting of prediction, as predict.select=flat; repeatable.",
+        MODEL,
         metavar="KEY=VALUE",
-        help="Change a setting of prediction, as predict.select=flat; repeatable.",
-        rich_help_panel=MODEL,
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(
-        "--threads",
-        min=1,
-        help="Number of threads that compute; unless set, one per core.",
-        rich_help_panel=MODEL,
-    ),
+    option("--threads", "Number of threads that compute; unless set, one per core.", MODEL, min=1),
 ]
 Device = Annotated[
     DeviceName,
-    typer.Option(
-        "--device",
-        help="Where PyTorch computes; auto is the first of cuda, mps and cpu that is present.",
-        rich_help_panel=MODEL,
-    ),
+    option("--device", "Where PyTorch computes; auto is the first present of cuda, mps and cpu.", MODEL),
 ]
 
 training_installed = partial(require_extra, "train")
@@ -61,10 +50,10 @@ class ModelOptions(OptionGroup):
 
     engine: Annotated[
         EngineName,
-        typer.Option(
+        option(
             "--engine",
-            help="What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first "
-            "of these that the model has, int8 only if the export was checked.",
+            "What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first of "
+            "these that the model has, int8 only if the export was checked.",
         ),
     ] = "auto"
     device: Device = "auto"
@@ -131,10 +120,6 @@ def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
                 f"that is {', '.join(f'predict.{key}' for key in before)}"
             )
         tree = merged(tree, change_of(change)["predict"])
-    if tree.get("select") == "auto" != before.get("select", "auto"):
-        raise UsageError(
-            f"predict.select: auto is for training; this model was trained for {before['select']}"
-        )
     return tree
 
 

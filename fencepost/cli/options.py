@@ -8,21 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from fencepost.cli.corpora import read_all
+from fencepost.cli.corpora import opened, read_all
 from fencepost.cli.frame import Quiet, say
-from fencepost.cli.groups import OptionGroup
+from fencepost.cli.groups import OptionGroup, option
 
 if TYPE_CHECKING:
-    from fencepost.data import ReadOptions
+    from contextlib import AbstractContextManager
+
+    from fencepost.data import Reader, ReadOptions
     from fencepost.data.entity import Sentence
 
 _READING = "How to read the input"
 
 
 def reading_option(name: str, text: str) -> Any:
-    return typer.Option(name, help=text, rich_help_panel=_READING)
+    return option(name, text, _READING)
 
 
 FormatName = Annotated[
@@ -98,6 +98,11 @@ class ReadingOptions(FormatOptions):
     format: FormatName = None
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False
+
+    def open(self, path: str) -> AbstractContextManager[Reader]:
+        """Open a file; when it was read, print its notes and what was skipped."""
+        options = self.read_options()
+        return opened(path, self.format, options, skip_invalid=self.skip_invalid, quiet=self.quiet)
 
     def read(self, path: str, language: str | None = None) -> list[Sentence]:
         """Return all sentences of a file; `language` is the default of `--language`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.frame import command, say
+from fencepost.cli.groups import argument, option
 from fencepost.cli.models import ModelOptions, common_language
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scoring import peak_memory_mb, run_model
@@ -21,42 +22,28 @@ if TYPE_CHECKING:
 
 FILE = "report.html"
 
-ModelFolder = Annotated[
-    Path,
-    typer.Argument(metavar="RUN_OR_MODEL", help="The folder of a model, or of a training run."),
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        metavar="FILE",
-        help="A corpus to score the model on. Without it there are the scores that training ended with, and "
-        "no intervals and no examples.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE.html",
-        help=f"Where to write; unless set, {FILE} in the folder.",
-        show_default=False,
-    ),
-]
-Examples = Annotated[
-    int,
-    typer.Option("--examples", min=0, max=20, help="Sentences to show of each kind of mistake; 0 is none."),
-]
-
 
 @command("report")
 def report(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: ModelFolder,
-    data: Data = None,
-    out: Out = None,
-    examples: Examples = 3,
+    model: Annotated[Path, argument("RUN_OR_MODEL", "The folder of a model, or of a training run.")],
+    data: Annotated[
+        str | None,
+        option(
+            "--data",
+            "A corpus to score the model on. Without it there are the scores that training ended with, and "
+            "no intervals and no examples.",
+            metavar="FILE",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option("--out", f"Where to write; unless set, {FILE} in the folder.", metavar="FILE.html"),
+    ] = None,
+    examples: Annotated[
+        int, option("--examples", "Sentences to show of each kind of mistake.", min=0, max=20)
+    ] = 3,
 ) -> None:
     """Write a report on a model: scores with intervals, mistakes with examples, learning curves and more.
 
