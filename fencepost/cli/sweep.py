@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fencepost.data import ReadOptions
     from fencepost.data.entity import Sentence
     from fencepost.experiments.cells import Cell
-    from fencepost.experiments.sweep import Run, Sweep
+    from fencepost.experiments.sweep import Sweep, Trial
     from fencepost.experiments.workers import Ended
 
 _SWEEP = "Sweep"
@@ -218,7 +218,7 @@ def _settings(
 
 
 def _plan(sweep: Sweep, seeds: int) -> str:
-    cells, finished, begun = len(sweep.cells), len(sweep.of_state("finished")), len(sweep.of_state("begun"))
+    cells, finished, begun = len(sweep.cells), len(sweep.of_state("complete")), len(sweep.of_state("running"))
     plan = f"{_several(cells, 'cell')} x {_several(seeds, 'seed')} = {_several(len(sweep.runs), 'run')}"
     if finished:
         plan += f"; {finished:,} finished already"
@@ -241,9 +241,9 @@ def _idle(sweep: Sweep) -> Iterator[str]:
 
 def _told(sweep: Sweep, workers: int) -> Iterator[str]:
     """Trains; a line for each run that has ended, with what it scores and when the rest will be done."""
-    todo = {run: _cost(run) for run in sweep.of_state("new", "begun")}
+    todo = {run: _cost(run) for run in sweep.of_state("planned", "running")}
     workers = min(workers, max(1, len(todo)))
-    numbers, seconds, cost = count(len(sweep.of_state("finished")) + 1), 0.0, 0.0
+    numbers, seconds, cost = count(len(sweep.of_state("complete")) + 1), 0.0, 0.0
     for ended in sweep.go(workers):
         own = todo.pop(ended.task)
         if ended.failure is None:
@@ -254,12 +254,12 @@ def _told(sweep: Sweep, workers: int) -> Iterator[str]:
         yield line
 
 
-def _cost(run: Run) -> float:
+def _cost(run: Trial) -> float:
     """What the time of a run is about proportional to."""
     return run.config.training.epochs * (1.0 if run.cell.share is None else run.cell.share)
 
 
-def _came_to(sweep: Sweep, ended: Ended[Run]) -> str:
+def _came_to(sweep: Sweep, ended: Ended[Trial]) -> str:
     name, time = ended.task.label, duration(ended.seconds)
     if ended.failure is not None:
         return f"{name}: failed after {time}: {ended.failure.message}"

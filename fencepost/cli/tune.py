@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fencepost.config import Config
     from fencepost.data import ReadOptions
     from fencepost.data.entity import Sentence
-    from fencepost.experiments.tuning import Data, Trial, Tuning
+    from fencepost.experiments.tuning import Data, TrialRecord, Tuning
     from fencepost.experiments.tuning_space import Space
 
 _DATA, _SEARCH = "Data", "Search"
@@ -215,7 +215,7 @@ def _data(
     read: Callable[[str], list[Sentence]], train: str, dev: str | float | None, test: str | None, seed: int
 ) -> Data:
     """All data; `dev` is a file, or a share of the training data."""
-    from fencepost.experiments.sweep import Data
+    from fencepost.experiments.tuning import Data
     from fencepost.training import held_out
 
     learnt = read(train)
@@ -290,7 +290,7 @@ def _plan(tuning: Tuning, trials: int) -> str:
     return plan
 
 
-def _came_to(trial: Trial) -> str:
+def _came_to(trial: TrialRecord) -> str:
     time, f1 = duration(trial.seconds), f"dev F1 {100 * (trial.f1 or 0.0):.2f}"
     if trial.same_as is not None:
         return f"{f1}, as trial {trial.same_as}, which has the same values"
@@ -372,7 +372,7 @@ def _short(keys: Sequence[str]) -> list[str]:
 
 def _end(tuning: Tuning, trials: int, no_importance: str | None, data: str) -> Iterator[str]:
     """What there is now, and what to do with it."""
-    from fencepost.experiments.tuning_results import BEST_FILE, TRIALS_FILE
+    from fencepost.experiments.tuning import BEST_FILE, TRIALS_FILE
 
     best, ended = tuning.best, len(tuning.ended)
     if no_importance is not None:

@@ -114,7 +114,7 @@ def test_trials_of_all_kinds_are_told(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are played, not trained: F1 is the number of the trial, or below all others."""
-    from fencepost.experiments import tuning
+    from fencepost.experiments import trials
 
     count = -1
 
@@ -126,7 +126,7 @@ def test_trials_of_all_kinds_are_told(
         for epoch in range(1, 5):
             after_epoch(epoch, 0.001 if count == 7 else (0.1 * count + 0.01 * epoch))
 
-    monkeypatch.setattr(tuning, "train", play)
+    monkeypatch.setattr(trials, "train", play)
     found = run(*arguments(data, tmp_path / "t"), "--epochs=4", "--trials=8", "--set=training.warmup=0.1")
     lines = found.stderr.splitlines()
     assert re.match(r"2/8 trial 1: dev F1 14.00, \d+ s; about \d+ s left", lines[2])
@@ -143,10 +143,10 @@ def test_in_a_narrow_terminal_no_value_is_cut() -> None:
     from rich.console import Console
 
     from fencepost.cli.tune import _print_trials
-    from fencepost.experiments.tuning import Trial
+    from fencepost.experiments.tuning import TrialRecord
 
     keys = [f"training.{name}" for name in ("learning_rate", "batch_size", "warmup", "schedule", "clip")]
-    one = Trial(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
+    one = TrialRecord(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
     console = Console(width=80, record=True, file=io.StringIO())
     _print_trials(console, SimpleNamespace(best=one, space=dict.fromkeys(keys), trials=[one]))  # type: ignore[arg-type]
     told = console.export_text()
