@@ -48,7 +48,7 @@ def sampling(models: dict[str, Rows], axes: Sequence[str], told: dict[str, Any])
         for row in rows
     ]
     return Analysis(
-        "sampling",
+        "settings",
         {**told, "models": models},
         Table(("model", *axes, *measured), table),
         figure,

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
 import typer
 
 from fencepost.cli.corpora import losses
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, say, write_json
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, write_json
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.progress import watch_reader
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from fencepost.data import Reader, ReadOptions, Rejected, Written
+    from fencepost.data import Reader, Rejected, Written
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
@@ -70,13 +71,10 @@ RejectedFile = Annotated[
 
 
 @command("convert")
-@reads_corpora
 def convert(
     source: Input,
     target: Output,
-    options: ReadOptions,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
+    reading: ReadingOptions,
     to: To = None,
     to_scheme: ToScheme = "iob2",
     overlaps: KeepOverlaps = "refuse",
@@ -84,19 +82,25 @@ def convert(
     types: Types = None,
     rejected: RejectedFile = None,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently."""
+    """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently.
+
+    Example: fencepost convert train.conll train.jsonl
+    """
     from fencepost.data import Reader, WriteOptions, write
     from fencepost.data.transform import TypeChanges
 
+    skip_invalid = reading.skip_invalid
     beside = _check(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
     changes = TypeChanges(rename or [], _names(types))
-    with Reader(source, format, options) as reader, _Rejections(beside, reader) as rejections:
+    with (
+        Reader(source, reading.format, reading.read_options()) as reader,
+        _Rejections(beside, reader) as rejections,
+    ):
         if skip_invalid:
             reader.on_invalid = rejections.invalid
         result = write(
-            changes.apply(_watched(reader, quiet=quiet)),
+            changes.apply(watch_reader(reader, quiet=reading.quiet)),
             target,
             to,
             WriteOptions(scheme=to_scheme),
@@ -106,9 +110,9 @@ def convert(
     if beside and rejected is None and not rejections.count:
         beside.unlink(missing_ok=True)  # it would be of an earlier run
     for note in reader.notes:
-        say(str(note), quiet=quiet)
+        reading.say(str(note))
     for line in (*_account(reader, result, target, beside), *_changes(changes)):
-        say(line, quiet=quiet)
+        reading.say(line)
     if json is not None:
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
         figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
@@ -119,7 +123,7 @@ def convert(
 def _check(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
-    """Refuses what cannot go together; the file for what is skipped, None where there is none."""
+    """Refuse what contradicts itself; return the file for what is skipped, if there is one."""
     from fencepost.data.writer import check_no_loop
 
     check_json_target(json)
@@ -146,15 +150,8 @@ def _names(types: str | None) -> list[str] | None:
     return names
 
 
-def _watched(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
-    with progress_of(reader, quiet=quiet) as advance:
-        for sentence in reader:
-            advance()
-            yield sentence
-
-
 class _Rejections:
-    """Takes what is skipped, into a file that is made with its first line (None: nowhere)."""
+    """Writes what is skipped into a file, which is made with its first line (None: nowhere)."""
 
     def __init__(self, path: Path | None, reader: Reader) -> None:
         self.path = path

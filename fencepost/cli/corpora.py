@@ -1,4 +1,4 @@
-"""Reading corpora for a command: with its options, and with a word about what was found and skipped."""
+"""Reading corpora for a command, with messages about what was skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fencepost.cli.frame import progress_of, say
+from fencepost.cli.frame import say
+from fencepost.cli.progress import watch_reader
 
 if TYPE_CHECKING:
     from fencepost.data import Reader, ReadOptions, Rejected
@@ -18,7 +19,7 @@ SHOWN = 5  # of the sentences that are skipped
 
 
 class Skipped:
-    """What is skipped while a file is read, to be told at the end: the first ones, and how many there are."""
+    """What is skipped while a file is read: the first ones, and their number."""
 
     def __init__(self) -> None:
         self.first: list[Rejected] = []
@@ -30,7 +31,7 @@ class Skipped:
             self.first.append(one)
 
     def tell(self, source: Source, *, quiet: bool) -> None:
-        """With the notes on the file."""
+        """Print what was skipped, and the notes on the file."""
         for note in source.notes.values():
             say(str(note), quiet=quiet)
         for one in self.first:
@@ -43,7 +44,7 @@ class Skipped:
 def opened(
     path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
 ) -> Iterator[Reader]:
-    """A reader; when it is done, its notes and what it skipped are told."""
+    """Open a file; when it was read, print its notes and what was skipped."""
     from fencepost.data import Reader
 
     skipped = Skipped()
@@ -53,7 +54,7 @@ def opened(
 
 
 def losses(result: Written) -> Iterator[str]:
-    """What the new format could not hold."""
+    """Yield messages on what the new format could not hold."""
     if result.entities_dropped:
         yield f"{result.entities_dropped:,} overlapping entities were dropped"
     if result.parts_lost:
@@ -64,13 +65,6 @@ def losses(result: Written) -> Iterator[str]:
 def read_all(
     path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
 ) -> list[Sentence]:
-    """All sentences of a file."""
-    sentences = []
-    with (
-        opened(path, format_, options, skip_invalid=skip_invalid, quiet=quiet) as reader,
-        progress_of(reader, quiet=quiet) as advance,
-    ):
-        for sentence in reader:
-            advance()
-            sentences.append(sentence)
-    return sentences
+    """Return all sentences of a file."""
+    with opened(path, format_, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
+        return list(watch_reader(reader, quiet=quiet))

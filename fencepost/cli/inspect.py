@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.corpora import opened
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, write_json
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.progress import watch_reader
+from fencepost.cli.scores import make_table, safe_text
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fencepost.data import Reader, ReadOptions, Statistics
+    from fencepost.data import Reader, Statistics
     from fencepost.data.entity import Sentence
 
 Files = Annotated[
@@ -26,58 +28,49 @@ Files = Annotated[
     ),
 ]
 Examples = Annotated[
-    int, typer.Option("--examples", min=0, help="Draw so many sentences of each file with their entities.")
+    int,
+    typer.Option("--examples", min=0, help="Number of sentences of each file to draw with their entities."),
 ]
 
 
 @command("inspect")
-@reads_corpora
-def inspect(
-    files: Files,
-    options: ReadOptions,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    examples: Examples = 0,
-    json: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Print the statistics of annotated corpora: sizes, types, nesting, lengths."""
+def inspect(files: Files, reading: ReadingOptions, examples: Examples = 0, json: Json = None) -> None:
+    """Print the statistics of annotated corpora: sizes, types, nesting, lengths.
+
+    Example: fencepost inspect train.conll dev.conll --examples 3
+    """
     check_json_target(json)
+    options, skip_invalid, quiet = reading.read_options(), reading.skip_invalid, reading.quiet
     if files.count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
     corpora = []
     for file in files:
-        with opened(file, format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
+        with opened(file, reading.format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
             figures, drawn = _read(reader, examples, quiet=quiet)
         corpora.append((file, reader, figures, drawn))
-    if json is not None:
-        result = [
-            {
-                "file": file,
-                "format": reader.format.name,
-                "invalid": reader.invalid,
-                "notes": [asdict(note) for note in reader.notes],
-                **figures.to_dict(),
-            }
-            for file, reader, figures, _ in corpora
-        ]
-        write_json({"corpora": result}, json)
-    if json is None or str(json) != "-":
-        _print(corpora)
+    result = [
+        {
+            "file": file,
+            "format": reader.format.name,
+            "invalid": reader.invalid,
+            "notes": [asdict(note) for note in reader.notes],
+            **figures.to_dict(),
+        }
+        for file, reader, figures, _ in corpora
+    ]
+    output_result({"corpora": result}, json, lambda: _print(corpora))
 
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
-    """The figures of a corpus, and its first sentences with entities."""
+    """Return the figures of a corpus, and its first sentences with entities."""
     from fencepost.data import Statistics
 
     figures = Statistics()
     drawn: list[Sentence] = []
-    with progress_of(reader, quiet=quiet) as advance:
-        for sentence in reader:
-            advance()
-            figures.add(sentence)
-            if len(drawn) < examples and sentence.entities:
-                drawn.append(sentence)
+    for sentence in watch_reader(reader, quiet=quiet):
+        figures.add(sentence)
+        if len(drawn) < examples and sentence.entities:
+            drawn.append(sentence)
     return figures, drawn
 
 
@@ -101,7 +94,7 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
     palette = Palette()
     for file, _, _, drawn in corpora:
         if drawn:
-            console.print(Rule(_safe(file), align="left"))
+            console.print(Rule(safe_text(file), align="left"))
         for sentence in drawn:
             console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
 
@@ -112,19 +105,8 @@ def _short_names(files: list[str]) -> list[str]:
     return names if len(set(names)) == len(names) else files
 
 
-def _table(title: str, names: list[str]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
-    table.add_column("")
-    for name in names:
-        table.add_column(_safe(name), justify="right", overflow="fold")
-    return table
-
-
 def _overview(names: list[str], formats: list[str], invalid: list[int], figures: list[Statistics]) -> Table:
-    table = _table("Corpus", names)
+    table = make_table("Corpus", "", *map(safe_text, names))
     table.add_row("format", *formats)
     if any(invalid):
         table.add_row("invalid, skipped", *(f"{count:,}" for count in invalid))
@@ -152,10 +134,12 @@ def _overview(names: list[str], formats: list[str], invalid: list[int], figures:
 
 
 def _types(names: list[str], figures: list[Statistics]) -> Table:
-    table = _table("Entities by type", names)
+    table = make_table("Entities by type", "", *map(safe_text, names))
     total = sum((figure.by_type for figure in figures), start=type(figures[0].by_type)())
     for type_, _ in sorted(total.items(), key=lambda item: (-item[1], item[0])):
-        table.add_row(_safe(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures))
+        table.add_row(
+            safe_text(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures)
+        )
     return table
 
 
@@ -164,7 +148,7 @@ BINS = (*((length, length) for length in range(1, 11)), (11, 15), (16, 20), (21,
 
 def _lengths(names: list[str], figures: list[Statistics]) -> Table:
     """Entities by number of words; with a bar where there is room, that is for one corpus."""
-    table = _table("Entities by number of words", names)
+    table = make_table("Entities by number of words", "", *map(safe_text, names))
     if len(figures) == 1:
         table.add_column("", width=40)
     counts = [
@@ -184,11 +168,3 @@ def _lengths(names: list[str], figures: list[Statistics]) -> Table:
 
 def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / whole:6.1%})" if whole else "0"
-
-
-def _safe(text: str) -> str:
-    from rich.markup import escape
-
-    from fencepost.cli.draw import printable
-
-    return escape(printable(text))

@@ -21,7 +21,7 @@ import typer
 from fencepost.cli.frame import INTERRUPTED, Quiet, command, say
 from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config
 from fencepost.data.files import read_text
-from fencepost.errors import FencepostError, UsageError, describe_error
+from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
 
 if TYPE_CHECKING:
     import uvicorn
@@ -165,7 +165,7 @@ def serve(
 
     fencepost serve MODEL --port 8000
     """
-    with _installed():
+    with require_extra("serve"):
         import uvicorn  # noqa: F401
 
         from fencepost.server import Limits, make_app
@@ -231,18 +231,6 @@ def _shared(cores: int, workers: int | None, threads: int | None) -> tuple[int, 
     if workers is None:
         workers = min(_WORKERS, max(1, cores // (threads or 1)))
     return workers, threads or max(1, cores // workers)
-
-
-@contextmanager
-def _installed() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed: pip install 'fencepost[serve]'"
-        ) from None
 
 
 def _token(file: Path | None) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, resumable, say, write_json
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, output_result, resumable
+from fencepost.cli.options import ReadingOptions
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import (
@@ -29,7 +29,6 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.config import Config
-    from fencepost.data import ReadOptions
     from fencepost.data.entity import Sentence
     from fencepost.training import Outcome
 
@@ -54,7 +53,7 @@ Out = Annotated[
     Path | None, option("--out", "The folder for the model; new or empty.", _DATA, metavar="FOLDER")
 ]
 Resume = Annotated[
-    bool, option("--resume", "Go on with a run in --out that was broken off, with the same data.", _DATA)
+    bool, option("--resume", "Continue a run in --out that was interrupted, with the same data.", _DATA)
 ]
 ShowConfig = Annotated[
     bool, option("--show-config", "Print all settings as YAML, as they would be used, and stop.", SETTINGS)
@@ -66,9 +65,8 @@ Report = Annotated[
 
 
 @command("train")
-@reads_corpora
 def train(
-    options: ReadOptions,
+    reading: ReadingOptions,
     train: Train = None,
     dev: Dev = None,
     dev_share: DevShare = None,
@@ -85,19 +83,20 @@ def train(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     seed: Seed = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Train a recogniser on an annotated corpus; the best epoch by development F1 is kept."""
+    """Train a recogniser on an annotated corpus; the best epoch by development F1 is kept.
+
+    Example: fencepost train --train train.conll --dev dev.conll --out my-model
+    """
     check_json_target(json)
-    quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes, the first one speaks
+    if os.environ.get("RANK", "0") != "0":  # of several processes, only the first prints messages
+        reading = replace(reading, quiet=True)
     flags: dict[str, dict[str, Any]] = {
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
-        "text": {"language": options.language},
+        "text": {"language": reading.language},
     }
     settings = settings_of(recipe, config, changes, flags, out if resume else None)
     if show_config:
@@ -106,10 +105,9 @@ def train(
     if train is None or out is None:
         raise UsageError("give the training data with --train and the folder for the model with --out")
     _check_sources(train, dev, dev_share, test)
-    options = options.with_default_language(settings.text.language)
 
     def read(path: str) -> list[Sentence]:
-        return read_all(path, format, options, skip_invalid=skip_invalid, quiet=quiet)
+        return reading.read(path, settings.text.language)
 
     from fencepost import training
     from fencepost.training.learning import unknown_types
@@ -120,17 +118,17 @@ def train(
     if dev_share is not None:
         learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
     tested = read(test) if test is not None else None
-    say(_plan(settings, learnt, held), quiet=quiet)
+    reading.say(_plan(settings, learnt, held))
     for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
-        say(note, quiet=quiet)
+        reading.say(note)
 
     def at_end(outcome: Outcome) -> None:
         _report(outcome, out, json)
         if report:
-            write_report(outcome, out, learnt, held, tested, quiet=quiet)
+            write_report(outcome, out, learnt, held, tested, quiet=reading.quiet)
 
     with resumable("continue with the same command and --resume", out):
-        training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, at_end=at_end)
+        training.train(settings, learnt, out, held, tested, resume=resume, quiet=reading.quiet, at_end=at_end)
 
 
 def _check_sources(train: str, dev: str | None, dev_share: float | None, test: str | None) -> None:
@@ -155,29 +153,29 @@ def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None)
 
 
 def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
-    """What the run came to, as tables and as JSON."""
-    from rich.console import Console
+    """Output the results of the run, as tables and as JSON."""
+    scores = {
+        "model": str(out),
+        "settings": outcome.model.settings.model_dump(mode="json"),
+        "epochs": outcome.epochs,
+        "kept": outcome.best,
+        "calibration": outcome.calibration,
+        "test": outcome.test.to_dict() if outcome.test else None,
+    }
 
-    if json is not None:
-        scores = {
-            "model": str(out),
-            "settings": outcome.model.settings.model_dump(mode="json"),
-            "epochs": outcome.epochs,
-            "kept": outcome.best,
-            "calibration": outcome.calibration,
-            "test": outcome.test.to_dict() if outcome.test else None,
-        }
-        write_json(scores, json)
-    if json is not None and str(json) == "-":
-        return
-    console = Console(highlight=False)
-    if outcome.best is not None:
-        print_epochs(console, outcome.epochs, outcome.best["epoch"])
-    if outcome.calibration is not None:
-        console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
-    if outcome.test is not None:
-        print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
-    console.print(f"the model is in {out}", soft_wrap=True, markup=False)
+    def show() -> None:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        if outcome.best is not None:
+            print_epochs(console, outcome.epochs, outcome.best["epoch"])
+        if outcome.calibration is not None:
+            console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
+        if outcome.test is not None:
+            print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
+        console.print(f"the model is in {out}", soft_wrap=True, markup=False)
+
+    output_result(scores, json, show)
 
 
 def _calibration(found: dict[str, float | None]) -> str:

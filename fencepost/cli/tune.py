@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,7 +27,7 @@ from fencepost.cli.training_options import (
     option,
     settings_of,
 )
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -173,7 +172,7 @@ def tune(
         raise UsageError("give development data with --dev, or a share of the training data with --dev-share")
     if [train, dev, test].count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
-    with _tuning_installed():
+    with require_extra("train,tune"):
         from fencepost.experiments.tuning import Tuning
 
     def read(path: str) -> list[Sentence]:
@@ -196,19 +195,6 @@ def tune(
         for line in _told(tuning, trials, minutes):
             say(line, quiet=quiet)
         _report(tuning, trials, json, f"--train {shlex.quote(train)} {held}")
-
-
-@contextmanager
-def _tuning_installed() -> Iterator[None]:
-    """Around the first import of Optuna: its absence is told in words."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed: pip install 'fencepost[train,tune]'"
-        ) from None
 
 
 def _data(
