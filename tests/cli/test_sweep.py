@@ -147,7 +147,7 @@ def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> 
     assert said == "fencepost: interrupted; continue with the same command, which keeps what is finished\n"
     _until(lambda: not _is_alive(process.pid))
     wanted = [one for one in wanted if one != "--quiet"]
-    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to go on with\n", run(*wanted, "--workers=1").stderr)
+    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to continue\n", run(*wanted, "--workers=1").stderr)
     run(*wanted, "--workers=1", f"--out={tmp_path / 'undisturbed'}")
     assert (out / "runs.csv").read_text() == (tmp_path / "undisturbed" / "runs.csv").read_text()
 
@@ -172,7 +172,7 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
     """Word vectors that are not there: the other cell is done all the same."""
     grid = ["--grid", "encoder.features.vectors=null,nowhere/vectors.txt"]
     result = run(*arguments(data, tmp_path, *grid), code=1)
-    assert "1 of 2 runs failed; when that is mended, the same command tries them again" in result.stderr
+    assert "1 of 2 runs failed; when that is corrected, the same command tries them again" in result.stderr
     assert "encoder.features.vectors=nowhere/vectors.txt, seed 1: nowhere/vectors.txt" in result.stderr
     done, failed = rows(tmp_path / "sweep.csv")
     assert (done["seeds"], failed["seeds"]) == ("1", "0")

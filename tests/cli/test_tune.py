@@ -191,7 +191,7 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
         "fencepost: interrupted; continue with the same command, which keeps what is finished"
     )
     on = run(*wanted, "--trials=1").stderr.splitlines()
-    assert on[0].endswith("; 1 to go on with")
+    assert on[0].endswith("; 1 to continue")
     assert on[1].startswith("1/1 trial 0: dev F1 ")
     (only,) = json.loads((out / "tuning.json").read_text())["trials"]
     assert (only["state"], only["epochs"]) == ("complete", 30)
@@ -224,7 +224,10 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
     [
         (["--dev=x"], "give the training data with --train and the folder for all trials with --out"),
         (["--train=x", "--out=y"], "give development data with --dev, or a share of the training data"),
-        (["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"], "give development data with --dev, or"),
+        (
+            ["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"],
+            "--dev and --dev-share contradict each other",
+        ),
         (["--train=-", "--out=y", "--dev=-"], "standard input can be read once"),
         (["--search=training.epoch=1,2"], "--search: training.epoch: there is no such key; did you mean"),
         (
@@ -255,7 +258,7 @@ def test_another_tuning_in_the_folder(run: Run, tuned: tuple[Path, Result], data
 def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path: Path) -> None:
     wanted = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
     found = run(*wanted, "--dev-share=0.25", "--minutes=0")
-    assert "0 of 20 trials have ended; the same command goes on" in found.stdout
+    assert "0 of 20 trials have ended; the same command continues" in found.stdout
     assert "which settings matter cannot be said: it takes 4 complete trials, and there are 0" in found.stdout
     told = json.loads(run(*wanted, "--dev-share=0.25", "--minutes=0", "--json", "--quiet").stdout)
     assert (told["trials"], told["best"]) == ([], None)
