@@ -1,17 +1,14 @@
-"""Reading corpora for a command, with messages about what was skipped."""
+"""Messages about what was skipped in a corpus, and what a format could not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.cli.frame import say
-from fencepost.cli.progress import watch_reader
 
 if TYPE_CHECKING:
-    from fencepost.data import Reader, ReadOptions, Rejected
-    from fencepost.data.entity import Sentence
+    from fencepost.data import Rejected
     from fencepost.data.source import Source
     from fencepost.data.writer import Written
 
@@ -40,19 +37,6 @@ class Skipped:
             say(f"{source.name}: skipped {self.count - len(self.first):,} more", quiet=quiet)
 
 
-@contextmanager
-def opened(
-    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
-) -> Iterator[Reader]:
-    """Open a file; when it was read, print its notes and what was skipped."""
-    from fencepost.data import Reader
-
-    skipped = Skipped()
-    with Reader(path, format_, options, skipped if skip_invalid else None) as reader:
-        yield reader
-    skipped.tell(reader.source, quiet=quiet)
-
-
 def losses(result: Written) -> Iterator[str]:
     """Yield messages on what the new format could not hold."""
     if result.entities_dropped:
@@ -60,11 +44,3 @@ def losses(result: Written) -> Iterator[str]:
     if result.parts_lost:
         parts = ", ".join(f"{part} ({count:,})" for part, count in result.parts_lost.most_common())
         yield f"{result.format} has no place for these parts, so they are not in the output: {parts}"
-
-
-def read_all(
-    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
-) -> list[Sentence]:
-    """Return all sentences of a file."""
-    with opened(path, format_, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
-        return list(watch_reader(reader, quiet=quiet))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -38,8 +37,6 @@ Device = Annotated[
     DeviceName,
     option("--device", "Where PyTorch computes; auto is the first present of cuda, mps and cpu.", MODEL),
 ]
-
-training_installed = partial(require_extra, "train")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fencepost.cli.corpora import opened, read_all
+from fencepost.cli.corpora import Skipped
 from fencepost.cli.frame import Quiet, say
 from fencepost.cli.groups import OptionGroup, option
+from fencepost.cli.progress import watch_reader
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from fencepost.data import Reader, ReadOptions
     from fencepost.data.entity import Sentence
 
@@ -25,9 +25,6 @@ def reading_option(name: str, text: str) -> Any:
     return option(name, text, _READING)
 
 
-FormatName = Annotated[
-    str | None, reading_option("--format", "The input's format, instead of finding it out from the content.")
-]
 SkipInvalid = Annotated[
     bool,
     reading_option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first."),
@@ -95,19 +92,31 @@ class FormatOptions(OptionGroup):
 class ReadingOptions(FormatOptions):
     """How a command reads corpora, and whether it says anything about it."""
 
-    format: FormatName = None
+    format: Annotated[
+        str | None,
+        reading_option("--format", "The input's format, instead of finding it out from the content."),
+    ] = None
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False
 
-    def open(self, path: str) -> AbstractContextManager[Reader]:
-        """Open a file; when it was read, print its notes and what was skipped."""
-        options = self.read_options()
-        return opened(path, self.format, options, skip_invalid=self.skip_invalid, quiet=self.quiet)
+    @contextmanager
+    def open(self, path: str, language: str | None = None) -> Iterator[Reader]:
+        """Open a file; when it was read, print its notes and what was skipped.
+
+        `language` is the default of `--language`.
+        """
+        from fencepost.data import Reader
+
+        skipped = Skipped()
+        options = self.read_options(language)
+        with Reader(path, self.format, options, skipped if self.skip_invalid else None) as reader:
+            yield reader
+        skipped.tell(reader.source, quiet=self.quiet)
 
     def read(self, path: str, language: str | None = None) -> list[Sentence]:
-        """Return all sentences of a file; `language` is the default of `--language`."""
-        options = self.read_options(language)
-        return read_all(path, self.format, options, skip_invalid=self.skip_invalid, quiet=self.quiet)
+        """Return all sentences of a file."""
+        with self.open(path, language) as reader:
+            return list(watch_reader(reader, quiet=self.quiet))
 
     def say(self, message: str) -> None:
         """Print a message about the work on standard error, unless `--quiet` is set."""

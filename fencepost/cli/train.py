@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, output_result, resumable
+from fencepost.cli.models import Device
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import TrainingOptions
@@ -44,6 +45,7 @@ class TrainOptions(TrainingOptions):
             rich_help_panel="Settings",
         ),
     ] = False
+    device: Device = "auto"
 
 
 @command("train")
@@ -74,9 +76,18 @@ def train(options: TrainOptions) -> None:
         if options.report:
             write_report(outcome, out, learnt, dev, test, quiet=options.quiet)
 
+    device: dict[str, Any] = {} if options.device == "auto" else {"device": options.device}
     with resumable("continue with the same command and --resume", out):
         training.train(
-            config, learnt, out, dev, test, resume=options.resume, quiet=options.quiet, at_end=at_end
+            config,
+            learnt,
+            out,
+            dev,
+            test,
+            resume=options.resume,
+            quiet=options.quiet,
+            at_end=at_end,
+            **device,
         )
 
 
