@@ -128,14 +128,9 @@ class Evaluation:
         groups = {}
         for first, end in zip_longest(firsts, firsts[1:]):
             rows = [s.counts for length, s in self.by_length.items() if first <= length < (end or length + 1)]
-            name = (
-                f"{first} or more"
-                if end is None
-                else str(first)
-                if end == first + 1
-                else f"{first}-{end - 1}"
-            )
-            groups[name] = Score.of(*map(sum, zip((0, 0, 0), *rows, strict=True)))
+            name = f"{first} or more" if end is None else f"{first}-{end - 1}"
+            total = Score.of(*map(sum, zip((0, 0, 0), *rows, strict=True)))
+            groups[str(first) if end == first + 1 else name] = total
         return groups
 
     def to_dict(self) -> dict[str, Any]:
