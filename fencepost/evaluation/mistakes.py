@@ -79,6 +79,15 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
+class MistakeCount:
+    """The number of mistakes of some kinds, their share of all mistakes, and the F1 without them."""
+
+    count: int
+    share: float
+    f1_if_corrected: float
+
+
+@dataclass(frozen=True, slots=True)
 class Mistakes:
     """All mistakes of a corpus, sentence by sentence, and its scores."""
 
@@ -98,6 +107,20 @@ class Mistakes:
         """Return the number of mistakes of each kind."""
         found = Counter(mistake.kind for mistake in self.all)
         return {kind: found[kind] for kind in KINDS}
+
+    def count(self, *kinds: Kind) -> MistakeCount:
+        """Return the number of mistakes of these kinds, and what they cost."""
+        number = len(self.of(*kinds))
+        return MistakeCount(number, number / max(1, len(self)), self.f1_without(*kinds))
+
+    def rows(self) -> list[tuple[str, bool, MistakeCount]]:
+        """Return (name, is a kind, count) of each group, followed by its kinds if it has several."""
+        rows = []
+        for group, kinds in GROUPS.items():
+            rows.append((group, False, self.count(*kinds)))
+            if len(kinds) > 1:
+                rows += [(kind, True, self.count(kind)) for kind in kinds]
+        return rows
 
     def f1_without(self, *kinds: Kind) -> float:
         """Return the F1 if all mistakes of these kinds were corrected and nothing else changed."""
