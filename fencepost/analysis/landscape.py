@@ -7,8 +7,8 @@ at 51 points from one such step backwards to one forwards, in evaluation mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,20 +45,21 @@ def losses_along(
     seed: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> Losses:
-    """Return the loss on each data set at each place; afterwards the model's weights are as before.
+    """Return the loss on each data set at each place; the model itself is not changed.
 
     A random loss (noise, or a choice of examples) has the same random numbers at each place.
     """
+    moved = deepcopy(model).eval()
     prepared = {name: _batches(model, sentences) for name, sentences in data.items()}
     losses: Losses = {name: [] for name in data}
-    with _restored(model) as weights, torch.random.fork_rng():
+    with torch.no_grad(), torch.random.fork_rng():
         direction = _direction(model, seed)
         for place in places:
-            for weight, start, step in zip(model.parameters(), weights, direction, strict=True):
+            for weight, start, step in zip(moved.parameters(), model.parameters(), direction, strict=True):
                 weight.copy_(torch.add(start, step, alpha=place))
             for name, of_data in prepared.items():
                 torch.manual_seed(seed)
-                losses[name].append(_loss(model, of_data))
+                losses[name].append(_loss(moved, of_data))
             advance()
     return losses
 
@@ -91,23 +92,6 @@ def _rise(places: Sequence[float], losses: Sequence[float], near: float) -> floa
     """Return the mean loss within a distance of the model minus the model's own; 0 would be flat."""
     within = [loss for place, loss in zip(places, losses, strict=True) if abs(place) <= near + 1e-9]
     return float(np.mean(within)) - losses[len(losses) // 2] if len(within) > 1 else None
-
-
-@contextmanager
-def _restored(model: Model) -> Iterator[list[Tensor]]:
-    """Yield a copy of the weights, in evaluation mode; weights and modes are restored at the end."""
-    weights = [weight.detach().clone() for weight in model.parameters()]
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield weights
-    finally:
-        with torch.no_grad():
-            for weight, start in zip(model.parameters(), weights, strict=True):
-                weight.copy_(start)
-        for module, training in modes:
-            module.training = training
 
 
 def _direction(model: Model, seed: int) -> list[Tensor]:

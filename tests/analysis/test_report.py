@@ -9,8 +9,9 @@ from itertools import islice
 
 import pytest
 
+from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import MARK, Contents, Epoch, Speed, render, run_contents
-from fencepost.analysis.report.charts import learning_curves, logarithmic_ticks, shift_histogram, ticks
+from fencepost.analysis.report.charts import learning_curve, logarithmic_ticks, shift_histogram, ticks
 from fencepost.analysis.report.contents import EXAMPLES
 from fencepost.analysis.report.examples import SHOWN_WORDS, choose, example
 from fencepost.analysis.report.page import EXPLAINED
@@ -428,13 +429,17 @@ def test_ticks_are_round_and_hold_the_values():
 
 
 def test_learning_curves_show_what_was_measured():
-    f1, loss = learning_curves(EPOCHS, 2.0)
+    f1 = learning_curve({"F1": points_of(EPOCHS, "dev_f1", 100)}, 2.0, ".1f")
     assert [dot.tip for dot in f1.lines[0].dots] == ["epoch 1: 45.0", "epoch 2: 65.0", "epoch 3: 60.0"]
     assert f1.rules[0].place == f1.lines[0].dots[1].x
-    assert [line.name for line in loss.lines] == ["training data", "development data"]
-    (only,) = learning_curves([Epoch(1, 3.0), Epoch(2, 0.1)], None)
-    assert only.y_axis.label == "loss, logarithmic"
-    assert learning_curves([Epoch(1)], None) == []
+    page = render(contents(epochs=EPOCHS, kept=2.0))
+    assert "after each of 3 epochs; the best is 65.0." in page
+    assert all(f"<bdi>{name}</bdi>" in page for name in ("training data", "development data"))
+    steep = render(contents(epochs=[Epoch(1, 3.0), Epoch(2, 0.1)]))
+    assert "loss, logarithmic" in steep
+    assert "F1 by epoch" not in steep
+    assert "There are no learning curves" in render(contents(epochs=[Epoch(1)]))
+    assert learning_curve({"F1": []}, None, ".1f") is None
 
 
 def test_far_shifts_are_counted_at_the_edge():

@@ -1,4 +1,4 @@
-"""Charts as data, in the units of their axes; the template draws them, in the page's colours.
+"""Charts as data, in the units of their axes; the template draws and labels them, in the page's colours.
 
 A chart is 420 units wide, which a phone shows at nearly their size, so that its letters stay readable.
 """
@@ -6,14 +6,15 @@ A chart is 420 units wide, which a phone shows at nearly their size, so that its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from fencepost.analysis.epochs import Epoch, points_of
 from fencepost.analysis.report.scores import Row
 from fencepost.analysis.result import count_at
 from fencepost.evaluation import ReliabilityBin
+
+Points = Sequence[tuple[float, float]]
 
 _STEEP = 10
 """If the highest loss is more than this factor above the lowest, the axis is logarithmic."""
@@ -57,7 +58,6 @@ class Bar(NamedTuple):
 class Axis(NamedTuple):
     """An axis from `low` to `high`."""
 
-    label: str
     low: float
     high: float
     ticks: Sequence[Mark]
@@ -70,9 +70,9 @@ class Axis(NamedTuple):
         return (value - low) / (high - low)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart; `description` says in words what it shows. Dots are joined by lines if `joined`."""
+    """The data of a chart. Dots are joined by lines if `joined`."""
 
     width: ClassVar[int] = 420
     height: ClassVar[int] = 260
@@ -81,8 +81,6 @@ class Chart:
     top: ClassVar[int] = 14
     bottom: ClassVar[int] = 214
 
-    title: str
-    description: str
     x_axis: Axis
     y_axis: Axis
     lines: Sequence[Line] = ()
@@ -100,17 +98,18 @@ class Chart:
         return round(self.bottom + self.y_axis.share(value) * (self.top - self.bottom), 1)
 
 
-def _percent_axis(label: str) -> Axis:
-    return Axis(label, 0, 1, [Mark(value / 5, f"{20 * value}") for value in range(6)])
+_CONFIDENCE = Axis(0, 1, [Mark(value / 5, f"{value / 5:g}") for value in range(6)])
+_PERCENT = Axis(0, 1, [Mark(value / 5, f"{20 * value}") for value in range(6)])
 
 
-def _count_axis(label: str, bars: Sequence[Bar]) -> Axis:
+def _category_axis(names: Sequence[str]) -> Axis:
+    return Axis(0, len(names), [Mark(place + 0.5, name) for place, name in enumerate(names)])
+
+
+def _count_axis(bars: Sequence[Bar]) -> Axis:
     values = ticks(0, max((bar.height for bar in bars), default=0))
     labels = {value: f"{value / 1000:,g}k" if value >= 10_000 else f"{value:,.0f}" for value in values}
-    return Axis(label, 0, values[-1], [Mark(value, labels[value]) for value in values if value == int(value)])
-
-
-_CONFIDENCE = Axis("confidence", 0, 1, [Mark(value / 5, f"{value / 5:g}") for value in range(6)])
+    return Axis(0, values[-1], [Mark(value, labels[value]) for value in values if value == int(value)])
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -134,46 +133,29 @@ def logarithmic_ticks(low: float, high: float) -> list[float]:
     return [value for value in values if lowest <= value <= highest]
 
 
-def learning_curves(epochs: Sequence[Epoch], kept: float | None) -> list[Chart]:
-    """Draw F1 on the development data, and the losses, by epoch, if measured."""
-    f1 = points_of(epochs, "dev_f1", 100)
-    losses = {"training data": points_of(epochs, "loss"), "development data": points_of(epochs, "dev_loss")}
-    charts = []
-    if f1:
-        best = max(value for _, value in f1)
-        shown = f"Strict F1 on the development data after each of {len(f1)} epochs; the best is {best:.1f}."
-        series = {"F1 on the development data": f1}
-        charts.append(_curve("F1 by epoch", shown, "F1, percent", series, kept, ".1f"))
-    if any(losses.values()):
-        shown = f"The mean loss in each of {max(map(len, losses.values()))} epochs."
-        charts.append(_curve("Loss by epoch", shown, "loss", losses, kept, ".3f"))
-    return charts
-
-
-def _curve(
-    title: str,
-    description: str,
-    label: str,
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    kept: float | None,
-    digits: str,
-) -> Chart:
+def learning_curve(series: Mapping[str, Points], kept: float | None, digits: str) -> Chart | None:
+    """Draw values by epoch, and the epoch that was kept; None without values."""
+    if not any(series.values()):
+        return None
     numbers, values = zip(*(point for points in series.values() for point in points), strict=True)
     first, last, low, high = min(numbers), max(numbers), min(values), max(values)
     whole = [value for value in ticks(first, last, 8) if first <= value <= last and value == int(value)]
     steep = 0 < _STEEP * low < high and len(series) > 1
     heights = (logarithmic_ticks if steep else ticks)(low, high)
     x_ticks, y_ticks = ([Mark(value, f"{value:g}") for value in values] for values in (whole, heights))
-    x_axis = Axis("epoch", first - 0.5, last + 0.5, x_ticks)
-    y_axis = Axis(label + ", logarithmic" * steep, heights[0], heights[-1], y_ticks, steep)
     lines = [
         Line(name, number, [Dot(at, value, f"epoch {at:g}: {value:{digits}}") for at, value in points])
         for number, (name, points) in enumerate(series.items(), start=1)
         if points
     ]
-    rules = [Mark(kept, "kept")] if kept is not None and first <= kept <= last else []
-    legend = [(line.series, line.name) for line in lines] if len(series) > 1 else []
-    return Chart(title, description, x_axis, y_axis, lines, rules=rules, joined=True, legend=legend)
+    return Chart(
+        Axis(first - 0.5, last + 0.5, x_ticks),
+        Axis(heights[0], heights[-1], y_ticks, steep),
+        lines,
+        rules=[Mark(kept, "kept")] if kept is not None and first <= kept <= last else [],
+        joined=True,
+        legend=[(line.series, line.name) for line in lines] if len(series) > 1 else [],
+    )
 
 
 def reliability_diagram(bins: Sequence[ReliabilityBin]) -> Chart:
@@ -184,28 +166,15 @@ def reliability_diagram(bins: Sequence[ReliabilityBin]) -> Chart:
             tip = f"{100 * one.accuracy:.1f} percent right, mean confidence {one.confidence:.2f}"
             bars.append(_bin_bar(one, one.accuracy, f", {tip}"))
             dots.append(Dot(one.confidence, one.accuracy, bars[-1].tip))
-    return Chart(
-        "Reliability",
-        "The share of predictions that are right, by their confidence; on the diagonal the two are equal.",
-        _CONFIDENCE,
-        _percent_axis("right, percent"),
-        [Line("at the mean confidence of the bin", 2, dots)],
-        bars,
-        diagonal=True,
-        legend=[(1, "right"), (2, "the same, at the mean confidence of the bin")],
-    )
+    means = "the same, at the mean confidence of the bin"
+    legend = [(1, "right"), (2, means)]
+    return Chart(_CONFIDENCE, _PERCENT, [Line(means, 2, dots)], bars, diagonal=True, legend=legend)
 
 
 def confidence_histogram(bins: Sequence[ReliabilityBin]) -> Chart:
     """Draw the number of predictions in each bin of the reliability diagram."""
     bars = [_bin_bar(one, one.count) for one in bins]
-    return Chart(
-        "Predictions by confidence",
-        "The number of predictions in each bin of the reliability diagram.",
-        _CONFIDENCE,
-        _count_axis("predictions", bars),
-        bars=bars,
-    )
+    return Chart(_CONFIDENCE, _count_axis(bars), bars=bars)
 
 
 def _bin_bar(one: ReliabilityBin, height: float, more: str = "", gap: float = 0.003) -> Bar:
@@ -222,14 +191,8 @@ def f1_by_length(rows: Sequence[Row]) -> Chart:
             low, high = bounds.f1.low, bounds.f1.high
             dot = Dot(dot.x, dot.y, f"{dot.tip} ({100 * low:.1f} to {100 * high:.1f})", low, high)
         dots.append(dot)
-    labels = [Mark(place + 0.5, row.name.replace(" or more", "+")) for place, row in enumerate(rows)]
-    return Chart(
-        "F1 by length",
-        "Strict F1 by the number of words.",
-        Axis("words of the entity", 0, len(rows), labels),
-        _percent_axis("F1, percent"),
-        [Line("F1", 1, dots)],
-    )
+    names = [row.name.replace(" or more", "+") for row in rows]
+    return Chart(_category_axis(names), _PERCENT, [Line("F1", 1, dots)])
 
 
 def shift_histogram(shifts: Mapping[str, Mapping[int, int]], most: int = 5) -> Chart:
@@ -237,13 +200,9 @@ def shift_histogram(shifts: Mapping[str, Mapping[int, int]], most: int = 5) -> C
     places = [shift for shift in range(-most, most + 1) if shift]
     far = {-most: "≤", most: "≥"}
     return _grouped_bars(
-        "Boundary shifts",
-        "How many starts and ends lie how many words too far left (below 0) or right.",
-        "words too far left (−) or right (+)",
-        "mistakes",
         [f"{far.get(place, '')}{place:+d}".replace("-", "−") for place in places],
         {side: count_at(places, counts) for side, counts in shifts.items()},
-        lambda side, label, count: f"{side} {label}: {count:,}",
+        "{} {}: {:,}",
     )
 
 
@@ -252,32 +211,19 @@ def length_histogram(corpora: Mapping[str, Mapping[int, int]], most: int = 10) -
     places = range(1, most + 1)
     totals = {name: max(1, sum(counts.values())) for name, counts in corpora.items()}
     return _grouped_bars(
-        "Entities by length",
-        "The share of entities by their number of words.",
-        "words of the entity",
-        "entities, percent",
         [f"{place}+" if place == most else str(place) for place in places],
         {name: [100 * n / totals[name] for n in count_at(places, corpora[name])] for name in corpora},
-        lambda name, label, share: f"{name}, {label} words: {share:.1f} percent",
+        "{}, {} words: {:.1f} percent",
     )
 
 
-def _grouped_bars(
-    title: str,
-    description: str,
-    x_label: str,
-    y_label: str,
-    labels: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    tip: Callable[[str, str, float], str],
-) -> Chart:
+def _grouped_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], tip: str) -> Chart:
     """Draw a group of bars for each label, with one bar for each series."""
     width = 0.8 / max(1, len(series))
     bars = []
     for place, label in enumerate(labels):
         for number, (name, heights) in enumerate(series.items()):
             left, height = place + 0.1 + width * number, heights[place]
-            bars.append(Bar(left, left + width, height, number + 1, tip(name, label, height)))
-    x_axis = Axis(x_label, 0, len(labels), [Mark(place + 0.5, label) for place, label in enumerate(labels)])
+            bars.append(Bar(left, left + width, height, number + 1, tip.format(name, label, height)))
     legend = list(enumerate(series, start=1)) if len(series) > 1 else []
-    return Chart(title, description, x_axis, _count_axis(y_label, bars), bars=bars, legend=legend)
+    return Chart(_category_axis(labels), _count_axis(bars), bars=bars, legend=legend)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import charts
 from fencepost.analysis.report.contents import Contents
 from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, choose, example, shortened
@@ -62,7 +63,7 @@ def render(contents: Contents) -> str:
             judged=scores,
             settings=list(_flat(contents.settings)),
             kept=next((one for one in contents.epochs if one.number == contents.kept), None),
-            curves=charts.learning_curves(contents.epochs, contents.kept),
+            **_learning_curves(contents),
             examples=_examples(contents, scores),
             explained=EXPLAINED,
             corpora=corpora,
@@ -75,6 +76,18 @@ def render(contents: Contents) -> str:
     )
 
 
+def _learning_curves(contents: Contents) -> dict[str, Any]:
+    """Return the development F1 by epoch, and the charts of it and of the losses."""
+    f1, dev_loss, loss = (points_of(contents.epochs, name) for name in ("dev_f1", "dev_loss", "loss"))
+    in_percent = [(number, 100 * value) for number, value in f1]
+    losses = {"training data": loss, "development data": dev_loss}
+    return {
+        "dev_f1": f1,
+        "f1_curve": charts.learning_curve({"F1": in_percent}, contents.kept, ".1f"),
+        "loss_curve": charts.learning_curve(losses, contents.kept, ".3f"),
+    }
+
+
 def _score_charts(scores: ReportScores | None) -> dict[str, Any]:
     """Return the calibration, the table of confusions, and the charts of what was scored."""
     calibration = scores.evaluation.calibration if scores is not None else None
@@ -83,7 +96,8 @@ def _score_charts(scores: ReportScores | None) -> dict[str, Any]:
     shifts = scores.mistakes.shifts() if scores is not None and scores.mistakes is not None else {}
     return {
         "calibration": calibration,
-        "reliability": [charts.reliability_diagram(bins), charts.confidence_histogram(bins)] if bins else [],
+        "reliability": charts.reliability_diagram(bins) if bins else None,
+        "confidences": charts.confidence_histogram(bins) if bins else None,
         "lengths": charts.f1_by_length(lengths) if lengths else None,
         "shifts": charts.shift_histogram(shifts) if any(shifts.values()) else None,
         "confusion": scores.confusion() if scores is not None else None,
