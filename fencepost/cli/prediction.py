@@ -15,7 +15,7 @@ from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import resumable, say
 from fencepost.cli.progress import shown
 from fencepost.data import write
-from fencepost.runtime.prediction.found import Found, Tally, as_sentences, find
+from fencepost.runtime.prediction.results import Found, Tally, as_sentences, find
 from fencepost.runtime.prediction.lines import without_done, write_lines
 
 if TYPE_CHECKING:

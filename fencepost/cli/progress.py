@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from fencepost.data.source import Source
-    from fencepost.runtime.prediction.found import Found
+    from fencepost.runtime.prediction.results import Found
 
 
 def shown(found: Iterable[Found], source: Source | None, *, done: int, quiet: bool) -> Iterator[Found]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fencepost.errors import FencepostError, UsageError, describe_error, shorten
 from fencepost.runtime.loading import EngineName, load
 from fencepost.runtime.prediction.folder import Done, OutputFolder, PartFile
-from fencepost.runtime.prediction.found import find
+from fencepost.runtime.prediction.results import find
 from fencepost.runtime.prediction.shards import File, Part, Shard, Tables, texts_of
 from fencepost.runtime.prediction.texts import PARQUET
 

@@ -18,7 +18,7 @@ from fencepost.data.source import Source
 from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction import texts as texts_module
-from fencepost.runtime.prediction.found import find
+from fencepost.runtime.prediction.results import find
 from fencepost.runtime.prediction.texts import Text
 
 LEARNT = list(islice(read("sample:train"), 40))

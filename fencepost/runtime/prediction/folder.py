@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.data.output import remove_leftovers, whole_file
 from fencepost.errors import FencepostError, UsageError
-from fencepost.runtime.prediction.found import Found, Tally, as_object
+from fencepost.runtime.prediction.results import Found, Tally, as_object
 from fencepost.runtime.prediction.lines import encoded
 
 MANIFEST = "manifest.json"

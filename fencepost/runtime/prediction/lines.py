@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from fencepost.data.output import StandardOutput, open_output
 from fencepost.errors import UsageError
 from fencepost.runtime.chunks import chunks
-from fencepost.runtime.prediction.found import as_object, head_of
+from fencepost.runtime.prediction.results import as_object, head_of
 
 if TYPE_CHECKING:
-    from fencepost.runtime.prediction.found import Found
+    from fencepost.runtime.prediction.results import Found
     from fencepost.runtime.prediction.texts import Text
 
 _BYTES = 1 << 20  # that are looked at a time

@@ -12,7 +12,7 @@ import pytest
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile
-from fencepost.runtime.prediction.found import Found
+from fencepost.runtime.prediction.results import Found
 from fencepost.runtime.prediction.texts import Text
 from fencepost.runtime.recogniser import Annotated
 

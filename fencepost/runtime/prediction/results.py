@@ -69,10 +69,10 @@ def _with_words(recogniser: Recogniser, texts: Iterator[Text]) -> Iterator[Found
 
 def as_object(found: Found) -> dict[str, Any]:
     """What was carried along, the text, and the entities by character."""
-    return {**head_of(found.source), "entities": [entity_object(span) for span in found.annotated.spans]}
+    return {**head_of(found.source), "entities": [entity_record(span) for span in found.annotated.spans]}
 
 
-def entity_object(span: Span) -> dict[str, Any]:
+def entity_record(span: Span) -> dict[str, Any]:
     return {
         "start": span.start,
         "end": span.end,
