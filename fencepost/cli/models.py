@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -105,6 +106,11 @@ def wants_pytorch(folder: Path, engine: EngineName) -> bool:
 
     weights = (folder / WEIGHTS_FILE).is_file()
     return find_spec("torch") is not None and (weights or not exported_precisions(folder))
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _use_threads(count: int) -> None:

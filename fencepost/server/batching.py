@@ -211,7 +211,7 @@ class Batcher:
         return has_waited or self._ordinary_texts >= self.limits.batch or not self.ready
 
     def _set_timer(self) -> None:
-        """Schedule again when the first ordinary request is due, or the worker kept free may compute slices."""
+        """Schedule again when the first ordinary request is due, or the free worker may compute slices."""
         if self._timer is not None:
             self._timer.cancel()
         if self._ordinary or self._sliced:
@@ -341,7 +341,7 @@ class Batcher:
         return list(results.values())
 
     def _compute_group(self, group: Sequence[Request]) -> list[Result | Exception]:
-        """Compute requests of one recogniser; if that fails, each alone, so that a bad one spoils no other."""
+        """Compute requests of one recogniser; if that fails, each alone, so that no other one suffers."""
         try:
             found = iter(group[0].recogniser.compute([part for one in group for part in one.parts]))
             return [one.merge([next(found) for _ in one.parts]) for one in group]

@@ -110,9 +110,8 @@ async def _find(batcher: Batcher, request: Request, question: Question) -> Resul
     except Full as error:
         raise HTTPException(429, str(error), {"Retry-After": str(error.retry_after)}) from None
     except TimeoutError:
-        message = (
-            f"there was no answer within {batcher.limits.timeout:g} s; send less at a time, or try later"
-        )
+        seconds = f"{batcher.limits.timeout:g} s"
+        message = f"there was no answer within {seconds}; send less at a time, or try later"
         raise HTTPException(503, message) from None
     except NotReady as error:
         raise HTTPException(503, str(error)) from None

@@ -1,4 +1,4 @@
-"""Checks before every request: the name of the server, the token and the size of the body. Counts the answers."""
+"""Checks the host name, the token and the size of every request, and counts the answers."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Unwanted(Exception):
 class Request:
     """Texts, their parts, and the future of their entities.
 
-    The event loop calls `take` and `finish`. `prepare` runs in one thread, then `compute` in any number of them.
+    The event loop calls `take` and `finish`; `prepare` runs in one thread, then `compute` in any number.
     """
 
     def __init__(self, recogniser: Recogniser, texts: Sequence[str]) -> None:

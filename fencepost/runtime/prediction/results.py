@@ -1,4 +1,4 @@
-"""What is found in texts, and how it leaves: as a JSON object with character offsets, or as sentences."""
+"""Predicted texts, as JSON objects with character offsets or as sentences of a corpus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fencepost.data.formats.json_fields import name
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
-    from fencepost.data.text.splitter import Offsets
     from fencepost.runtime.prediction.texts import Text
     from fencepost.runtime.recogniser import Annotated, Recogniser, Span
 
@@ -19,57 +18,15 @@ DIGITS = 4  # of a confidence
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A text and what is found in it."""
+class PredictedText:
+    """A text as it was read, and with the entities that were predicted."""
 
     source: Text
     annotated: Annotated
 
-
-@dataclass(slots=True)
-class Tally:
-    """What has passed so far."""
-
-    texts: int = 0
-    sentences: int = 0
-    entities: int = 0
-
-    def counting(self, found: Iterable[Found]) -> Iterator[Found]:
-        for one in found:
-            self.texts += 1
-            self.sentences += len(one.annotated.sentences)
-            self.entities += sum(len(sentence.entities) for sentence in one.annotated.sentences)
-            yield one
-
-
-def find(recogniser: Recogniser, texts: Iterable[Text]) -> Iterator[Found]:
-    """What is found in each text, in order, as a stream. All texts have words, or none has."""
-    texts = iter(texts)
-    first = next(texts, None)
-    if first is not None:
-        way = _raw if first.sentences is None else _with_words
-        yield from way(recogniser, chain([first], texts))
-
-
-def _raw(recogniser: Recogniser, texts: Iterator[Text]) -> Iterator[Found]:
-    texts, again = tee(texts)
-    documents = recogniser.annotate(text.text for text in texts)
-    for document, text in zip(documents, again, strict=False):
-        yield Found(text, document)
-
-
-def _with_words(recogniser: Recogniser, texts: Iterator[Text]) -> Iterator[Found]:
-    from fencepost.runtime.recogniser import Annotated
-
-    texts, again = tee(texts)
-    predicted = recogniser.predict(sentence for text in texts for sentence in text.sentences or ())
-    for text in again:
-        yield Found(text, Annotated(text.text, list(islice(predicted, len(text.offsets))), text.offsets))
-
-
-def as_object(found: Found) -> dict[str, Any]:
-    """What was carried along, the text, and the entities by character."""
-    return {**head_of(found.source), "entities": [entity_record(span) for span in found.annotated.spans]}
+    def to_record(self) -> dict[str, Any]:
+        """Return the other fields of the input, the text, and the entities by character offsets."""
+        return {**self.source.to_record(), "entities": [entity_record(one) for one in self.annotated.spans]}
 
 
 def entity_record(span: Span) -> dict[str, Any]:
@@ -82,35 +39,66 @@ def entity_record(span: Span) -> dict[str, Any]:
     }
 
 
-def head_of(text: Text) -> dict[str, Any]:
-    """All of the object that is known before anything is found."""
-    return {**text.carried, "text": text.text}
+@dataclass(slots=True)
+class Counts:
+    """Numbers of texts, sentences and entities."""
+
+    texts: int = 0
+    sentences: int = 0
+    entities: int = 0
+
+    def count(self, predicted: Iterable[PredictedText]) -> Iterator[PredictedText]:
+        """Yield the same texts, counted."""
+        for one in predicted:
+            self.texts += 1
+            self.sentences += len(one.annotated.sentences)
+            self.entities += sum(len(sentence.entities) for sentence in one.annotated.sentences)
+            yield one
+
+    def add(self, other: Counts) -> None:
+        self.texts += other.texts
+        self.sentences += other.sentences
+        self.entities += other.entities
 
 
-def as_sentences(found: Iterable[Found]) -> Iterator[Sentence]:
-    """The sentences, for the corpus formats; those of a raw text know which text they belong to."""
-    for number, one in enumerate(found, start=1):
+def predict_texts(recogniser: Recogniser, texts: Iterable[Text]) -> Iterator[PredictedText]:
+    """Yield each text with its entities, in order, as a stream. All texts have words, or none has."""
+    from fencepost.runtime.recogniser import Annotated
+
+    texts = iter(texts)
+    first = next(texts, None)
+    if first is None:
+        return
+    texts, again = tee(chain([first], texts))
+    if first.sentences is None:
+        yield from map(PredictedText, again, recogniser.annotate(text.text for text in texts))
+        return
+    predicted = recogniser.predict(sentence for text in texts for sentence in text.sentences or ())
+    for text in again:
+        sentences = list(islice(predicted, len(text.offsets)))
+        yield PredictedText(text, Annotated(text.text, sentences, text.offsets))
+
+
+def to_sentences(predicted: Iterable[PredictedText]) -> Iterator[Sentence]:
+    """Yield the sentences, for corpus formats; those of a raw text name the text that they belong to."""
+    for number, one in enumerate(predicted, start=1):
         if one.source.sentences is None:
-            yield from _named(one, number)
+            yield from _with_names(one, number)
         else:
             yield from one.annotated.sentences
 
 
-def _named(found: Found, number: int) -> Iterator[Sentence]:
-    carried = dict(found.source.carried)
-    id_key, id_ = name(carried, ("id",))
-    doc_key, doc = name(carried, ("doc", "doc_id"))
-    meta = {key: value for key, value in carried.items() if key not in (id_key, doc_key)}
-    pairs = zip(found.annotated.sentences, found.annotated.offsets, strict=True)
+def _with_names(text: PredictedText, number: int) -> Iterator[Sentence]:
+    fields = text.source.fields
+    id_key, id_ = name(fields, ("id",))
+    doc_key, doc = name(fields, ("doc", "doc_id"))
+    meta = {key: value for key, value in fields.items() if key not in (id_key, doc_key)}
+    pairs = zip(text.annotated.sentences, text.annotated.offsets, strict=True)
     for place, (sentence, offsets) in enumerate(pairs, start=1):
         yield replace(
             sentence,
             id=None if id_ is None and doc is None else f"{id_ or doc}-{place}",
             doc=doc or id_ or str(number),
-            space_after=_spaces(offsets),
+            space_after=[start > end for (_, end), (start, _) in pairwise(offsets)] + [True],
             meta=meta,
         )
-
-
-def _spaces(offsets: Iterable[Offsets]) -> list[bool]:
-    return [behind > end for (_, end), (behind, _) in pairwise(offsets)] + [True]
