@@ -39,8 +39,8 @@ def predict(
             "--input",
             metavar="FILE",
             help="Instead of texts: a file, - (standard input) or sample:test. Plain text is one text a "
-            'line; so is JSON with a "text" and no annotation, whose other keys go to the output. A corpus is '
-            "predicted sentence by sentence with its own words; its entities are ignored. CSV, TSV and "
+            'line; so is JSON with a "text" and no annotation, whose other keys go to the output. A corpus '
+            "is predicted sentence by sentence with its own words; its entities are ignored. CSV, TSV and "
             "Parquet have a text a row, in the column text. With --engine ray also a folder, or a quoted "
             "pattern, of such files of texts, but not of CSV.",
         ),
@@ -158,12 +158,19 @@ def predict(
 
         refused = {"--to": to, "--limit": limit, "--overlaps": overlaps != "refuse"}
         job = RayPrediction(
-            source, output, reading, refused, workers=workers, threads=threads or 1, address=ray_address
+            source,
+            output,
+            reading,
+            refused,
+            workers=workers,
+            threads=threads or 1,
+            address=ray_address,
+            resume=resume,
+            force=force,
         )
-        job.check(resume=resume, force=force)
         recogniser = load(threads or 1)
         filters = {"min_confidence": min_confidence, "types": types_of(types, recogniser.types)}
-        job.run(recogniser, settings_of(folder, changes), filters, resume=resume)
+        job.run(recogniser, settings_of(folder, changes), filters)
         return
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")

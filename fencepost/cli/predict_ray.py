@@ -42,8 +42,10 @@ class RayPrediction:
         workers: int | None,
         threads: int,
         address: str | None,
+        resume: bool,
+        force: bool,
     ) -> None:
-        """Refuse what cannot be asked of many processes: options of `refused` that are set."""
+        """Find the files; refuse options of `refused` that are set, and an output that cannot be written."""
         for name, value in {**refused, "--pretokenized": reading.options.pretokenized}.items():
             if value:
                 raise UsageError(f"{name} does not go with --engine ray")
@@ -51,25 +53,19 @@ class RayPrediction:
             raise UsageError("--engine ray reads files: give --input, a file, a folder or a quoted pattern")
         if output is None or output == "-":
             raise UsageError("--engine ray writes a file for each input: give --output, the name of a folder")
-        self.source, self.output = source, output
-        self.reading = reading
+        self.output, self.reading, self.resume = output, reading, resume
         self.workers, self.threads, self.address = workers, threads, address
-
-    def check(self, *, resume: bool, force: bool) -> None:
-        """Find the files, and refuse an output that cannot be written."""
         check_one_of(resume=resume, force=force)
-        check_no_loop(Path(self.output))
-        check_ready(self.address)
-        self.files = find_files(self.source)
-        self.folder = OutputFolder(Path(self.output), len(self.files))
+        check_no_loop(Path(output))
+        check_ready(address)
+        self.files = find_files(source)
+        self.folder = OutputFolder(Path(output), len(self.files))
         self.folder.check(resume=resume, force=force)
         for file in self.files:
             if self.folder.path.resolve() in file.resolve().parents:
                 raise UsageError(f"{file}: is in the folder of the output; give another --output")
 
-    def run(
-        self, recogniser: Recogniser, settings: dict[str, Any], filters: dict[str, Any], *, resume: bool
-    ) -> None:
+    def run(self, recogniser: Recogniser, settings: dict[str, Any], filters: dict[str, Any]) -> None:
         """Predict the files with the model of a recogniser, and these settings and filters of `load`."""
         job: dict[str, Any] = {
             "fencepost": __version__,
@@ -90,10 +86,10 @@ class RayPrediction:
             **filters,
         }
         shards, job["shards"] = self._plan()
-        if resume and self.folder.is_complete(job):
+        if self.resume and self.folder.is_complete(job):
             self._say(f"{self.output}: is complete already")
         else:
-            self._predict(shards, options, job, resume=resume)
+            self._predict(shards, options, job)
 
     def _say(self, message: str) -> None:
         say(message, quiet=self.reading.quiet)
@@ -107,9 +103,7 @@ class RayPrediction:
             records.append(shards[-1].to_record(skipped.count))
         return shards, records
 
-    def _predict(
-        self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any], *, resume: bool
-    ) -> None:
+    def _predict(self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any]) -> None:
         """Predict; the output is not touched before Ray runs."""
         processors = (self.workers or usable_cores() // self.threads or 1) * self.threads
         texts = sum(shard.texts for shard in shards)
@@ -118,7 +112,7 @@ class RayPrediction:
             _progress(texts, quiet=self.reading.quiet) as report,
             self._how_to_continue(),
         ):
-            for path in self.folder.begin(job, resume=resume):
+            for path in self.folder.begin(job, resume=self.resume):
                 self._say(f"{path}: is missing or was changed, so it is made again")
             start = time.perf_counter()
             done, progress = predict(shards, options, self.folder, self.workers, report)

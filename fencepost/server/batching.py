@@ -25,26 +25,13 @@ from fencepost.server.request import Request, Result, TooManyWords, Unwanted
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-_ORDINARY = 512
-"""Largest number of words, as the model counts them, of a request that is computed as a whole."""
-
-_ORDINARY_CHARACTERS = 8 * _ORDINARY
-"""A request with more characters is long without trying."""
-
-_TOGETHER = 2_048
-"""Number of words of ordinary requests above which no other is added to a batch."""
-
-_SLICE = 128
-"""Number of words of a long request that are computed at a time."""
-
-_LONG_AT_ONCE = 4
-"""Least number of long requests that are computed by turns; others wait, unsplit, to save memory."""
-
-_RECENT = 2.0
-"""Seconds after an ordinary request for which one of several workers is kept free of slices."""
-
-_SLOWEST_RETRY = 60
-"""Largest number of seconds after which a refused client is asked to try again."""
+_ORDINARY = 512  # most words, as the model counts them, of a request that is computed as a whole
+_ORDINARY_CHARACTERS = 8 * _ORDINARY  # a request with more is long without trying
+_TOGETHER = 2_048  # words of ordinary requests above which no other is added to a batch
+_SLICE = 128  # words of a long request that are computed at a time
+_LONG_AT_ONCE = 4  # fewest long requests that are computed by turns; others wait, unsplit, to save memory
+_RECENT = 2.0  # seconds after an ordinary request for which one of several workers computes no slices
+_SLOWEST_RETRY = 60  # most seconds after which a refused client is asked to try again
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +172,7 @@ class Batcher:
         """Give idle workers a turn each, and the splitter a long request."""
         is_due = len(self._turns) < self.limits.workers and self._is_due()
         while len(self._turns) < self.limits.workers:
-            turn = self._next_turn(is_due)
+            turn = self._next_turn(is_due=is_due)
             if turn is None:
                 self._set_timer()
                 break
@@ -204,7 +191,7 @@ class Batcher:
         task.add_done_callback(end)
 
     def _is_due(self) -> bool:
-        """Whether ordinary requests make a whole batch, or the first has waited long enough."""
+        """Return whether ordinary requests make a whole batch, or the first has waited long enough."""
         if not self._ordinary:
             return False
         has_waited = time.monotonic() >= self._ordinary[0].since + self.limits.wait
@@ -225,7 +212,7 @@ class Batcher:
     def _ordinary_texts(self) -> int:
         return sum(len(one.texts) for one in self._ordinary)
 
-    def _next_turn(self, is_due: bool) -> Coroutine[Any, Any, None] | None:
+    def _next_turn(self, *, is_due: bool) -> Coroutine[Any, Any, None] | None:
         """Return the computation of a slice if it is the turn of one, else of the ordinary requests."""
         if self._is_slice_next or not self._ordinary:
             while self._may_slice():
@@ -242,11 +229,12 @@ class Batcher:
         if not is_due:
             return None
         self._is_slice_next = True
-        batch = self._take_ordinary()
-        return self._compute_ordinary(batch) if batch else None
+        if batch := self._take_ordinary():
+            return self._compute_ordinary(batch)
+        return self._next_turn(is_due=False)  # nobody waits for the ordinary requests any more
 
     def _may_slice(self) -> bool:
-        """Whether an idle worker may compute a slice."""
+        """Return whether an idle worker may compute a slice."""
         is_last = self.limits.workers > 1 and self._slices >= self.limits.workers - 1
         is_kept_free = is_last and time.monotonic() < self._last_ordinary + _RECENT
         return bool(self._sliced) and not is_kept_free
