@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.engine import Predictor
 from fencepost.runtime.folder import CONFIG_FILE
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
@@ -68,13 +68,6 @@ def load_engine(
         precision = trusted_precision(folder)
     if precision is not None:
         return load_predictor(folder, precision, threads=threads)
-    try:
+    with require_extra("train", f"{folder}: without graphs (fencepost export) the model"):
         from fencepost.runtime import pytorch
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"{folder}: without PyTorch a model must be exported (fencepost export), or install it: "
-            f"pip install 'fencepost[train]' ({error.name} is missing)"
-        ) from None
     return pytorch.load_predictor(folder, device)
