@@ -89,7 +89,7 @@ class Config(Settings):
 
         `base` are the settings of a recipe, which stand before all of them; its method cannot change.
         """
-        of_file = tree = merged(base or {}, _read_yaml(file) if file else {})
+        of_file = tree = merged(base or {}, _read_tree(file) if file else {})
         for change in changes:
             tree = merged(tree, change_of(change))
         tree = merged(tree, flags or {})
@@ -145,16 +145,21 @@ def _check_same_method(recipe: Tree, tree: Tree) -> None:
         )
 
 
-def _read_yaml(path: Path) -> Tree:
+def read_yaml(path: Path) -> Any:
+    """Return the value in a YAML file; raises `DataError` if it cannot be read."""
     text = read_text(path, limit=SETTINGS_BYTES)
     try:
-        tree = parsed(text)
+        return parsed(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = shorten(getattr(error, "problem", None) or describe_error(error))
         raise DataError(
             f"this is not valid YAML: {reason}", source=str(path), line=mark.line + 1 if mark else None
         ) from None
+
+
+def _read_tree(path: Path) -> Tree:
+    tree = read_yaml(path)
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):

@@ -90,10 +90,9 @@ class Tuning:
             stack.enter_context(locked(self.out, "tuning"))
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
-            identity, there = self._identity(), self.study.identity
-            if there is None:
-                self.study.begin_with(identity, {key: value_at(self.config, key) for key in self.space})
-            elif there != identity:
+            identity = self._identity()
+            there = self.study.begin(identity, {key: value_at(self.config, key) for key in self.space})
+            if there != identity:
                 raise UsageError(
                     f"{self.out}: the study there is another one; go on with the same settings and data, or "
                     f"give another --out ({'; '.join(_differences(there, identity))})"

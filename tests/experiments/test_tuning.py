@@ -207,12 +207,12 @@ def test_files_that_are_no_search_space(content: bytes | None, message: str, tmp
 
 
 def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
-    assert Range(1e-5, 1e-3, log=True).value(0.000123456) == 0.0001235
-    assert Range(0.0, 0.3).value(0.123456) == 0.1235
-    assert Range(0.12343, 0.3).value(0.123432) == 0.12343
-    assert Range(0.0, 0.5, step=0.1).value(0.1 * 3) == 0.3
-    assert Range(10_000.5, 10_002.5, step=0.5).value(10_001.5) == 10_001.5
-    assert Range(1, 5).value(3.0) == 3
+    assert Range(1e-5, 1e-3, log=True).decode(0.000123456) == 0.0001235
+    assert Range(0.0, 0.3).decode(0.123456) == 0.1235
+    assert Range(0.12343, 0.3).decode(0.123432) == 0.12343
+    assert Range(0.0, 0.5, step=0.1).decode(0.1 * 3) == 0.3
+    assert Range(10_000.5, 10_002.5, step=0.5).decode(10_001.5) == 10_001.5
+    assert Range(1, 5).decode(3.0) == 3
 
 
 # Trials that are trained
