@@ -1,15 +1,14 @@
-"""How far a prediction is: texts, texts a second, and for a file a bar over its bytes; in terminals only."""
+"""Progress of a prediction: texts, texts a second, and a bar where the end is known; in terminals only."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from fencepost.data.source import Source
     from fencepost.runtime.prediction.results import PredictedText
 
@@ -17,22 +16,25 @@ if TYPE_CHECKING:
 def shown(
     predicted: Iterable[PredictedText], source: Source | None, *, done: int, quiet: bool
 ) -> Iterator[PredictedText]:
-    """The same, shown while it passes; `done` texts were there before, and do not count for the speed."""
-    if quiet or not sys.stderr.isatty():
-        yield from predicted
-        return
+    """Yield the same texts and show progress; `done` texts were there before."""
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
-    start = time.perf_counter()
-    with bar(known=size is not None) as progress:
-        task = progress.add_task("", total=size, texts=done, rate=0.0)
+    with progress_bar(size, quiet=quiet) as report:
+        report(0, done, 0)
         for count, one in enumerate(predicted, start=1):
-            rate = count / (time.perf_counter() - start)
-            progress.update(task, completed=min(one.source.end, size or 0), texts=done + count, rate=rate)
+            report(min(one.source.end, size or 0), done + count, count)
             yield one
 
 
-def bar(*, known: bool) -> Progress:
+@contextmanager
+def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """Show a bar; yield a function that updates it.
+
+    Its arguments are how much of `total` is done, the number of texts, and of those that count for the speed.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -44,11 +46,18 @@ def bar(*, known: bool) -> Progress:
         TimeRemainingColumn,
     )
 
-    bar = (BarColumn(), TaskProgressColumn()) if known else (SpinnerColumn(),)
     columns = (
-        *bar,
+        *((SpinnerColumn(),) if total is None else (BarColumn(), TaskProgressColumn())),
         TextColumn("{task.fields[texts]:,} texts"),
         TextColumn("{task.fields[rate]:,.0f} a second"),
-        TimeRemainingColumn() if known else TimeElapsedColumn(),
+        TimeElapsedColumn() if total is None else TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    start = time.perf_counter()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, texts=0, rate=0.0)
+
+        def report(completed: int, texts: int, new: int) -> None:
+            rate = new / max(time.perf_counter() - start, 1e-9)
+            bar.update(task, completed=completed, texts=texts, rate=rate)
+
+        yield report
