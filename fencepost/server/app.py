@@ -16,10 +16,11 @@ from starlette.middleware.cors import CORSMiddleware
 
 from fencepost import __version__
 from fencepost.runtime.recogniser import Recogniser
-from fencepost.server.batching import Batcher, Limits, NotReady
+from fencepost.server.batching import Batcher
 from fencepost.server.entities import Entities
 from fencepost.server.guard import Guard
 from fencepost.server.metrics import Metrics
+from fencepost.server.request import Limits, NotReady
 from fencepost.server.schema import Answer, ModelFacts, Problems, Question, Refusal, RequestLimits
 
 _PAGE = Path(__file__).parent / "page"
