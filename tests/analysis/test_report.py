@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
+from fencepost.data.statistics import statistics
 
 from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import MARK, Contents, Epoch, Speed, render, run_contents
@@ -17,7 +18,6 @@ from fencepost.analysis.report.examples import SHOWN_WORDS, choose, example
 from fencepost.analysis.report.page import EXPLAINED
 from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.statistics import statistics
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import GROUPS, KINDS, Mistake, evaluate, intervals, match, mistakes
 from tests.analysis.pages import Page, rows

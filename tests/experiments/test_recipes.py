@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from fencepost.methods.networks import METHODS
 
 from fencepost.cli.training_options import settings_of
 from fencepost.config import Config
@@ -22,7 +23,6 @@ from fencepost.encoder import pretrained
 from fencepost.errors import UsageError
 from fencepost.experiments.recipes import Recipe, recipe, recipes
 from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
 
 torch.set_num_threads(1)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fencepost.methods.registry import METHODS
 
 from fencepost.data.entity import Sentence
 from fencepost.methods.model import Model
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.export import ExportFailed
 from fencepost.runtime.loading import load
 from fencepost.runtime.recogniser import Recogniser
