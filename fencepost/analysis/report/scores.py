@@ -19,7 +19,7 @@ TYPES, CONFUSED = 100, 24
 """Largest number of types in the tables, and in the table of confusions."""
 
 
-class Row(NamedTuple):
+class ScoreRow(NamedTuple):
     """A row of a table of scores."""
 
     name: str
@@ -57,15 +57,17 @@ class ReportScores:
         groups = tuple(evaluation.by_length_group(LENGTHS))
         return cls(evaluation, intervals(matches), intervals(_by_length(matches, groups)), found)
 
-    def types(self) -> list[Row]:
+    def types(self) -> list[ScoreRow]:
         """Return a row for each type, the most frequent first."""
         ranked = sorted(self.evaluation.by_type.items(), key=lambda item: (-item[1].support, item[0]))
-        return [Row(name, score, self.bounds.get(name)) for name, score in ranked]
+        return [ScoreRow(name, score, self.bounds.get(name)) for name, score in ranked]
 
-    def lengths(self) -> list[Row]:
+    def lengths(self) -> list[ScoreRow]:
         """Return a row for each group of lengths that has entities."""
         groups = self.evaluation.by_length_group(LENGTHS).items()
-        return [Row(name, score, self.length_bounds.get(name)) for name, score in groups if any(score.counts)]
+        return [
+            ScoreRow(name, score, self.length_bounds.get(name)) for name, score in groups if any(score.counts)
+        ]
 
     def confusion(self) -> Confusion | None:
         """Count how often each gold type was taken for each type; the rarest types share the name ''."""
