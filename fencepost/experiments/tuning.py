@@ -38,7 +38,7 @@ from fencepost.experiments.trials import (
 from fencepost.experiments.tuning_space import Space, changed, space_tree, value_at
 from fencepost.experiments.tuning_study import Ongoing, Search, Study, TrialRecord
 from fencepost.experiments.workers import attempt
-from fencepost.methods.model import Model
+from fencepost.runtime.loading import load
 from fencepost.training.run import RESULT_FILE, fingerprint, learnt_from
 from fencepost.training.trainer import Diverged
 
@@ -165,8 +165,7 @@ class Tuning:
         best, test = self.best, self.data.test
         if best is None or test is None:
             return None
-        model = Model.load(self.folder(best.number))
-        self._test = evaluate(test, model.predict(test))
+        self._test = evaluate(test, load(self.folder(best.number), engine="pytorch").predict(test))
         self._write()
         return self._test
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy.typing as npt
 import torch
@@ -96,12 +96,9 @@ def model_graphs(model: Model) -> dict[str, Graph]:
     return graphs
 
 
-P = TypeVar("P", bound=Predictor)
-
-
-def make_predictor(model: Model, source: str = "the model", kind: type[P] = Predictor) -> P:  # type: ignore[assignment]
+def make_predictor(model: Model, source: str = "the model") -> Predictor:
     """Return a predictor that runs a model as it is; later changes of its weights count."""
-    return kind(
+    return Predictor(
         TorchEngine(model), model.config, model.types, model.encoder.inputs, model.calibration, source
     )
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fencepost.data.entity import Entity
-from fencepost.runtime.recogniser import Annotated, Part, Prepared, Recogniser, Span
+from fencepost.encoder.windows import Part
+from fencepost.runtime.recogniser import Annotated, Prepared, Recogniser, Span
 
 Result = list[list[Span]]
 """The entities of each text."""

@@ -79,7 +79,9 @@ def _predict_tuned(
 class SharedPredictor(Predictor):
     """A predictor whose batches are shared among processes, each of which gets all results."""
 
-    accelerator: Accelerator
+    def __init__(self, predictor: Predictor, accelerator: Accelerator) -> None:
+        vars(self).update(vars(predictor))
+        self.accelerator = accelerator
 
     def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
         own = self.batches(sentences)[self.accelerator.process_index :: self.accelerator.num_processes]
@@ -96,11 +98,10 @@ class SharedPredictor(Predictor):
 
 def make_recogniser(model: Model, accelerator: Accelerator | None = None) -> Recogniser:
     """Return a recogniser that runs the model as it is, on all processes together."""
-    if accelerator is None or accelerator.num_processes == 1:
-        return Recogniser(make_predictor(model))
-    shared = make_predictor(model, kind=SharedPredictor)
-    shared.accelerator = accelerator
-    return Recogniser(shared)
+    predictor = make_predictor(model)
+    if accelerator is not None and accelerator.num_processes > 1:
+        predictor = SharedPredictor(predictor, accelerator)
+    return Recogniser(predictor)
 
 
 def calibrate(

@@ -13,7 +13,7 @@ from fencepost.analysis.report import charts
 from fencepost.analysis.report.contents import Contents
 from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, choose, example, shortened
 from fencepost.analysis.report.scores import TYPES, ReportScores
-from fencepost.data.statistics import statistics
+from fencepost.data.counts import statistics
 from fencepost.errors import FencepostError
 from fencepost.evaluation import KINDS, Kind
 
