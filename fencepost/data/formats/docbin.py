@@ -147,8 +147,8 @@ def _spans(
 
 def _entities(places: list[int], labels: list[int]) -> list[tuple[int, int, int]]:
     """Return what `doc.ents` would be; a place is 3 at an entity's first token and 1 at its others."""
-    entities = []
-    start = None
+    entities: list[tuple[int, int, int]] = []
+    start: int | None = None
     for index, (place, label) in enumerate(zip([*places, 2], [*labels, 0], strict=True)):
         if place == 1 and start is None:
             raise ValueError(f"the entity of token {index} has no beginning")
