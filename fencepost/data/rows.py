@@ -88,7 +88,7 @@ class Rows:
             return
         if not isinstance(first, Mapping):
             raise DataError(f"a row is a dictionary, not {type(first).__name__}", source=self._input.place(1))
-        parts = _find_parts(columns or list(first), first, features, self._named, self._input.name)
+        parts = self._find_parts(columns or list(first), first, features)
         converter = RowConverter(parts, features, self._input, self.options)
         try:
             for reading in converter.read(chain([first], stream)):
@@ -112,6 +112,47 @@ class Rows:
         wanted = [column for column in rows.column_names or () if column in known]
         return rows.select_columns(wanted) if wanted else rows, rows.column_names
 
+    def _find_parts(
+        self, there: list[str], first: Mapping[str, Any], features: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Return the column of each part of a sentence: those that are named, and the usual ones.
+
+        These are words with tags or spans, or a text with spans and perhaps the offsets of its words.
+        """
+        name, named = self._input.name, self._named
+        for part, column in named.items():
+            if column not in there:
+                raise UsageError(
+                    f"{name}: columns[{part!r}] is {column!r}, but the columns are {_list(there)}"
+                )
+        usual = {part: [column for column in columns if column in there] for part, columns in COLUMNS.items()}
+        kinds = {
+            column: _kind_of_tokens(first.get(column), features.get(column))
+            for column in (*usual["tokens"], named.get("tokens", ""))
+        }
+        usual["tokens"] = [column for column in usual["tokens"] if kinds[column]]
+        found = {part: columns[0] for part, columns in usual.items() if columns} | named
+        has_words = "tokens" in found and kinds[found["tokens"]] == "words"
+        if "tokens" in named or (has_words and "text" not in named):
+            marks = {"tags", "spans"} & named.keys() or {"tags", "spans"} & found.keys()
+            if len(marks) != 1:
+                what = "both tags and spans are there" if marks else "neither tags nor spans are there"
+                raise UsageError(
+                    f"{name}: {what}, in the columns {_list(there)}; say where the entities are, as "
+                    'columns={"tags": "my_tags"} or columns={"spans": "my_spans"}'
+                )
+            return {part: found[part] for part in ("tokens", *marks, *_OPTIONAL) if part in found}
+        spans = named.get("spans") or next((key for key in json_text.SPAN_KEYS if key in there), None)
+        if "text" not in found or spans is None:
+            raise UsageError(
+                f"{name}: no sentences are found in the columns {_list(there)}; needed are words "
+                f"({_list(COLUMNS['tokens'])}) with tags ({_list(COLUMNS['tags'])}) or spans "
+                f"({_list(COLUMNS['spans'])}), or text with spans; name them with columns, as "
+                'columns={"tokens": "my_words", "tags": "my_tags"}'
+            )
+        wanted = {"text", "id", "doc"} if has_words else {"text", "id", "doc", "tokens"}
+        return {part: column for part, column in found.items() if part in wanted} | {"spans": spans}
+
 
 class _RowInput(Input):
     """Rows are counted from 0, as in `dataset[0]`, and lines from 1."""
@@ -121,46 +162,6 @@ class _RowInput(Input):
 
     def place(self, line: int | None) -> str:
         return self.name if line is None else f"{self.name}, {self.position(line)}"
-
-
-def _find_parts(
-    there: list[str],
-    first: Mapping[str, Any],
-    features: Mapping[str, Any],
-    named: dict[str, str],
-    name: str,
-) -> dict[str, str]:
-    """Return the column of each part of a sentence: those that are named, and the usual ones.
-
-    These are words with tags or spans, or a text with spans and perhaps the offsets of its words.
-    """
-    for part, column in named.items():
-        if column not in there:
-            raise UsageError(f"{name}: columns[{part!r}] is {column!r}, but the columns are {_list(there)}")
-    kinds = {column: _kind_of_tokens(first.get(column), features.get(column)) for column in there}
-    usual = {part: [column for column in columns if column in there] for part, columns in COLUMNS.items()}
-    usual["tokens"] = [column for column in usual["tokens"] if kinds[column]]
-    found = {part: columns[0] for part, columns in usual.items() if columns} | named
-    has_words = "tokens" in found and kinds[found["tokens"]] == "words"
-    if "tokens" in named or (has_words and "text" not in named):
-        marks = {"tags", "spans"} & named.keys() or {"tags", "spans"} & found.keys()
-        if len(marks) != 1:
-            what = "both tags and spans are there" if marks else "neither tags nor spans are there"
-            raise UsageError(
-                f"{name}: {what}, in the columns {_list(there)}; say where the entities are, as "
-                'columns={"tags": "my_tags"} or columns={"spans": "my_spans"}'
-            )
-        return {part: found[part] for part in ("tokens", *marks, *_OPTIONAL) if part in found}
-    spans = named.get("spans") or next((key for key in json_text.SPAN_KEYS if key in there), None)
-    if "text" not in found or spans is None:
-        raise UsageError(
-            f"{name}: no sentences are found in the columns {_list(there)}; needed are words "
-            f"({_list(COLUMNS['tokens'])}) with tags ({_list(COLUMNS['tags'])}) or spans "
-            f"({_list(COLUMNS['spans'])}), or text with spans; name them with columns, as "
-            'columns={"tokens": "my_words", "tags": "my_tags"}'
-        )
-    wanted = {"text", "id", "doc"} if has_words else {"text", "id", "doc", "tokens"}
-    return {part: column for part, column in found.items() if part in wanted} | {"spans": spans}
 
 
 def _kind_of_tokens(value: Any, feature: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The message in a spaCy `DocBin`, taken apart within bounds on memory.
+"""The message in a spaCy `DocBin`, parsed within bounds on memory.
 
 spaCy unpacks a file whole and makes Python objects of whatever is in it, so that a few kilobytes can take
 gigabytes. Here, all sizes are checked before anything of that size is made, and documents come one by one.
@@ -91,7 +91,7 @@ class StoredDocument:
         if key.encode() not in self.user_data.tobytes():
             return None
         value = _entries(self.user_data).get(key)
-        return None if value is None or value[0] not in _TEXT else str(_payload(value, _TEXT), "utf-8")
+        return None if value is None or value[0] not in _TEXT else _text(value)
 
 
 class Message:
@@ -132,7 +132,7 @@ class Message:
     def strings(self) -> Iterator[str]:
         """All strings of which the tokens and spans have hashes."""
         most = _STRINGS_PER_TOKEN * len(self._tokens) + _SPARE
-        return (str(_payload(text, _TEXT), "utf-8") for text in _array(self._parts["strings"], most=most))
+        return map(_text, _array(self._parts["strings"], most=most))
 
     def documents(self) -> Iterator[StoredDocument]:
         """The documents one by one, with nothing kept of those before."""
@@ -187,11 +187,11 @@ def _map(view: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
 
 def _entries(view: memoryview) -> dict[str, memoryview]:
     """The values of a map whose keys are short texts."""
-    return {
-        str(_payload(key, _TEXT), "utf-8"): value
-        for key, value in _map(view)
-        if len(key) <= _NAME_BYTES and key[0] in _TEXT
-    }
+    return {_text(key): value for key, value in _map(view) if len(key) <= _NAME_BYTES and key[0] in _TEXT}
+
+
+def _text(view: memoryview) -> str:
+    return str(_payload(view, _TEXT), "utf-8")
 
 
 def _payload(view: memoryview, kinds: dict[int, int]) -> memoryview:
@@ -216,9 +216,9 @@ def _groups(packed: memoryview) -> dict[str, memoryview]:
         return {}
     if packed[0] not in _MAP:
         fields = [_entries(_payload(group, _BYTES)) for group in _array(packed)]
-        return {str(_payload(group["name"], _TEXT), "utf-8"): group["spans"] for group in fields}
+        return {_text(group["name"]): group["spans"] for group in fields}
     return {
-        str(_payload(name, _TEXT), "utf-8"): _entries(_payload(group, _BYTES))["spans"]
+        _text(name): _entries(_payload(group, _BYTES))["spans"]
         for group, names in _map(packed)
         for name in _array(names)
     }
