@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import json
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _LONGEST = 200
@@ -45,6 +46,23 @@ class DataError(FencepostError):
     def place(self) -> str:
         """`file:line`, or the file alone where the problem is the file as a whole."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+@contextmanager
+def require_extra(extra: str, what: str = "this") -> Iterator[None]:
+    """Raise `UsageError` if a library of an optional extra is not installed.
+
+    Put the first import of the library inside; `what` names the work that needs it. That a module of
+    Fencepost itself is missing is a bug, and stays a `ModuleNotFoundError`.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "fencepost":
+            raise
+        raise UsageError(
+            f"{what} needs {error.name}, which is not installed: pip install 'fencepost[{extra}]'"
+        ) from None
 
 
 def describe_error(error: BaseException) -> str:

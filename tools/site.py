@@ -53,18 +53,21 @@ def _lines(command: Any, path: str) -> Iterator[str]:
         yield from ("| argument | meaning |", "|---|---|")
         yield from (f"| `{_name(one)}` | {_cell(one.help)} |" for one in arguments)
         yield ""
-    yield from ("| option | meaning | default |", "|---|---|---|")
+    panels: dict[str, list[TyperOption]] = {}
     for one in command.params:
         if isinstance(one, TyperOption) and not one.hidden:
-            yield f"| {_option(one)} | {_cell(one.help)} | {_default(one)} |"
-    yield ""
+            panels.setdefault(one.rich_help_panel or "Options", []).append(one)
+    for title, options in panels.items():
+        yield from (f"{title}:", "", "| option | meaning | default |", "|---|---|---|")
+        yield from (f"| {_option(one)} | {_cell(one.help)} | {_default(one)} |" for one in options)
+        yield ""
 
 
 def _description(command: TyperCommand) -> Iterator[str]:
-    """The help, whose examples stand in paragraphs of their own."""
+    """The help, with examples as blocks of code."""
     for paragraph in (command.help or "").split("\n\n"):
-        text = " ".join(paragraph.split())
-        yield from ("", f"    {text}", "") if text.startswith("fencepost ") else (text,)
+        text = " ".join(paragraph.split()).removeprefix("Example: ")
+        yield from ("", f"    {text}", "") if text.startswith("fencepost ") else (text, "")
 
 
 def _usage(command: TyperCommand, path: str) -> str:

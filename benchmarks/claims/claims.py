@@ -165,7 +165,7 @@ def _decoding(name: str, mode: str) -> Callable[..., Found]:
 
     def judged(models: Group) -> Found:
         seeds = sorted(models)
-        tables = {str(seed): _tables(models[seed], "by-offset")["decoding"] for seed in seeds}
+        tables = {str(seed): _tables(models[seed], "offsets")["decoding"] for seed in seeds}
         scores = {seed: {m: asdict(one) for m, one in table.items()} for seed, table in tables.items()}
         number = estimate([of[mode][name] - of["centre"][name] for of in scores.values()])
         return Found(number, above(number), seeds, {"scores": scores})

@@ -75,7 +75,7 @@ class Runs:
     def finished(self, variant: Variant) -> dict[int, FinishedRun]:
         """By seed."""
         sweep = self._sweep(variant)
-        return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.of_state("finished")}
+        return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.of_state("complete")}
 
     def train(self, variant: Variant) -> None:
         """What is not finished."""

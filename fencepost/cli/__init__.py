@@ -6,7 +6,7 @@ Nothing heavy is imported before a subcommand runs, so that `fencepost --help` a
 import io
 import sys
 
-from fencepost.cli import (
+from fencepost.cli import (  # noqa: F401 - each registers its command
     analyze,
     check,
     compare,
@@ -24,28 +24,12 @@ from fencepost.cli import (
 )
 from fencepost.cli.frame import app
 
-__all__ = [
-    "analyze",
-    "check",
-    "compare",
-    "convert",
-    "evaluate",
-    "export",
-    "inspect",
-    "main",
-    "predict",
-    "recipes",
-    "report",
-    "serve",
-    "sweep",
-    "train",
-    "tune",
-]
+__all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Runs the command line; ends the process with 0 done, 1 the work failed, 2 usage or bad input."""
+    """Run the command line; end the process with 0 done, 1 the work failed, 2 usage or bad input."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has not all letters gets the others
+            stream.reconfigure(errors="replace")  # for a terminal without some letters
     app()

@@ -1,4 +1,4 @@
-"""`fencepost analyze`: the papers' figures and tables, for any model; and where it fails.
+"""`fencepost analyze`: the papers' figures and tables, for any model, and where it fails.
 
 Each writes NAME.json, NAME.csv, NAME.png and NAME.svg.
 """
@@ -6,326 +6,323 @@ Each writes NAME.json, NAME.csv, NAME.png and NAME.svg.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fencepost.cli.frame import Quiet, command, command_group, say
-from fencepost.cli.judged import (
-    Engine,
-    Label,
-    Limit,
-    Source,
-    is_model,
-    labels_of,
-    predictions,
-    told_of,
-    without_calibration,
+from fencepost.cli.analyses import (
+    OUT_FOLDER,
+    AnalysisOptions,
+    Out,
+    check_output,
+    judge,
+    show,
+    split,
+    split_many,
 )
-from fencepost.cli.models import Changes, Threads, load_model, training_installed
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.errors import UsageError
+from fencepost.cli.frame import command, command_group
+from fencepost.cli.groups import argument, option
+from fencepost.cli.judging import JudgingOptions, Label, facts_of, name_models
+from fencepost.cli.models import Threads, load_model, trained_lengths
+from fencepost.cli.prediction_sweep import combine_settings, score_settings
+from fencepost.cli.progress import count_to
+from fencepost.cli.scores import print_reports, wide_console
+from fencepost.errors import UsageError, require_extra
+from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
-    from fencepost.analysis.result import Analysis
-    from fencepost.data import ReadOptions
+    from fencepost.data.entity import Sentence
     from fencepost.methods.model import Model
+    from fencepost.methods.network import Row
 
 group = command_group(
     "analyze", "Figures and tables as the papers have them, for any model, and where it fails."
 )
 
-
-PathsOrData = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[MODEL...] DATA",
-        help="One or more models, unless the one that ships is meant; and a corpus.",
-    ),
-]
 Paths = Annotated[
-    list[str], typer.Argument(metavar="MODEL... DATA", help="One or more models, and a corpus.")
-]
-ManyPaths = Annotated[
     list[str],
-    typer.Argument(metavar="MODEL... DATA...", help="One or more models, and one or more corpora."),
-]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders that fencepost train wrote.")]
-SweepFolder = Annotated[str, typer.Argument(metavar="FOLDER", help="The --out of a fencepost sweep.")]
-Over = Annotated[
-    str | None,
-    typer.Option("--over", metavar="KEY", help="The x axis: a key of the grid, share or boundary_noise."),
-]
-Out = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where the JSON, CSV, PNG and SVG files go.")
-]
-Raw = Annotated[
-    bool,
-    typer.Option("--raw", help="The confidences as the networks give them, without the models' calibration."),
-]
-Examples = Annotated[int, typer.Option("--examples", min=0, help="So many of each kind go into the JSON.")]
-Points = Annotated[int, typer.Option("--points", min=3, help="So many, from -1 to 1; an odd number.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random direction.")]
-LandscapeLimit = Annotated[
-    int,
-    typer.Option("--limit", min=0, help="Only the first so many sentences of each corpus; 0 is all."),
-]
-SweptSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sweep",
-        metavar="KEY=V,V...",
-        help="Settings of prediction and their values; the first one is the x axis.",
+    argument(
+        "[MODEL...] DATA", "One or more models, or else the one that ships with the package; and a corpus."
     ),
 ]
 
-_OUT = Path("analysis")
+
+@dataclass(frozen=True, kw_only=True)
+class LandscapeOptions(JudgingOptions):
+    """The same without an engine: a loss needs PyTorch."""
+
+    limit: Annotated[
+        int | None,
+        option("--limit", "Number of sentences of each corpus, from the first; 0 is all.", min=0),
+    ] = 500
+    threads: Threads = None
+    out: Out = OUT_FOLDER
 
 
 @command("calibration", group)
-@reads_corpora
 def calibration(
-    options: ReadOptions,
-    paths: PathsOrData,
-    out: Out = _OUT,
-    raw: Raw = False,
-    label: Label = None,
-    limit: Limit = None,
-    engine: Engine = "auto",
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
+    paths: Paths,
+    options: AnalysisOptions,
+    raw: Annotated[
+        bool, option("--raw", "The confidences as the networks give them, without the models' calibration.")
+    ] = False,
 ) -> None:
-    """Reliability diagrams in 10 bins, and the expected calibration error."""
-    models, data = _split(paths, out, "calibration", shipped=True)
-    labels = labels_of(models, label)
-    with _needed():
-        from fencepost.analysis.calibration import calibration as analysis
+    """Draw reliability diagrams in 10 bins, with the expected calibration error.
+
+    Example: fencepost analyze calibration my-model test.conll
+    """
+    judged = judge("calibration", paths, options)
+    from fencepost.analysis.calibration import calibration as analysis
     from fencepost.evaluation import match, reliability
 
-    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
-    predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
-    if raw:
-        predicted = [without_calibration(*pair) for pair in zip(models, predicted, strict=True)]
-    found = [match(sentences, of_model).predicted for of_model in predicted]
-    results = {n: reliability(one.score, one.matched) for n, one in zip(labels, found, strict=True)}
-    _tell(analysis(results, {**told_of(models, labels, data), "raw": raw}), out)
+    results = {}
+    for label, predicted in judged.predicted.items():
+        if raw:
+            predicted = _without_calibration(judged.models[label], predicted)
+        found = match(judged.sentences, predicted).predicted
+        results[label] = reliability(found.score, found.matched)
+    show(analysis(results, {**judged.facts, "raw": raw}), options.out)
+
+
+def _without_calibration(folder: str, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Return predictions of a model with the confidences of its network."""
+    import numpy as np
+
+    from fencepost.runtime.engine import calibration_of
+
+    calibration = calibration_of(read_saved_config(Path(folder)), Path(folder))
+    scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
+    own = iter(calibration.undo(scores).tolist())
+    return [s.with_entities(replace(entity, score=next(own)) for entity in s.entities) for s in sentences]
 
 
 @command("errors", group)
-@reads_corpora
 def errors(
-    options: ReadOptions,
-    paths: PathsOrData,
-    out: Out = _OUT,
-    examples: Examples = 5,
-    label: Label = None,
-    limit: Limit = None,
-    engine: Engine = "auto",
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
+    paths: Paths,
+    options: AnalysisOptions,
+    examples: Annotated[int, option("--examples", "Examples of each kind in the JSON.", min=0)] = 5,
 ) -> None:
-    """Every mistake by its kind: boundaries, types, levels of nesting, spurious, missed."""
-    models, data = _split(paths, out, "errors", shipped=True)
-    labels = labels_of(models, label)
-    with _needed():
-        from fencepost.analysis.errors import errors as analysis
+    """Sort every mistake by its kind: boundaries, types, levels of nesting, spurious, missed.
+
+    Example: fencepost analyze errors my-model test.conll --out errors
+    """
+    judged = judge("errors", paths, options)
+    from fencepost.analysis.errors import errors as analysis
     from fencepost.evaluation import mistakes
 
-    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
-    predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
-    found = {name: mistakes(sentences, one) for name, one in zip(labels, predicted, strict=True)}
-    _tell(analysis(found, sentences, told_of(models, labels, data), examples), out)
+    found = {label: mistakes(judged.sentences, one) for label, one in judged.predicted.items()}
+    show(analysis(found, judged.sentences, judged.facts, examples), options.out)
 
 
 @command("lengths", group)
-@reads_corpora
-def lengths(
-    options: ReadOptions,
-    paths: PathsOrData,
-    out: Out = _OUT,
-    label: Label = None,
-    limit: Limit = None,
-    engine: Engine = "auto",
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
-) -> None:
-    """F1 by the length of entities; lengths that training does not go through are marked."""
-    models, data = _split(paths, out, "lengths", shipped=True)
-    labels = labels_of(models, label)
-    with _needed():
-        from fencepost.analysis.lengths import lengths as analysis
-        from fencepost.methods.model import read_config
+def lengths(paths: Paths, options: AnalysisOptions) -> None:
+    """Show F1 by the length of entities; lengths of spans that a method is not trained on are marked.
+
+    Example: fencepost analyze lengths my-model other-model test.conll
+    """
+    judged = judge("lengths", paths, options)
+    from fencepost.analysis.lengths import lengths as analysis
     from fencepost.evaluation import evaluate
 
-    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
-    predicted = predictions(models, sentences, engine, changes, threads, quiet=quiet)
-    results = {name: evaluate(sentences, one) for name, one in zip(labels, predicted, strict=True)}
-    trained = {
-        name: read_config(Path(model))[0].method.trained_lengths()
-        for name, model in zip(labels, models, strict=True)
-    }
-    _tell(analysis(results, trained, told_of(models, labels, data)), out)
+    results = {label: evaluate(judged.sentences, one) for label, one in judged.predicted.items()}
+    trained = {label: trained_lengths(path) for label, path in judged.models.items()}
+    show(analysis(results, trained, judged.facts), options.out)
 
 
-@command("offsets", group)
-@reads_corpora
-def offsets(
-    options: ReadOptions,
+@command("method", group)
+def method(
     paths: Paths,
-    out: Out = _OUT,
-    label: Label = None,
-    limit: Limit = None,
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
+    options: AnalysisOptions,
+    report: Annotated[
+        str | None, option("--report", "Only this report of the method.", metavar="NAME")
+    ] = None,
 ) -> None:
-    """Scores by offset label, and by way of decoding (method boundary-offset)."""
-    source = Source(paths, options, format, skip_invalid, quiet)
-    _method_report("offsets", "by-offset", paths, source, label, limit, changes, threads, out)
+    """Show what a model's method reports about its own steps; each report has files of its own.
+
+    Example: fencepost analyze method my-model test.conll
+    """
+    models, data = split("method", paths, options)
+    with require_extra("train"):
+        names = {label: _reports_of(path, report) for label, path in models.items()}
+    for name in sorted({name for of_model in names.values() for name in of_model}):
+        check_output(name, options.out)
+    from fencepost.analysis.stages import stages as analysis
+
+    sentences = options.read_for(list(models.values()), data)
+    tables: dict[str, dict[str, Tables]] = {}
+    for label, path in models.items():
+        filled = _fill_reports(options.load_model(path), names[label], sentences)
+        for name, of_model in filled.items():
+            tables.setdefault(name, {})[label] = of_model
+    for name, by_label in tables.items():
+        for label, of_model in by_label.items():
+            print_reports(wide_console(), label, of_model)
+        facts = facts_of(
+            {label: models[label] for label in by_label}, data, dict.fromkeys(by_label, "pytorch")
+        )
+        show(analysis(name, by_label, facts), options.out)
 
 
-@command("stages", group)
-@reads_corpora
-def stages(
-    options: ReadOptions,
+Tables = dict[str, dict[str, "Row"]]
+"""By title, the rows of a table by name."""
+
+
+def _reports_of(folder: str, chosen: str | None) -> list[str]:
+    """Return the names of the reports that the method of the model in this folder declares."""
+    from fencepost.methods.model import read_config
+    from fencepost.methods.networks import METHODS
+
+    name = read_config(Path(folder))[0].method.name
+    declared = list(METHODS[name].reports)
+    if not declared:
+        raise UsageError(f"{folder}: the method {name} has no reports of its own")
+    if chosen is not None and chosen not in declared:
+        listed = ", ".join(declared)
+        raise UsageError(
+            f"{folder}: --report {chosen}: the method {name} has no such report; it has {listed}"
+        )
+    return declared if chosen is None else [chosen]
+
+
+def _fill_reports(model: Model, names: Sequence[str], sentences: Sequence[Sentence]) -> dict[str, Tables]:
+    """Return the tables of these reports on what the model predicts."""
+    reports = {name: model.report(name) for name in names}
+
+    def watch(batch: Sequence[Sentence], _: Any, scores: Any, gold: Any) -> None:
+        for report in reports.values():
+            report.add(batch, scores, gold)
+
+    for _ in model.predict(sentences, watch):
+        pass
+    return {name: report.tables() for name, report in reports.items()}
+
+
+@command("settings", group)
+def settings(
     paths: Paths,
-    out: Out = _OUT,
-    label: Label = None,
-    limit: Limit = None,
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
+    options: AnalysisOptions,
+    sweep: Annotated[
+        list[str] | None,
+        option(
+            "--sweep",
+            "Settings of prediction and their values, as steps=1,2,5; of several settings, all combinations. "
+            "The first one is the x axis.",
+            metavar="KEY=V,V...",
+        ),
+    ] = None,
 ) -> None:
-    """Spans that each stage leaves, and how far boundaries move (method locate-and-label)."""
-    source = Source(paths, options, format, skip_invalid, quiet)
-    _method_report("stages", "stages", paths, source, label, limit, changes, threads, out)
+    """Score models with several settings of prediction: F1 and speed of each combination.
 
+    Example: fencepost analyze settings my-model dev.conll --sweep select=nested,keep-all
+    """
+    if not sweep:
+        raise UsageError(
+            "give settings and their values with --sweep, for example --sweep select=flat,nested"
+        )
+    models, data = split("settings", paths, options)
+    check_output("settings", options.out)
+    from fencepost.analysis.sampling import sampling as analysis
 
-@command("sampling", group)
-@reads_corpora
-def sampling(
-    options: ReadOptions,
-    paths: Paths,
-    sweep: SweptSettings = None,
-    out: Out = _OUT,
-    label: Label = None,
-    limit: Limit = None,
-    changes: Changes = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
-) -> None:
-    """F1 and speed by settings of prediction: unless told, by denoising steps and sampled spans."""
-    models, data = _split(paths, out, "sampling")
-    labels = labels_of(models, label)
-    axes = sweep or ["steps=1,2,5,10", "spans=20,60,120"]
-    with _needed():
-        from fencepost.analysis.sampling import sampling as analysis
-    from fencepost.cli.prediction_sweep import combinations, swept
-
-    loaded = [load_model(model, changes, threads) for model in models]
-    grids = [combinations(model, axes) for model in loaded]
-    sentences = Source(models, options, format, skip_invalid, quiet).read(data, limit)
-    rows = {
-        name: list(swept(model, sentences, grid, quiet=quiet))
-        for name, model, grid in zip(labels, loaded, grids, strict=True)
-    }
-    _tell(analysis(rows, list(grids[0][0][0]), told_of(models, labels, data)), out)
+    loaded = {label: options.load(path) for label, path in models.items()}
+    grids = {label: combine_settings(loaded[label], path, sweep) for label, path in models.items()}
+    sentences = options.read_for(list(models.values()), data)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for label, grid in grids.items():
+            rows[label] = []
+            for row in score_settings(grid, sentences, options.say):
+                rows[label].append(row)
+    finally:  # after Ctrl-C, what is done is saved
+        if any(rows.values()):
+            keys = list(next(iter(grids.values()))[0][0])
+            facts = facts_of(models, data, {label: one.engine for label, one in loaded.items()})
+            show(analysis(rows, keys, facts), options.out)
 
 
 @command("landscape", group)
-@reads_corpora
 def landscape(
-    options: ReadOptions,
-    paths: ManyPaths,
-    out: Out = _OUT,
-    points: Points = 51,
-    seed: Seed = 1,
-    limit: LandscapeLimit = 500,
-    label: Label = None,
-    threads: Threads = None,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
+    paths: Annotated[list[str], argument("MODEL... DATA...", "One or more models, and one or more corpora.")],
+    options: LandscapeOptions,
+    points: Annotated[int, option("--points", "Number of points from -1 to 1; odd.", min=3)] = 51,
+    seed: Annotated[int, option("--seed", "Seed of the random direction.", min=0)] = 1,
 ) -> None:
-    """The loss along a random direction through the weights, on each corpus."""
-    models, corpora = _split_many(paths, out, "landscape")
-    labels = labels_of(models, label)
-    with _needed():
+    """Draw the loss along a random direction through the weights, on each corpus.
+
+    Example: fencepost analyze landscape my-model train.conll dev.conll --points 21
+    """
+    models, corpora = split_many("landscape", paths, options.label)
+    check_output("landscape", options.out)
+    with require_extra("train"):
         from fencepost.analysis import landscape as analysis
     from fencepost.analysis.result import named
 
     places = analysis.points(points)
-    source = Source(models, options, format, skip_invalid, quiet)
     names = named([Path(path) for path in corpora])
     stems = [name.removesuffix(Path(name).suffix) for name in names]
-    names = (
-        stems if len(set(stems)) == len(stems) else names
-    )  # corpus.train and corpus.dev stay what they are
-    data = {name: source.read(path, limit or None) for name, path in zip(names, corpora, strict=True)}
-    found = {}
-    for name, path in zip(labels, models, strict=True):
-        model = load_model(path, None, threads)
-        with _progress(name, points, quiet=quiet) as advance:
-            found[name] = analysis.losses_along(model, data, places, seed, advance)
-    told = {**told_of(models, labels, corpora), "seed": seed, "limit": limit or None}
-    _tell(analysis.landscape(found, places, told), out)
+    if len(set(stems)) == len(stems):  # corpus.train and corpus.dev keep their endings
+        names = stems
+    folders = list(models.values())
+    data = {name: options.read_for(folders, path) for name, path in zip(names, corpora, strict=True)}
+    losses = {}
+    for label, path in models.items():
+        model = load_model(path, None, options.threads)
+        with count_to(points, label, "the loss at {} points", quiet=options.quiet) as advance:
+            losses[label] = analysis.losses_along(model, data, places, seed, advance)
+    facts = facts_of(models, corpora, dict.fromkeys(models, "pytorch"))
+    show(
+        analysis.landscape(losses, places, {**facts, "seed": seed, "limit": options.limit or None}),
+        options.out,
+    )
 
 
 @command("curves", group)
-def curves(runs: Runs, out: Out = _OUT, label: Label = None) -> None:
-    """Losses, and F1 on the development data, by epoch."""
-    from fencepost.analysis.result import check_target
+def curves(
+    runs: Annotated[list[str], argument("RUN...", "Folders that fencepost train wrote.")],
+    out: Out = OUT_FOLDER,
+    label: Label = None,
+) -> None:
+    """Draw the losses, and F1 on the development data, by epoch.
 
-    check_target(out, "curves")
-    labels = labels_of(runs, label)
-    with _needed():
-        from fencepost.analysis.curves import curves as analysis
+    Example: fencepost analyze curves my-model
+    """
+    named = name_models(runs, label)
+    check_output("curves", out)
+    from fencepost.analysis.curves import curves as analysis
     from fencepost.analysis.epochs import read_epochs
 
-    found = {name: read_epochs(Path(run)) for name, run in zip(labels, runs, strict=True)}
-    for run, epochs in zip(runs, found.values(), strict=True):
-        if not epochs:
+    epochs = {name: read_epochs(Path(run)) for name, run in named.items()}
+    for name, run in named.items():
+        if not epochs[name]:
             raise UsageError(
                 f"{run}: there are no records of a training here; give the --out of a fencepost train"
             )
-    _tell(analysis(found, {"folders": dict(zip(labels, runs, strict=True))}), out)
+    show(analysis(epochs, {"folders": named}), out)
 
 
 @command("sweep", group)
-def sweep(folder: SweepFolder, over: Over = None, out: Out = _OUT) -> None:
-    """F1 by a setting, by the share of the training data or by the noise in it, from a sweep's results."""
-    from fencepost.analysis.result import check_target
+def sweep(
+    folder: Annotated[str, argument("FOLDER", "The --out of a fencepost sweep.")],
+    over: Annotated[
+        str | None,
+        option("--over", "The x axis: a key of the grid, share or boundary_noise.", metavar="KEY"),
+    ] = None,
+    out: Out = OUT_FOLDER,
+) -> None:
+    """Show F1 by a setting, by the share of the training data or by the noise in it, of a finished sweep.
 
-    check_target(out, "sweep-f1")
-    with _needed():
-        from fencepost.analysis.sweep import sweep as analysis
-    cells = _swept_cells(Path(folder))
-    _tell(analysis(cells, {"folder": folder}, over), out)
+    Example: fencepost analyze sweep my-sweep --over method.epsilon
+    """
+    check_output("sweep-f1", out)
+    from fencepost.analysis.sweep import sweep as analysis
+
+    show(analysis(_read_cells(Path(folder)), {"folder": folder}, over), out)
 
 
-def _swept_cells(folder: Path) -> list[dict[str, Any]]:
+def _read_cells(folder: Path) -> list[dict[str, Any]]:
     try:
         cells = list(json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["cells"])
-        for cell in cells:  # or it is somebody else's
+        for cell in cells:  # fails for a file of another program
             _ = cell["settings"], cell["seeds"], cell["dev_f1"]["mean"], cell["test_f1"]["mean"]
     except OSError:
         raise UsageError(
@@ -334,108 +331,3 @@ def _swept_cells(folder: Path) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{folder / 'sweep.json'}: this is not the result of a fencepost sweep") from None
     return cells
-
-
-def _method_report(
-    name: str,
-    report: str,
-    paths: Sequence[str],
-    source: Source,
-    label: Sequence[str] | None,
-    limit: int | None,
-    changes: Sequence[str] | None,
-    threads: int | None,
-    out: Path,
-) -> None:
-    """The tables of a method's own report, of each model."""
-    from fencepost.cli.scores import print_reports, wide_console
-    from fencepost.cli.scoring import of_model
-
-    models, data = _split(paths, out, name)
-    labels = labels_of(models, label)
-    with _needed():
-        from fencepost.analysis.stages import stages as analysis
-    loaded: list[Model] = [load_model(model, changes, threads) for model in models]
-    for path, model in zip(models, loaded, strict=True):
-        if report not in model.method.reports:  # before anything is read
-            raise UsageError(
-                f"{path}: a model of {model.settings.method.name} has nothing for fencepost analyze {name}, "
-                "which is about a step of another method (see fencepost analyze --help)"
-            )
-    sentences = source.read(data, limit)
-    scored = [of_model(model, lambda: sentences, [report]) for model in loaded]
-    tables = {label_: one.tables[report] for label_, one in zip(labels, scored, strict=True)}
-    for label_, of_label in tables.items():
-        print_reports(wide_console(), {label_: of_label})
-    _tell(analysis(name, tables, told_of(models, labels, data)), out)
-
-
-def _split(paths: Sequence[str], out: Path, name: str, *, shipped: bool = False) -> tuple[list[str], str]:
-    """The models, and the corpus behind them; `shipped` allows for the model of the package instead."""
-    if shipped and len(paths) == 1 and not is_model(paths[0]):
-        from fencepost.runtime.loading import SHIPPED
-
-        paths = [str(SHIPPED), *paths]
-    models, corpora = _split_many(paths, out, name)
-    if len(corpora) > 1:
-        raise UsageError(
-            f"one corpus is needed, and there are {len(corpora)}: {', '.join(corpora)} (a model is a folder "
-            f"with a config.json); write fencepost analyze {name} MODEL... DATA"
-        )
-    return models, corpora[0]
-
-
-def _split_many(paths: Sequence[str], out: Path, name: str) -> tuple[list[str], list[str]]:
-    from fencepost.analysis.result import check_target
-
-    check_target(out, name)
-    models = [path for path in paths if is_model(path)]
-    corpora = [path for path in paths if not is_model(path)]
-    if not models:
-        raise UsageError(
-            f"{paths[0]}: there is no model here (a model is a folder with a config.json); write "
-            f"fencepost analyze {name} MODEL... DATA"
-        )
-    if not corpora:
-        raise UsageError(f"which data? Write fencepost analyze {name} MODEL... DATA")
-    return models, corpora
-
-
-@contextmanager
-def _needed() -> Iterator[None]:
-    """Around imports that need matplotlib, or PyTorch: their absence is told in words."""
-    with training_installed():
-        import matplotlib as mpl
-
-        mpl.use("agg")
-        yield
-
-
-@contextmanager
-def _progress(name: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A bar in a terminal; elsewhere a word at the beginning."""
-    if quiet or not sys.stderr.isatty():
-        say(f"{name}: the loss at {total} points", quiet=quiet)
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    from fencepost.cli.draw import printable
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(escape(printable(name)), total=total)
-        yield lambda: progress.advance(task)
-
-
-def _tell(analysis: Analysis, out: Path) -> None:
-    """Writes all, and shows the table and where the files are."""
-    from fencepost.cli.scores import print_table, wide_console
-
-    paths = analysis.save(out)
-    console = wide_console()
-    if analysis.summary is not None:
-        print_table(console, analysis.name.capitalize(), analysis.summary.columns, analysis.summary.rows)
-    names = ", ".join(path.name for path in paths)
-    console.print(f"written to {out}: {names}", soft_wrap=True, markup=False)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, say, write_json
+from fencepost.cli.frame import Json, Quiet, check_json_target, command, output_result, say
+from fencepost.cli.groups import argument, option
 from fencepost.errors import FencepostError
 from fencepost.runtime.folder import (
     SUMS_FILE,
@@ -23,25 +24,25 @@ from fencepost.runtime.folder import (
 if TYPE_CHECKING:
     from fencepost.runtime.loading import EngineName
 
-ModelFolder = Annotated[
-    Path | None,
-    typer.Argument(metavar="[MODEL]", help="The folder of a model; unless given, the shipped one."),
-]
-Write = Annotated[
-    bool,
-    typer.Option(
-        "--write", help=f"Write {SUMS_FILE} anew for the files as they are now, if the model works."
-    ),
-]
-
 
 @command("check")
-def check(model: ModelFolder = None, write: Write = False, json: Json = None, quiet: Quiet = False) -> None:
+def check(
+    model: Annotated[
+        Path | None, argument("[MODEL]", "The folder of a model; the one that ships unless given.")
+    ] = None,
+    write: Annotated[
+        bool, option("--write", f"Write a new {SUMS_FILE} for the files as they are now, if the model works.")
+    ] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
     """Compare a model's files with their checksums, and let it find entities on each of its engines.
 
     The checksums are in the file SHA256SUMS of the model's folder, which `sha256sum --check` reads too. They
-    show that a file was damaged or replaced by mistake; who can change a file on purpose can change its
+    show that a file was damaged or replaced by mistake; whoever can change a file on purpose can change its
     checksum as well.
+
+    Example: fencepost check my-model
     """
     from fencepost.runtime.loading import SHIPPED
 
@@ -55,14 +56,15 @@ def check(model: ModelFolder = None, write: Write = False, json: Json = None, qu
     works = intact and all(error is None for error in engines.values())
     if write and works and sums is not None:
         write_sums(folder, sums)
-    if json is not None:
-        result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
-        write_json({**result, "files": files, "engines": engines}, json)
-    else:
+
+    def show() -> None:
         for name, status in files.items():
             typer.echo(f"{name}: {status}")
         for name, error in engines.items():
             typer.echo(f"engine {name}: {'works' if error is None else error}")
+
+    result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
+    output_result({**result, "files": files, "engines": engines}, json, show)
     if sums is None:
         say(f"{folder}: there are no checksums; --write makes some of the files as they are", quiet=quiet)
     if not works:

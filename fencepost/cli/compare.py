@@ -5,164 +5,158 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
-from fencepost.cli.judged import Engine, Label, Limit, Source, is_model, labels_of, predictions, told_of
-from fencepost.cli.models import Changes, Threads
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument, option
+from fencepost.cli.judging import ScoringOptions, facts_of, is_model, name_models
+from fencepost.cli.scores import print_table, wide_console
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
-    from fencepost.data import ReadOptions
-    from fencepost.evaluation import Difference, Interval, Matches
+    from fencepost.data.entity import Sentence
+    from fencepost.evaluation import Difference, Evaluation, Interval, Matches, Scores
 
-Models = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODEL...",
-        help="Folders of models; or files with any program's predictions of the same sentences.",
-    ),
-]
-Data = Annotated[
-    str | None, typer.Option("--data", metavar="FILE", help="The corpus with the true entities.")
-]
-Resamples = Annotated[
-    int, typer.Option("--resamples", min=100, help="How often sentences are drawn again for the intervals.")
-]
-Permutations = Annotated[
-    int, typer.Option("--permutations", min=100, help="How often two models' sentences are exchanged.")
-]
+    ByType = Mapping[str | None, Scores]
+
 SIGNIFICANT = 0.05
 
 
 @command("compare")
-@reads_corpora
 def compare(
-    options: ReadOptions,
-    models: Models,
-    data: Data = None,
-    label: Label = None,
-    limit: Limit = None,
-    engine: Engine = "auto",
-    changes: Changes = None,
-    threads: Threads = None,
-    resamples: Resamples = 1000,
-    permutations: Permutations = 10_000,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
+    options: ScoringOptions,
+    models: Annotated[
+        list[str],
+        argument(
+            "MODEL...", "Folders of models; or files with any program's predictions of the same sentences."
+        ),
+    ],
+    data: Annotated[
+        str | None, option("--data", "The corpus with the true entities.", metavar="FILE")
+    ] = None,
+    resamples: Annotated[
+        int,
+        option("--resamples", "Number of bootstrap samples of the sentences, for the intervals.", min=100),
+    ] = 1000,
+    permutations: Annotated[
+        int, option("--permutations", "Number of permutations in the test of a pair of models.", min=100)
+    ] = 10_000,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Score models side by side, and test whether each pair differs by more than noise."""
+    """Score models side by side, and test whether each pair differs by more than noise.
+
+    Example: fencepost compare my-model other-model --data test.conll
+    """
     check_json_target(json)
     if data is None:
         raise UsageError("give the data with --data: fencepost compare MODEL MODEL --data FILE")
     if len(models) < 2:
         raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
-    labels = labels_of(models, label)
-    source = Source(models, options, format, skip_invalid, quiet)
+    named = name_models(models, options.label)
     _check(models)
-    sentences = source.read(data, limit)
-    files = {model: source.read(model, limit) for model in models if not is_model(model)}
+    sentences = options.read_for(models, data)
+    predicted, engines = _predict(named, sentences, options)
     from fencepost.evaluation import difference, evaluate, holm, intervals, match
 
-    found = [
-        files[model]
-        if model in files
-        else predictions([model], sentences, engine, changes, threads, quiet=quiet)[0]
-        for model in models
-    ]
     matches: dict[str, Matches] = {}
-    for name, model, one in zip(labels, models, found, strict=True):
+    for label, model in named.items():
         try:
-            matches[name] = match(sentences, one)
+            matches[label] = match(sentences, predicted[label])
         except UsageError as error:
             raise UsageError(f"{model}: {error}") from None
-    scores = {name: intervals(one, resamples) for name, one in matches.items()}
-    results = {name: evaluate(sentences, one) for name, one in zip(labels, found, strict=True)}
+    scores = {label: intervals(one, resamples) for label, one in matches.items()}
+    results = {label: evaluate(sentences, one) for label, one in predicted.items()}
     pairs = {
         pair: difference(matches[pair[0]], matches[pair[1]], resamples, permutations)
-        for pair in combinations(labels, 2)
+        for pair in combinations(named, 2)
     }
     adjusted = dict(zip(pairs, holm([one.p for one in pairs.values()]), strict=True))
-    if json is not None:
-        told = {
-            **told_of(models, labels, data),
-            "sentences": len(sentences),
-            "models": {
-                name: {
-                    **asdict(scores[name][None]),
-                    "macro_f1": results[name].macro_f1,
-                    "ece": results[name].to_dict()["ece"],
-                    "by_type": {
-                        type_: asdict(one) for type_, one in scores[name].items() if type_ is not None
-                    },
-                }
-                for name in labels
-            },
-            "pairs": [
-                {"models": pair, "f1_difference": asdict(one.f1), "p": one.p, "p_holm": adjusted[pair]}
-                for pair, one in pairs.items()
-            ],
-        }
-        write_json(told, json)
-    if json is None or str(json) != "-":
-        from fencepost.cli.scores import wide_console
+    facts = {
+        **facts_of(named, data, engines),
+        "sentences": len(sentences),
+        "models": {
+            label: {
+                **asdict(scores[label][None]),
+                "macro_f1": results[label].macro_f1,
+                "ece": results[label].to_dict()["ece"],
+                "by_type": {type_: asdict(one) for type_, one in scores[label].items() if type_ is not None},
+            }
+            for label in named
+        },
+        "pairs": [
+            {"models": pair, "f1_difference": asdict(one.f1), "p": one.p, "p_holm": adjusted[pair]}
+            for pair, one in pairs.items()
+        ],
+    }
 
+    def show() -> None:
         console = wide_console()
-        _print_scores(console, labels, scores, results)
-        _print_types(console, labels, scores)
+        _print_scores(console, scores, results, engines)
+        _print_types(console, scores)
         _print_pairs(console, pairs, adjusted)
+
+    output_result(facts, json, show)
 
 
 def _check(models: Sequence[str]) -> None:
-    """A folder is a model, or a corpus of BRAT: a typo must not show when others have been predicted."""
+    """Refuse a folder that is neither a model nor a BRAT corpus before any model has predicted."""
     for model in models:
         folder = Path(model)
         if folder.is_dir() and not is_model(model) and not any(folder.glob("*.ann")):
             raise UsageError(f"{model}: there is no model here (a model is a folder with a config.json)")
 
 
+def _predict(
+    models: Mapping[str, str], sentences: Sequence[Sentence], options: ScoringOptions
+) -> tuple[dict[str, list[Sentence]], dict[str, str | None]]:
+    """Return by label the predictions, and the engines that made them; None for those of a file."""
+    paths = list(models.values())
+    predicted = {name: options.read_for(paths, path) for name, path in models.items() if not is_model(path)}
+    engines: dict[str, str | None] = dict.fromkeys(models)
+    for name, path in models.items():
+        if name not in predicted:
+            run = options.run_model(path, sentences)
+            predicted[name], engines[name] = run.predicted, run.engine
+    return {name: predicted[name] for name in models}, engines
+
+
 def _written(interval: Interval) -> str:
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 
-def _print_scores(console: Console, labels: Sequence[str], scores: Any, results: Any) -> None:
-    from fencepost.cli.scores import print_table
-
+def _print_scores(
+    console: Console,
+    scores: Mapping[str, ByType],
+    results: Mapping[str, Evaluation],
+    engines: Mapping[str, str | None],
+) -> None:
     rows = []
-    for name in labels:
-        overall, result = scores[name][None], results[name]
+    for name, result in results.items():
+        overall = scores[name][None]
         ece = None if result.calibration is None else result.calibration.ece
         ratios = [f"{100 * one.value:.1f}" for one in (overall.precision, overall.recall)]
-        rows.append((name, *ratios, _written(overall.f1), f"{100 * result.macro_f1:.1f}", ece))
-    columns = ("model", "precision", "recall", "F1", "macro F1", "ECE")
+        measured = (*ratios, _written(overall.f1), f"{100 * result.macro_f1:.1f}", ece)
+        rows.append((name, *measured, engines[name] or "a file"))
+    columns = ("model", "precision", "recall", "F1", "macro F1", "ECE", "engine")
     print_table(console, "Strict scores, in percent, with 95 % intervals", columns, rows)
 
 
-def _print_types(console: Console, labels: Sequence[str], scores: Any) -> None:
-    from fencepost.cli.scores import print_table
-
-    types = sorted({type_ for name in labels for type_ in scores[name] if type_ is not None})
+def _print_types(console: Console, scores: Mapping[str, ByType]) -> None:
+    types = sorted({type_ for of_model in scores.values() for type_ in of_model if type_ is not None})
     rows = [
-        (type_, *(_written(scores[name][type_].f1) if type_ in scores[name] else "" for name in labels))
+        (type_, *(_written(one[type_].f1) if type_ in one else "" for one in scores.values()))
         for type_ in types
     ]
-    print_table(console, "F1 by type", ("type", *labels), rows)
+    print_table(console, "F1 by type", ("type", *scores), rows)
 
 
 def _print_pairs(
     console: Console, pairs: dict[tuple[str, str], Difference], adjusted: dict[tuple[str, str], float]
 ) -> None:
-    from fencepost.cli.scores import print_table
-
     several = len(pairs) > 1
     rows = []
     for (first, second), one in pairs.items():
@@ -176,7 +170,7 @@ def _print_pairs(
     console.print(
         f"p is how often chance alone makes a difference as large; below {SIGNIFICANT} it is hardly chance"
         + (" (Holm: several tests at once)" * several)
-        + ". It tells of these two models, not of two methods: for those, train with several seeds "
+        + ". It is about these two models, not of two methods: for those, train with several seeds "
         "(fencepost sweep).",
         soft_wrap=True,
         markup=False,

@@ -8,95 +8,77 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, Self
-
-import typer
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from fencepost.cli.corpora import losses
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, say, write_json
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, write_json
+from fencepost.cli.groups import argument, option
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.progress import watch_reader
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from fencepost.data import Reader, ReadOptions, Rejected, Written
+    from fencepost.data import Reader, Rejected, Written
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
 _PANEL = "What to write"
 
-Input = Annotated[str, typer.Argument(metavar="IN", help="A file, a folder (BRAT), - or sample:train.")]
-Output = Annotated[
-    str, typer.Argument(metavar="OUT", help="The new file (BRAT: folder), or - for standard output.")
-]
-To = Annotated[
-    str | None,
-    typer.Option("--to", help="The format to write; by default OUT's ending tells.", rich_help_panel=_PANEL),
-]
-ToScheme = Annotated[
-    Literal["iob2", "iob1", "bioes", "bmes"],
-    typer.Option("--to-scheme", help="conll: the scheme of the tags.", rich_help_panel=_PANEL),
-]
-KeepOverlaps = Annotated[
-    Literal["refuse", "outermost", "innermost", "best"],
-    typer.Option(
-        "--overlaps",
-        help="What to keep of overlapping entities where the format cannot hold them.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Rename = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rename",
-        metavar="OLD=NEW",
-        help="Rename a type; * in OLD stands for anything. May be repeated; the first that fits counts.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Types = Annotated[
-    str | None,
-    typer.Option("--types", help="Keep only these types (after renaming), as A,B,C.", rich_help_panel=_PANEL),
-]
-RejectedFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--rejected",
-        help="Where --skip-invalid puts what it skips; by default OUT.rejected.jsonl.",
-        rich_help_panel=_PANEL,
-    ),
-]
-
 
 @command("convert")
-@reads_corpora
 def convert(
-    source: Input,
-    target: Output,
-    options: ReadOptions,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    to: To = None,
-    to_scheme: ToScheme = "iob2",
-    overlaps: KeepOverlaps = "refuse",
-    rename: Rename = None,
-    types: Types = None,
-    rejected: RejectedFile = None,
+    source: Annotated[str, argument("IN", "A file, a folder (BRAT), - or sample:train.")],
+    target: Annotated[str, argument("OUT", "The new file (BRAT: folder), or - for standard output.")],
+    reading: ReadingOptions,
+    to: Annotated[
+        str | None, option("--to", "The format to write; by default OUT's ending decides.", _PANEL)
+    ] = None,
+    to_scheme: Annotated[
+        Literal["iob2", "iob1", "bioes", "bmes"],
+        option("--to-scheme", "conll: the scheme of the tags.", _PANEL),
+    ] = "iob2",
+    overlaps: Annotated[
+        Literal["refuse", "outermost", "innermost", "best"],
+        option("--overlaps", "Overlapping entities to keep where the format cannot hold them.", _PANEL),
+    ] = "refuse",
+    rename: Annotated[
+        list[str] | None,
+        option(
+            "--rename",
+            "Rename a type; * in OLD stands for anything. Repeatable; the first that fits counts.",
+            _PANEL,
+            metavar="OLD=NEW",
+        ),
+    ] = None,
+    types: Annotated[
+        str | None, option("--types", "Keep only these types (after renaming), as A,B,C.", _PANEL)
+    ] = None,
+    rejected: Annotated[
+        Path | None,
+        option(
+            "--rejected", "Where --skip-invalid puts what it skips; by default OUT.rejected.jsonl.", _PANEL
+        ),
+    ] = None,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently."""
+    """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently.
+
+    Example: fencepost convert train.conll train.jsonl
+    """
     from fencepost.data import Reader, WriteOptions, write
     from fencepost.data.transform import TypeChanges
 
+    skip_invalid = reading.skip_invalid
     beside = _check(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
     changes = TypeChanges(rename or [], _names(types))
-    with Reader(source, format, options) as reader, _Rejections(beside, reader) as rejections:
+    with (
+        Reader(source, reading.format, reading.read_options()) as reader,
+        _Rejections(beside, reader) as rejections,
+    ):
         if skip_invalid:
             reader.on_invalid = rejections.invalid
         result = write(
-            changes.apply(_watched(reader, quiet=quiet)),
+            changes.apply(watch_reader(reader, quiet=reading.quiet)),
             target,
             to,
             WriteOptions(scheme=to_scheme),
@@ -106,9 +88,9 @@ def convert(
     if beside and rejected is None and not rejections.count:
         beside.unlink(missing_ok=True)  # it would be of an earlier run
     for note in reader.notes:
-        say(str(note), quiet=quiet)
+        reading.say(str(note))
     for line in (*_account(reader, result, target, beside), *_changes(changes)):
-        say(line, quiet=quiet)
+        reading.say(line)
     if json is not None:
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
         figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
@@ -119,7 +101,7 @@ def convert(
 def _check(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
-    """Refuses what cannot go together; the file for what is skipped, None where there is none."""
+    """Refuse what contradicts itself; return the file for what is skipped, if there is one."""
     from fencepost.data.writer import check_no_loop
 
     check_json_target(json)
@@ -146,30 +128,15 @@ def _names(types: str | None) -> list[str] | None:
     return names
 
 
-def _watched(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
-    with progress_of(reader, quiet=quiet) as advance:
-        for sentence in reader:
-            advance()
-            yield sentence
-
-
-class _Rejections:
-    """Takes what is skipped, into a file that is made with its first line (None: nowhere)."""
+class _Rejections(ExitStack):
+    """Writes what is skipped into a file, which is made with its first line (None: nowhere)."""
 
     def __init__(self, path: Path | None, reader: Reader) -> None:
+        super().__init__()
         self.path = path
         self.reader = reader
         self.count = 0
-        self._open = ExitStack()
         self._stream: BinaryIO | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     def invalid(self, rejected: Rejected) -> None:
         self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
@@ -186,7 +153,7 @@ class _Rejections:
         if self.path is None:
             return
         if self._stream is None:
-            self._stream = self._open.enter_context(whole_file(self.path))
+            self._stream = self.enter_context(whole_file(self.path))
         entry = {"source": file or self.reader.source.name, "line": line, "reason": reason, "raw": raw}
         self._stream.write((json_module.dumps(entry) + "\n").encode())
 

@@ -1,16 +1,14 @@
-"""Reading corpora for a command: with its options, and with a word about what was found and skipped."""
+"""Messages about what was skipped in a corpus, and what a format could not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fencepost.cli.frame import progress_of, say
+from fencepost.cli.frame import say
 
 if TYPE_CHECKING:
-    from fencepost.data import Reader, ReadOptions, Rejected
-    from fencepost.data.entity import Sentence
+    from fencepost.data import Rejected
     from fencepost.data.source import Source
     from fencepost.data.writer import Written
 
@@ -18,7 +16,7 @@ SHOWN = 5  # of the sentences that are skipped
 
 
 class Skipped:
-    """What is skipped while a file is read, to be told at the end: the first ones, and how many there are."""
+    """What is skipped while a file is read: the first ones, and their number."""
 
     def __init__(self) -> None:
         self.first: list[Rejected] = []
@@ -30,7 +28,7 @@ class Skipped:
             self.first.append(one)
 
     def tell(self, source: Source, *, quiet: bool) -> None:
-        """With the notes on the file."""
+        """Print what was skipped, and the notes on the file."""
         for note in source.notes.values():
             say(str(note), quiet=quiet)
         for one in self.first:
@@ -39,38 +37,10 @@ class Skipped:
             say(f"{source.name}: skipped {self.count - len(self.first):,} more", quiet=quiet)
 
 
-@contextmanager
-def opened(
-    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
-) -> Iterator[Reader]:
-    """A reader; when it is done, its notes and what it skipped are told."""
-    from fencepost.data import Reader
-
-    skipped = Skipped()
-    with Reader(path, format_, options, skipped if skip_invalid else None) as reader:
-        yield reader
-    skipped.tell(reader.source, quiet=quiet)
-
-
 def losses(result: Written) -> Iterator[str]:
-    """What the new format could not hold."""
+    """Yield messages on what the new format could not hold."""
     if result.entities_dropped:
         yield f"{result.entities_dropped:,} overlapping entities were dropped"
     if result.parts_lost:
         parts = ", ".join(f"{part} ({count:,})" for part, count in result.parts_lost.most_common())
         yield f"{result.format} has no place for these parts, so they are not in the output: {parts}"
-
-
-def read_all(
-    path: str, format_: str | None, options: ReadOptions, *, skip_invalid: bool, quiet: bool
-) -> list[Sentence]:
-    """All sentences of a file."""
-    sentences = []
-    with (
-        opened(path, format_, options, skip_invalid=skip_invalid, quiet=quiet) as reader,
-        progress_of(reader, quiet=quiet) as advance,
-    ):
-        for sentence in reader:
-            advance()
-            sentences.append(sentence)
-    return sentences

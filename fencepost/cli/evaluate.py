@@ -2,201 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fencepost.cli.corpora import read_all
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, write_json
-from fencepost.cli.models import (
-    Changes,
-    EngineName,
-    Threads,
-    common_language,
-    load_model,
-    load_recogniser,
-    wants_pytorch,
-)
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.prediction_sweep import combinations, swept
-from fencepost.cli.scores import Lengths, print_reports, print_scores, print_sweep
-from fencepost.cli.scoring import Scored, of_engine, of_files, of_model
+from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument, option
+from fencepost.cli.models import ModelOptions, common_language, trained_lengths
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.scores import Lengths, print_scores, wide_console
+from fencepost.cli.scoring import peak_memory_mb, run_model
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fencepost.data import ReadOptions
-    from fencepost.data.entity import Sentence
-    from fencepost.methods.model import Model
-
-ModelFolder = Annotated[str | None, typer.Argument(metavar="MODEL", help="The folder of a trained model.")]
-Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The corpus to score it on.")]
-GoldFile = Annotated[
-    str | None, typer.Option("--gold", metavar="FILE", help="Instead of a model: the true entities.")
-]
-Predicted = Annotated[
-    str | None,
-    typer.Option("--predicted", metavar="FILE", help="The same sentences with the entities of any program."),
-]
-PredictedFormat = Annotated[
-    str | None, typer.Option("--predicted-format", help="The predictions' format, if --format is the gold's.")
-]
-ByOffset = Annotated[
-    bool,
-    typer.Option(
-        "--by-offset", help="Add scores by offset label, and by way of decoding (method boundary-offset)."
-    ),
-]
-Stages = Annotated[
-    bool,
-    typer.Option(
-        "--stages",
-        help="Add how many spans, and how many entities among them, each stage leaves, and how far "
-        "boundaries were moved (method locate-and-label).",
-    ),
-]
-ByLength = Annotated[
-    bool,
-    typer.Option(
-        "--by-length",
-        help="Add scores by groups of lengths, and mark those of the spans that training goes through, if "
-        "these are not all (method locate-and-label).",
-    ),
-]
-Sweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sweep",
-        metavar="KEY=V,V...",
-        help="Instead of all scores: F1 and speed for each value of a setting of prediction, as "
-        "steps=1,2,5; of several settings, for each combination.",
-    ),
-]
-Engine = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine",
-        help="What computes: pytorch, or graphs made by fencepost export (int8, onnx); auto is pytorch where "
-        "it is installed.",
-    ),
-]
-NEEDS_PYTORCH = (
-    "--by-offset, --stages and --sweep need --engine pytorch: the model's weights, and PyTorch "
-    "(pip install 'fencepost[train]')"
-)
+    from fencepost.evaluation import Evaluation
 
 
 @command("evaluate")
-@reads_corpora
 def evaluate(
-    options: ReadOptions,
-    model: ModelFolder = None,
-    data: Data = None,
-    gold: GoldFile = None,
-    predicted: Predicted = None,
-    format: FormatName = None,  # noqa: A002
-    predicted_format: PredictedFormat = None,
-    skip_invalid: SkipInvalid = False,
-    changes: Changes = None,
-    by_length: ByLength = False,
-    by_offset: ByOffset = False,
-    stages: Stages = False,
-    sweep: Sweep = None,
-    engine: Engine = "auto",
-    threads: Threads = None,
+    options: ModelOptions,
+    reading: ReadingOptions,
+    model: Annotated[str | None, argument("MODEL", "The folder of a trained model.")] = None,
+    data: Annotated[str | None, argument("DATA", "The corpus to score it on.")] = None,
+    gold: Annotated[
+        str | None, option("--gold", "Instead of a model: the true entities.", metavar="FILE")
+    ] = None,
+    predicted: Annotated[
+        str | None,
+        option("--predicted", "The same sentences with the entities of any program.", metavar="FILE"),
+    ] = None,
+    predicted_format: Annotated[
+        str | None, option("--predicted-format", "The predictions' format, if --format is the gold's.")
+    ] = None,
+    by_length: Annotated[
+        bool,
+        option(
+            "--by-length",
+            "Add scores by groups of lengths, and mark the lengths of spans that the method is trained on, "
+            "if these are not all.",
+        ),
+    ] = False,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
     """Score a model on a corpus, or one file against another.
 
     An entity counts if its start, end and type are all right.
+
+    Example: fencepost evaluate my-model test.conll --by-length
     """
     check_json_target(json)
-    reports = [name for name, wanted in (("by-offset", by_offset), ("stages", stages)) if wanted]
-    if sweep and (not (model and data) or by_length or reports):
-        raise UsageError(
-            "--sweep needs a model and a corpus (fencepost evaluate MODEL DATA --sweep KEY=VALUE,VALUE), and "
-            "goes without --by-length, --by-offset and --stages"
-        )
+    lengths = None
     if model and data and not (gold or predicted or predicted_format):
-        pytorch = wants_pytorch(Path(model), engine)
-        if (sweep or reports) and not pytorch:
-            raise UsageError(NEEDS_PYTORCH)
-        options = options.with_default_language(common_language([model]))
-        read = partial(read_all, data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        named = {"model": model, "data": data}
-        if sweep:
-            _sweep(load_model(model, changes, threads), sweep, read, named, json, quiet=quiet)
-            return
-        if pytorch:
-            scored = of_model(load_model(model, changes, threads), read, reports)
-        else:
-            scored = of_engine(Path(model), load_recogniser(Path(model), engine, changes, threads), read)
-        scored.told = {**named, **scored.told}
-    elif (
-        gold
-        and predicted
-        and not (model or changes or skip_invalid or reports or engine != "auto" or threads)
-    ):
-        scored = of_files(gold, predicted, (format, predicted_format), options, quiet=quiet)
+        facts, result = _score_model(model, data, options, reading)
+        lengths = trained_lengths(model) if by_length else None
+    elif gold and predicted and not (model or reading.skip_invalid or options != ModelOptions()):
+        facts, result = _score_files(gold, predicted, predicted_format, reading)
     else:
         raise UsageError(
             "give a model and a corpus (fencepost evaluate MODEL DATA), or two files (fencepost evaluate "
-            "--gold FILE --predicted FILE, without --set, --skip-invalid, --by-offset, --stages, --engine "
-            "and --threads)"
+            "--gold FILE --predicted FILE, without --set, --skip-invalid, --engine, --device and --threads)"
         )
-    _tell_scores(scored, by_length=by_length, json=json)
+    groups = Lengths.of(result, lengths) if by_length else None
+    scores = result.to_dict()
+    more = groups.json(scores["by_length"]) if groups else {}
+
+    def show() -> None:
+        console = wide_console()
+        print_scores(console, result, groups)
+        if "engine" in facts:
+            console.print(f"{facts['sentences_per_second']:,.1f} sentences a second ({facts['engine']})")
+            if facts["peak_memory_mb"] is not None:
+                console.print(f"{facts['peak_memory_mb']:,.0f} MB of memory at most")
+
+    output_result({**facts, **scores, **more}, json, show)
 
 
-def _tell_scores(scored: Scored, *, by_length: bool, json: Path | None) -> None:
-    lengths = Lengths.of(scored.result, scored.trained_lengths) if by_length else None
-    told = {**scored.told, **scored.result.to_dict()}
+def _score_model(
+    model: str, data: str, options: ModelOptions, reading: ReadingOptions
+) -> tuple[dict[str, Any], Evaluation]:
+    from fencepost import evaluation
 
-    def show(console: Console) -> None:
-        print_scores(console, scored.result, lengths)
-        print_reports(console, {n.replace("-", " ").capitalize(): t for n, t in scored.tables.items()})
-        if "engine" in told:
-            console.print(f"{told['sentences_per_second']:,.1f} sentences a second ({told['engine']})")
-            if told["peak_memory_mb"] is not None:
-                console.print(f"{told['peak_memory_mb']:,.0f} MB of memory at most")
-
-    _tell({**told, **(lengths.json(told["by_length"]) if lengths else {})}, json, show)
-
-
-def _sweep(
-    model: Model,
-    axes: Sequence[str],
-    read: Callable[[], list[Sentence]],
-    named: dict[str, Any],
-    json: Path | None,
-    *,
-    quiet: bool,
-) -> None:
-    grid = combinations(model, axes)
-    told = {**named, "engine": "pytorch", "settings": model.settings.model_dump(mode="json")}
-    _tell_sweep(told, swept(model, read(), grid, quiet=quiet), json)
+    recogniser = options.load(model)
+    sentences = reading.read(data, common_language([model]))
+    run = run_model(recogniser, model, sentences)
+    facts = {
+        "model": model,
+        "data": data,
+        "engine": run.engine,
+        "settings": run.settings,
+        "sentences_per_second": run.sentences_per_second,
+        "peak_memory_mb": peak_memory_mb(),
+    }
+    return facts, evaluation.evaluate(sentences, run.predicted)
 
 
-def _tell_sweep(told: dict[str, Any], sweep: Iterable[dict[str, Any]], json: Path | None) -> None:
-    """All combinations; after Ctrl-C, those that are done."""
-    rows: list[dict[str, Any]] = []
-    try:
-        for row in sweep:
-            rows.append(row)  # noqa: PERF402 - what is done stays
-    finally:
-        if rows:
-            _tell({**told, "sweep": rows}, json, lambda console: print_sweep(console, rows))
+def _score_files(
+    gold: str, predicted: str, predicted_format: str | None, reading: ReadingOptions
+) -> tuple[dict[str, Any], Evaluation]:
+    from fencepost import evaluation
 
-
-def _tell(told: dict[str, Any], json: Path | None, show: Callable[[Console], None]) -> None:
-    """The result as JSON where that is wanted, and in words unless the JSON is on standard output."""
-    if json is not None:
-        write_json(told, json)
-    if json is None or str(json) != "-":
-        from rich.console import Console
-
-        show(Console(highlight=False))
+    if gold == predicted == "-":
+        raise UsageError("standard input can be read once, but it is named twice")
+    with reading.open(gold) as true, replace(reading, format=predicted_format).open(predicted) as guessed:
+        result = evaluation.evaluate(true, guessed)
+    return {"gold": gold, "predicted_file": predicted}, result

@@ -1,6 +1,6 @@
 """What all commands share: registration, exit codes, errors, and where output goes.
 
-Results go to standard output, everything that is said about the work to standard error.
+Results go to standard output, messages about the work to standard error.
 """
 
 from __future__ import annotations
@@ -13,34 +13,62 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fencepost import __version__
+from fencepost.cli.groups import expand_groups, option
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
-
-if TYPE_CHECKING:
-    from fencepost.data.reader import Reader
-
-P = ParamSpec("P")
 
 FAILED, WRONG = 1, 2
 INTERRUPTED = 130  # as shells have it for Ctrl-C
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+OUTPUT = "Output"
+"""Title of the options about what a command prints and writes."""
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no messages but errors.", rich_help_panel=OUTPUT)
+]
 Json = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--json",
+        "The result as JSON: to a file whose name ends in .json, or else to standard output.",
+        OUTPUT,
         metavar="[FILE.json]",
-        help="The result as JSON: to a file whose name ends in .json, or else to standard output.",
     ),
 ]
 
+
+class _PlainFlags:
+    """A command whose help shows flags without the type that typer gives to them, as `--quiet <bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if isinstance(param, TyperOption) and param.is_flag:
+                param.metavar = ""
+        return params
+
+
+class Group(_PlainFlags, TyperGroup):
+    """A command that has commands of its own."""
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A command whose `--json` may have no value, and some options several."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for name in ("--sweep", "--grid", "--search"):
+            args = with_repeated(name, args)
+        return super().parse_args(ctx, with_json_target(args))
+
+
 app = typer.Typer(
     name="fencepost",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,23 +93,14 @@ def _root(
 
 
 def command_group(name: str, text: str) -> typer.Typer:
-    """A subcommand that has commands of its own."""
-    group = typer.Typer(name=name, help=text, no_args_is_help=True)
+    """Register a command that has commands of its own."""
+    group = typer.Typer(name=name, cls=Group, help=text, no_args_is_help=True)
     app.add_typer(group)
     return group
 
 
-class Command(TyperCommand):
-    """A command whose `--json` may stand without a value, and some options with several."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for option in ("--sweep", "--grid", "--search"):
-            args = with_repeated(option, args)
-        return super().parse_args(ctx, with_json_target(args))
-
-
 def with_repeated(option: str, args: list[str]) -> list[str]:
-    """The arguments with the option before each of several `key=value` that follow it."""
+    """Return the arguments with the option before each of several `key=value` that follow it."""
     filled: list[str] = []
     for index, argument in enumerate(args):
         if argument == "--":
@@ -94,27 +113,31 @@ def with_repeated(option: str, args: list[str]) -> list[str]:
 
 
 def with_json_target(args: list[str]) -> list[str]:
-    """The arguments with `-` behind each `--json` that no name of a JSON file follows."""
+    """Return the arguments with `-` after each `--json` that no name of a JSON file follows."""
     filled: list[str] = []
-    for index, argument in enumerate(args):
+    for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
         if argument == "--":
             return filled + args[index:]
         filled.append(argument)
-        if argument == "--json":
-            following = args[index + 1] if index + 1 < len(args) else ""
-            if following != "-" and not following.lower().endswith(".json"):
-                filled.append("-")
+        if argument == "--json" and following != "-" and not following.lower().endswith(".json"):
+            filled.append("-")
     return filled
 
 
-def command(name: str, group: typer.Typer = app) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Registers a function as a subcommand; its errors end the process with a message and a code."""
+def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command; its errors end the process with a message and a code.
 
-    def register(function: Callable[P, None]) -> Callable[P, None]:
-        @functools.wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    Its parameters are arguments, options and groups of options; the last paragraph of its docstring is an
+    example.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        expanded = expand_groups(function)
+
+        @functools.wraps(expanded)
+        def run(**arguments: Any) -> None:
             try:
-                function(*args, **kwargs)
+                expanded(**arguments)
             except (UsageError, DataError) as error:
                 fail(str(error), WRONG)
             except FencepostError as error:
@@ -158,22 +181,22 @@ def fail(message: str, code: int) -> None:
 
 
 def say(message: str, *, quiet: bool) -> None:
-    """A word about the work, on standard error."""
+    """Print a message about the work on standard error."""
     if not quiet:
         typer.echo(_harmless(message), err=True)
 
 
 def _harmless(message: str) -> str:
-    """The message without what a file may hold to play with a terminal."""
+    """Return the message without characters of a file that could control a terminal."""
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in message
     )
 
 
 def write_json(result: dict[str, Any], target: Path) -> None:
-    """The result of a command as JSON, into a file or (`-`) to standard output.
+    """Write the result of a command as JSON, to a file or (`-`) to standard output.
 
-    Only a result is ever overwritten: `--json corpus.json` must not cost anyone a corpus.
+    Only a result is ever overwritten: `--json corpus.json` must not destroy a corpus.
     """
     from fencepost.data.output import naming, whole_file
 
@@ -189,8 +212,16 @@ def write_json(result: dict[str, Any], target: Path) -> None:
         stream.write(text.encode("utf-8", "backslashreplace"))  # a file's name need not be UTF-8
 
 
+def output_result(result: dict[str, Any], json: Path | None, show: Callable[[], None]) -> None:
+    """Write the result as JSON if `--json` is set, and show it unless the JSON is on standard output."""
+    if json is not None:
+        write_json(result, json)
+    if json is None or str(json) != "-":
+        show()
+
+
 def check_json_target(target: Path | None) -> None:
-    """Refuses a file that `--json` must not overwrite, before any work is done."""
+    """Refuse a file that `--json` must not overwrite, before any work is done."""
     from fencepost.data.writer import check_no_loop
 
     if target is not None:
@@ -205,30 +236,3 @@ def _is_result(path: Path) -> bool:
             return stream.read(30).startswith('{\n  "fencepost": ')
     except (OSError, UnicodeDecodeError):
         return False
-
-
-@contextmanager
-def progress_of(reader: Reader, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A progress bar over the bytes of a file, to be called for each sentence; for terminals only."""
-    path = reader.source.path
-    if quiet or path is None or not path.is_file() or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TextColumn("{task.fields[sentences]:,} sentences"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(path.name, total=path.stat().st_size, sentences=0)
-
-        def advance() -> None:
-            if reader.sentences % 500 == 0:
-                progress.update(task, completed=reader.source.bytes_read, sentences=reader.sentences)
-
-        yield advance

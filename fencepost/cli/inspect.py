@@ -6,78 +6,67 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from fencepost.cli.corpora import opened
-from fencepost.cli.frame import Json, Quiet, check_json_target, command, progress_of, write_json
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
+from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument, option
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.progress import watch_reader
+from fencepost.cli.scores import make_table, safe_text
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fencepost.data import Reader, ReadOptions, Statistics
+    from fencepost.data import Reader, Statistics
     from fencepost.data.entity import Sentence
-
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE", help="Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."
-    ),
-]
-Examples = Annotated[
-    int, typer.Option("--examples", min=0, help="Draw so many sentences of each file with their entities.")
-]
 
 
 @command("inspect")
-@reads_corpora
 def inspect(
-    files: Files,
-    options: ReadOptions,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    examples: Examples = 0,
+    files: Annotated[
+        list[str],
+        argument("FILE", "Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."),
+    ],
+    reading: ReadingOptions,
+    examples: Annotated[
+        int, option("--examples", "Number of sentences of each file to draw with their entities.", min=0)
+    ] = 0,
     json: Json = None,
-    quiet: Quiet = False,
 ) -> None:
-    """Print the statistics of annotated corpora: sizes, types, nesting, lengths."""
+    """Print the statistics of annotated corpora: sizes, types, nesting, lengths.
+
+    Example: fencepost inspect train.conll dev.conll --examples 3
+    """
     check_json_target(json)
     if files.count("-") > 1:
         raise UsageError("standard input can be read once, but it is named twice")
     corpora = []
     for file in files:
-        with opened(file, format, options, skip_invalid=skip_invalid, quiet=quiet) as reader:
-            figures, drawn = _read(reader, examples, quiet=quiet)
+        with reading.open(file) as reader:
+            figures, drawn = _read(reader, examples, quiet=reading.quiet)
         corpora.append((file, reader, figures, drawn))
-    if json is not None:
-        result = [
-            {
-                "file": file,
-                "format": reader.format.name,
-                "invalid": reader.invalid,
-                "notes": [asdict(note) for note in reader.notes],
-                **figures.to_dict(),
-            }
-            for file, reader, figures, _ in corpora
-        ]
-        write_json({"corpora": result}, json)
-    if json is None or str(json) != "-":
-        _print(corpora)
+    result = [
+        {
+            "file": file,
+            "format": reader.format.name,
+            "invalid": reader.invalid,
+            "notes": [asdict(note) for note in reader.notes],
+            **figures.to_dict(),
+        }
+        for file, reader, figures, _ in corpora
+    ]
+    output_result({"corpora": result}, json, lambda: _print(corpora))
 
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
-    """The figures of a corpus, and its first sentences with entities."""
+    """Return the figures of a corpus, and its first sentences with entities."""
     from fencepost.data import Statistics
 
     figures = Statistics()
     drawn: list[Sentence] = []
-    with progress_of(reader, quiet=quiet) as advance:
-        for sentence in reader:
-            advance()
-            figures.add(sentence)
-            if len(drawn) < examples and sentence.entities:
-                drawn.append(sentence)
+    for sentence in watch_reader(reader, quiet=quiet):
+        figures.add(sentence)
+        if len(drawn) < examples and sentence.entities:
+            drawn.append(sentence)
     return figures, drawn
 
 
@@ -88,46 +77,30 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
     from fencepost.cli.draw import Palette, draw
 
     console = Console(highlight=False)
-    names = _short_names([file for file, _, _, _ in corpora])
+    names = [safe_text(name) for name in _short_names([file for file, _, _, _ in corpora])]
+    readers = [reader for _, reader, _, _ in corpora]
     figures = [figure for _, _, figure, _ in corpora]
-    formats = [reader.format.name for _, reader, _, _ in corpora]
-    invalid = [reader.invalid for _, reader, _, _ in corpora]
-    for table in (
-        _overview(names, formats, invalid, figures),
-        _types(names, figures),
-        _lengths(names, figures),
-    ):
+    for table in (_overview(names, readers, figures), _types(names, figures), _lengths(names, figures)):
         console.print(table)
     palette = Palette()
     for file, _, _, drawn in corpora:
         if drawn:
-            console.print(Rule(_safe(file), align="left"))
+            console.print(Rule(safe_text(file), align="left"))
         for sentence in drawn:
             console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
 
 
 def _short_names(files: list[str]) -> list[str]:
-    """The files without their folders, if that tells them apart."""
+    """Return the files without their folders, if that tells them apart."""
     names = [Path(file).name for file in files]
     return names if len(set(names)) == len(names) else files
 
 
-def _table(title: str, names: list[str]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
-    table.add_column("")
-    for name in names:
-        table.add_column(_safe(name), justify="right", overflow="fold")
-    return table
-
-
-def _overview(names: list[str], formats: list[str], invalid: list[int], figures: list[Statistics]) -> Table:
-    table = _table("Corpus", names)
-    table.add_row("format", *formats)
-    if any(invalid):
-        table.add_row("invalid, skipped", *(f"{count:,}" for count in invalid))
+def _overview(names: list[str], readers: list[Reader], figures: list[Statistics]) -> Table:
+    table = make_table("Corpus", "", *names)
+    table.add_row("format", *(reader.format.name for reader in readers))
+    if any(reader.invalid for reader in readers):
+        table.add_row("invalid, skipped", *(f"{reader.invalid:,}" for reader in readers))
     rows: list[tuple[str, Any]] = [
         ("documents", lambda f: f"{f.documents:,}" if f.documents else "–"),
         ("sentences", lambda f: f"{f.sentences:,}"),
@@ -152,10 +125,12 @@ def _overview(names: list[str], formats: list[str], invalid: list[int], figures:
 
 
 def _types(names: list[str], figures: list[Statistics]) -> Table:
-    table = _table("Entities by type", names)
+    table = make_table("Entities by type", "", *names)
     total = sum((figure.by_type for figure in figures), start=type(figures[0].by_type)())
     for type_, _ in sorted(total.items(), key=lambda item: (-item[1], item[0])):
-        table.add_row(_safe(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures))
+        table.add_row(
+            safe_text(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures)
+        )
     return table
 
 
@@ -164,7 +139,7 @@ BINS = (*((length, length) for length in range(1, 11)), (11, 15), (16, 20), (21,
 
 def _lengths(names: list[str], figures: list[Statistics]) -> Table:
     """Entities by number of words; with a bar where there is room, that is for one corpus."""
-    table = _table("Entities by number of words", names)
+    table = make_table("Entities by number of words", "", *names)
     if len(figures) == 1:
         table.add_column("", width=40)
     counts = [
@@ -184,11 +159,3 @@ def _lengths(names: list[str], figures: list[Statistics]) -> Table:
 
 def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / whole:6.1%})" if whole else "0"
-
-
-def _safe(text: str) -> str:
-    from rich.markup import escape
-
-    from fencepost.cli.draw import printable
-
-    return escape(printable(text))

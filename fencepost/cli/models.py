@@ -1,53 +1,77 @@
-"""What the commands that use a model share: its options, and loading it."""
+"""The options of the commands that use a model, and loading it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from fencepost.errors import FencepostError, UsageError
-from fencepost.runtime.folder import WEIGHTS_FILE, read_saved_config
+from fencepost.cli.groups import OptionGroup, option
+from fencepost.errors import FencepostError, UsageError, require_extra
+from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
     from fencepost.methods.model import Model
     from fencepost.runtime.recogniser import Recogniser
 
+MODEL = "Model"
+"""Title of the options about how a model computes."""
+
 EngineName = Literal["auto", "int8", "onnx", "pytorch"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
+        "Change a setting of prediction, as predict.select=flat; repeatable.",
+        MODEL,
         metavar="KEY=VALUE",
-        help="Change a setting of prediction, as predict.select=flat; repeatable.",
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="How many threads compute; unless set, one a core.")
+    int | None,
+    option("--threads", "Number of threads that compute; unless set, one per core.", MODEL, min=1),
+]
+Device = Annotated[
+    DeviceName,
+    option("--device", "Where PyTorch computes; auto is the first present of cuda, mps and cpu.", MODEL),
 ]
 
 
-@contextmanager
-def training_installed() -> Iterator[None]:
-    """Around the first import of what needs PyTorch: its absence is told in words."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed: pip install 'fencepost[train]'"
-        ) from None
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(OptionGroup):
+    """Which engine runs a model, and with which settings of prediction."""
+
+    title = MODEL
+
+    engine: Annotated[
+        EngineName,
+        option(
+            "--engine",
+            "What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first of "
+            "these that the model has, int8 only if the export was checked.",
+        ),
+    ] = "auto"
+    device: Device = "auto"
+    threads: Threads = None
+    changes: Changes = None
+
+    def load(self, folder: str | Path) -> Recogniser:
+        """Load the model in a folder."""
+        return load_recogniser(Path(folder), self.engine, self.changes, self.threads, device=self.device)
+
+    def load_model(self, folder: str) -> Model:
+        """Load the model in a folder in PyTorch, for what the other engines cannot do."""
+        if self.engine not in ("auto", "pytorch"):
+            raise UsageError(f"--engine {self.engine}: this needs the model in PyTorch (--engine pytorch)")
+        return load_model(folder, self.changes, self.threads)
 
 
-def load_model(folder: str, changes: Sequence[str] | None, threads: int | None = None) -> Model:
-    """A model in PyTorch."""
-    with training_installed():
+def load_model(folder: str, changes: Sequence[str] | None = None, threads: int | None = None) -> Model:
+    """Load a model in PyTorch."""
+    with require_extra("train"):
         from fencepost.methods.model import Model
     model = Model.load(folder, changes or ())
     if threads is not None:
@@ -61,20 +85,40 @@ def load_recogniser(
     changes: Sequence[str] | None,
     threads: int | None = None,
     language: str | None = None,
+    device: DeviceName = "auto",
 ) -> Recogniser:
-    """A model on any engine; without PyTorch where it was exported."""
+    """Load a model on any engine; without PyTorch where it was exported."""
     from fencepost.runtime.loading import load
 
     settings = settings_of(folder, changes)
-    recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language)
+    more: dict[str, Any] = {} if device == "auto" else {"device": device}
+    recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language, **more)
     if threads is not None and recogniser.engine == "pytorch":
         _use_threads(threads)
     return recogniser
 
 
+def _use_threads(count: int) -> None:
+    import torch
+
+    torch.set_num_threads(count)
+
+
 def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
-    """The settings of prediction that these changes set, checked against those of the model."""
-    return _changed(changes or (), _settings(folder))
+    """Return the settings of prediction that `predict.key=value` changes set; no others can change."""
+    from fencepost.settings import Tree, change_of, merged
+
+    before = saved_config(folder).get("predict")
+    before = before if isinstance(before, dict) else {}
+    tree: Tree = {}
+    for change in changes or ():
+        if not change.startswith("predict."):
+            raise UsageError(
+                f"--set {change}: the model is trained; only predict.* can change now, "
+                f"that is {', '.join(f'predict.{key}' for key in before)}"
+            )
+        tree = merged(tree, change_of(change)["predict"])
+    return tree
 
 
 def saved_config(folder: Path) -> dict[str, Any]:
@@ -93,46 +137,15 @@ def common_language(models: Iterable[str | Path]) -> str | None:
     return first if isinstance(first, str) and all(one == first for one in languages) else None
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    settings = saved_config(folder).get("predict")
-    return settings if isinstance(settings, dict) else {}
-
-
-def wants_pytorch(folder: Path, engine: EngineName) -> bool:
-    """Whether PyTorch is what a command shall run that can do more with it."""
-    if engine != "auto":
-        return engine == "pytorch"
-    from fencepost.runtime.exported import exported_precisions
-
-    weights = (folder / WEIGHTS_FILE).is_file()
-    return find_spec("torch") is not None and (weights or not exported_precisions(folder))
+def trained_lengths(folder: str) -> Sequence[int] | None:
+    """Return the lengths of spans that the model was trained on; None is all, or without PyTorch unknown."""
+    try:
+        from fencepost.methods.model import read_config
+    except ModuleNotFoundError:
+        return None
+    return read_config(Path(folder))[0].method.trained_lengths()
 
 
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _use_threads(count: int) -> None:
-    import torch
-
-    torch.set_num_threads(count)
-
-
-def _changed(changes: Sequence[str], before: dict[str, Any]) -> dict[str, Any]:
-    """The settings of prediction that `predict.key=value` changes set; no others can change."""
-    from fencepost.settings import Tree, change_of, merged
-
-    tree: Tree = {}
-    for change in changes:
-        if not change.startswith("predict."):
-            raise UsageError(
-                f"--set {change}: the model is trained; only predict.* can change now, "
-                f"that is {', '.join(f'predict.{key}' for key in before)}"
-            )
-        tree = merged(tree, change_of(change)["predict"])
-    if tree.get("select") == "auto" != before.get("select", "auto"):
-        raise UsageError(
-            f"predict.select: auto is for training; this model was trained for {before['select']}"
-        )
-    return tree

@@ -1,42 +1,58 @@
-"""The options with which every command that reads corpora can be told what a file does not say."""
+"""The options of the commands that read corpora."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from fencepost.cli.corpora import Skipped
+from fencepost.cli.frame import Quiet, say
+from fencepost.cli.groups import OptionGroup, option
+from fencepost.cli.progress import watch_reader
 
-_PANEL = "How to read the input"
+if TYPE_CHECKING:
+    from fencepost.data import Reader, ReadOptions
+    from fencepost.data.entity import Sentence
+
+_READING = "How to read the input"
 
 
 def reading_option(name: str, text: str) -> Any:
-    return typer.Option(name, help=text, rich_help_panel=_PANEL)
+    return option(name, text, _READING)
 
 
-def _read_options(
+SkipInvalid = Annotated[
+    bool,
+    reading_option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions(OptionGroup):
+    """The fields of `fencepost.data.ReadOptions`, each as an option."""
+
     scheme: Annotated[
         Literal["iob1", "iob2", "bioes"] | None,
         reading_option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
-    ] = None,
+    ] = None
     word_column: Annotated[
         int | None,
         reading_option("--word-column", "Columns: where the words are; 1 is the first, -1 the last."),
-    ] = None,
-    tag_column: Annotated[int | None, reading_option("--tag-column", "Columns: where the tags are.")] = None,
+    ] = None
+    tag_column: Annotated[int | None, reading_option("--tag-column", "Columns: where the tags are.")] = None
     pos_column: Annotated[
         int | None, reading_option("--pos-column", "Columns: where the parts of speech are.")
-    ] = None,
+    ] = None
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,
-        reading_option("--ends", "JSON: whether a span's end is its last word or the word behind it."),
-    ] = None,
+        reading_option("--ends", "JSON: whether a span's end is its last word or the word after it."),
+    ] = None
     check_text: Annotated[
         bool,
         reading_option("--check-text/--no-check-text", "Whether an entity's text must be that of its words."),
-    ] = True,
+    ] = True
     language: Annotated[
         str | None,
         reading_option(
@@ -44,57 +60,62 @@ def _read_options(
             "Raw text: language whose rules split it into words and sentences; zh splits by character. "
             "Default: the model's, or en.",
         ),
-    ] = None,
+    ] = None
     pretokenized: Annotated[
         bool,
         reading_option(
             "--pretokenized", "Raw text: words are separated by white space, sentences by line ends."
         ),
-    ] = False,
+    ] = False
     spans_key: Annotated[
         str | None, reading_option("--spans-key", "spacy: the span group with the entities.")
-    ] = None,
+    ] = None
     keep_rejected: Annotated[
         bool,
         reading_option(
             "--keep-rejected",
             "jsonl-text: read records whose answer is reject or ignore (Prodigy) instead of skipping them.",
         ),
-    ] = False,
-) -> None:
-    """The fields of `fencepost.data.ReadOptions`, each as an option."""
+    ] = False
 
-
-def reads_corpora(function: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command these options; the function gets them as one `ReadOptions`, named `options`."""
-    own = [p for p in inspect.signature(function).parameters.values() if p.name != "options"]
-    shared = inspect.signature(_read_options).parameters
-
-    @functools.wraps(function)
-    def run(**arguments: Any) -> None:
+    def read_options(self, language: str | None = None) -> ReadOptions:
+        """Return the options for the Python API; `language` is the default of `--language`."""
         from fencepost.data import ReadOptions
 
-        options = ReadOptions(**{name: arguments.pop(name) for name in shared})
-        function(options=options, **arguments)
-
-    # The annotations are text until here; `options` stays out, since its type is not imported yet.
-    parameters = [
-        parameter.replace(
-            kind=inspect.Parameter.KEYWORD_ONLY,
-            annotation=eval(parameter.annotation, owner.__globals__),  # noqa: S307 - our own text
-        )
-        for owner, group in ((function, own), (_read_options, shared.values()))
-        for parameter in group
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+        values = {field.name: getattr(self, field.name) for field in fields(FormatOptions)}
+        return ReadOptions(**values).with_default_language(language)
 
 
-FormatName = Annotated[
-    str | None, reading_option("--format", "The input's format, instead of finding it out from the content.")
-]
-SkipInvalid = Annotated[
-    bool,
-    reading_option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first."),
-]
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(FormatOptions):
+    """How a command reads corpora, and whether it says anything about it."""
+
+    format: Annotated[
+        str | None,
+        reading_option("--format", "The input's format, instead of finding it out from the content."),
+    ] = None
+    skip_invalid: SkipInvalid = False
+    quiet: Quiet = False
+
+    @contextmanager
+    def open(self, path: str, language: str | None = None) -> Iterator[Reader]:
+        """Open a file; when it was read, print its notes and what was skipped.
+
+        `language` is the default of `--language`.
+        """
+        from fencepost.data import Reader
+
+        skipped = Skipped()
+        options = self.read_options(language)
+        with Reader(path, self.format, options, skipped if self.skip_invalid else None) as reader:
+            yield reader
+        skipped.tell(reader.source, quiet=self.quiet)
+
+    def read(self, path: str, language: str | None = None) -> list[Sentence]:
+        """Return all sentences of a file."""
+        with self.open(path, language) as reader:
+            return list(watch_reader(reader, quiet=self.quiet))
+
+    def say(self, message: str) -> None:
+        """Print a message about the work on standard error, unless `--quiet` is set."""
+        say(message, quiet=self.quiet)

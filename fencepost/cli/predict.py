@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from fencepost.cli.frame import Quiet, command
-from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, settings_of
-from fencepost.cli.options import SkipInvalid, reading_option, reads_corpora
+from fencepost.cli.models import MODEL, Changes, Device, EngineName, Threads, load_recogniser, settings_of
+from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
 from fencepost.cli.predict_arguments import check_output, model_and_texts, source_of, types_of, with_select
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data import ReadOptions
     from fencepost.runtime.recogniser import Recogniser
 
 PredictEngine = Literal["auto", "int8", "onnx", "pytorch", "ray", "ray:int8", "ray:onnx", "ray:pytorch"]
@@ -23,9 +22,8 @@ _ray_option = partial(typer.Option, rich_help_panel="With --engine ray")
 
 
 @command("predict")
-@reads_corpora
 def predict(
-    options: ReadOptions,
+    formats: FormatOptions,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -94,8 +92,10 @@ def predict(
             help="Graphs made by fencepost export (int8, onnx), or pytorch; auto is the first of these that "
             "the model has, int8 only if the export was checked. ray is many processes, or machines, with "
             "auto or another engine in each.",
+            rich_help_panel=MODEL,
         ),
     ] = "auto",
+    device: Device = "auto",
     threads: Threads = None,
     changes: Changes = None,
     format: Annotated[  # noqa: A002
@@ -135,10 +135,11 @@ def predict(
 ) -> None:
     """Find entities in texts, and draw them in the terminal or write them to a file.
 
-    fencepost predict "Ada Lovelace was born in London."
+    Example: fencepost predict "Ada Lovelace was born in London."
 
-    fencepost predict MODEL --input texts.txt --output entities.jsonl
+    Example: fencepost predict my-model --input texts.txt --output entities.jsonl
     """
+    options = formats.read_options()
     if options.keep_rejected:
         raise UsageError("--keep-rejected: predict reads all records, whatever their answer; leave it out")
     folder, texts = model_and_texts(arguments or [])
@@ -150,13 +151,14 @@ def predict(
 
     def load(threads: int | None) -> Recogniser:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
-        recogniser = load_recogniser(folder, name, changes, threads, options.language)
+        recogniser = load_recogniser(folder, name, changes, threads, options.language, device)
         return recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
 
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import RayPrediction
 
         refused = {"--to": to, "--limit": limit, "--overlaps": overlaps != "refuse"}
+        refused["--device"] = device != "auto"
         job = RayPrediction(
             source,
             output,

@@ -1,28 +1,30 @@
-"""`fencepost evaluate --sweep`: the same model, predicted with one combination of settings after another."""
+"""`fencepost analyze settings`: a model with one combination of settings of prediction after another."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.frame import say
+from fencepost.cli.models import settings_of
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
-    from fencepost.methods.decoder import PredictSettings
-    from fencepost.methods.model import Model
+    from fencepost.runtime.recogniser import Recogniser
+
+Grid = list[tuple[dict[str, Any], "Recogniser"]]
+"""Combinations of settings, each with the recogniser that uses it."""
+
+_WARM_UP = 256
+"""Number of sentences predicted before time is measured, since the first ones are slower."""
 
 
-Grid = list[tuple[dict[str, Any], "PredictSettings"]]
-"""What is set, and the settings that result."""
-
-
-def combinations(model: Model, axes: Sequence[str]) -> Grid:
-    """Of all values of all settings, given as `steps=1,2,5`."""
+def combine_settings(recogniser: Recogniser, folder: str, axes: Sequence[str]) -> Grid:
+    """Return all combinations of the values of all settings, given as `steps=1,2,5`."""
     values: dict[str, list[str]] = {}
     for axis in axes:
         key, _, listed = axis.partition("=")
@@ -32,36 +34,28 @@ def combinations(model: Model, axes: Sequence[str]) -> Grid:
         if key in values:
             raise UsageError(f"--sweep {axis}: {key} is swept already")
         values[key] = list(dict.fromkeys(listed.split(",")))
-    found: Grid = []
+    grid: Grid = []
     for chosen in product(*values.values()):
         changes = [f"predict.{key}={value}" for key, value in zip(values, chosen, strict=True)]
-        predict = model.settings.changed(changes).predict
-        found.append(({key: getattr(predict, key) for key in values}, predict))
-    return found
+        changed = recogniser.using(**settings_of(Path(folder), changes))
+        grid.append(({key: changed.settings[key] for key in values}, changed))
+    return grid
 
 
-def swept(
-    model: Model, sentences: Sequence[Sentence], grid: Grid, *, quiet: bool
+def score_settings(
+    grid: Grid, sentences: Sequence[Sentence], say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """The scores and the speed of each combination.
-
-    Words are cut into pieces before, so that the first one does not pay for it.
-    """
+    """Yield the scores and the speed of each combination."""
     from fencepost import evaluation
 
     if not any(sentence.words for sentence in sentences):
         raise UsageError("--sweep: the corpus has no sentences to predict")
-    for sentence in sentences:
-        model.encoder.size(sentence)
-    model.use(grid[0][1])
-    list(model.predict(sentences[: model.settings.predict.batch_size]))  # whatever is slow the first time
-    for number, (named, predict) in enumerate(grid, start=1):
-        model.use(predict)
+    list(grid[0][1].predict(sentences[:_WARM_UP]))
+    for number, (settings, recogniser) in enumerate(grid, start=1):
         start = time.perf_counter()
-        predicted = list(model.predict(sentences))
-        seconds = time.perf_counter() - start
+        predicted = list(recogniser.predict(sentences))
+        speed = len(sentences) / (time.perf_counter() - start)
         overall = evaluation.evaluate(sentences, predicted).overall
-        speed = len(sentences) / seconds
-        told = " ".join(f"{key}={value}" for key, value in named.items())
-        say(f"{number}/{len(grid)} {told}: F1 {100 * overall.f1:.1f}, {speed:,.1f} a second", quiet=quiet)
-        yield {"set": named, **asdict(overall), "sentences_per_second": speed}
+        listed = " ".join(f"{key}={value}" for key, value in settings.items())
+        say(f"{number}/{len(grid)} {listed}: F1 {100 * overall.f1:.1f}, {speed:,.1f} a second")
+        yield {"set": settings, **asdict(overall), "sentences_per_second": speed}

@@ -2,87 +2,56 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.corpora import read_all
-from fencepost.cli.evaluate import Engine
-from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import (
-    Changes,
-    EngineName,
-    Threads,
-    common_language,
-    load_model,
-    load_recogniser,
-    saved_config,
-    wants_pytorch,
-)
-from fencepost.cli.options import FormatName, SkipInvalid, reads_corpora
-from fencepost.cli.scoring import peak_memory_mb
+from fencepost.cli.frame import command, say
+from fencepost.cli.groups import argument, option
+from fencepost.cli.models import ModelOptions, common_language
+from fencepost.cli.options import ReadingOptions
+from fencepost.cli.scoring import peak_memory_mb, run_model
 from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
     from fencepost.analysis.report import Contents
-    from fencepost.data import ReadOptions
     from fencepost.data.entity import Sentence
     from fencepost.training import Outcome
 
 FILE = "report.html"
 
-ModelFolder = Annotated[
-    Path,
-    typer.Argument(metavar="RUN_OR_MODEL", help="The folder of a model, or of a training run."),
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        metavar="FILE",
-        help="A corpus to score the model on. Without it there are the scores that training ended with, and "
-        "no intervals and no examples.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE.html",
-        help=f"Where to write; unless set, {FILE} in the folder.",
-        show_default=False,
-    ),
-]
-Examples = Annotated[
-    int,
-    typer.Option("--examples", min=0, max=20, help="Sentences to show of each kind of mistake; 0 is none."),
-]
-
 
 @command("report")
-@reads_corpora
 def report(
-    options: ReadOptions,
-    model: ModelFolder,
-    data: Data = None,
-    out: Out = None,
-    examples: Examples = 3,
-    format: FormatName = None,  # noqa: A002
-    skip_invalid: SkipInvalid = False,
-    changes: Changes = None,
-    engine: Engine = "auto",
-    threads: Threads = None,
-    quiet: Quiet = False,
+    options: ModelOptions,
+    reading: ReadingOptions,
+    model: Annotated[Path, argument("RUN_OR_MODEL", "The folder of a model, or of a training run.")],
+    data: Annotated[
+        str | None,
+        option(
+            "--data",
+            "A corpus to score the model on. Without it there are the scores that training ended with, and "
+            "no intervals and no examples.",
+            metavar="FILE",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option("--out", f"Where to write; unless set, {FILE} in the folder.", metavar="FILE.html"),
+    ] = None,
+    examples: Annotated[
+        int, option("--examples", "Sentences to show of each kind of mistake.", min=0, max=20)
+    ] = 3,
 ) -> None:
     """Write a report on a model: scores with intervals, mistakes with examples, learning curves and more.
 
     One HTML file that needs no network and runs no code.
+
+    Example: fencepost report my-model --data test.conll --out report.html
     """
-    from fencepost.analysis.report import run_contents
+    from fencepost.analysis.report import Speed, run_contents
 
     contents = replace(run_contents(model), examples=examples)
     target = out if out is not None else model / FILE
@@ -92,48 +61,24 @@ def report(
             f"{target}: is there already, and without --data a new one would say less than that of "
             "fencepost train; give --data, or another name with --out"
         )
-    if data is None and (changes or engine != "auto" or threads or format or skip_invalid):
+    if data is None and (options != ModelOptions() or reading.format or reading.skip_invalid):
         raise UsageError(
             "without --data nothing is read or predicted: give it, or leave out the other options"
         )
     if data is not None:
-        options = options.with_default_language(common_language([model]))
-        gold = read_all(data, format, options, skip_invalid=skip_invalid, quiet=quiet)
-        named = replace(contents, data="standard input" if data == "-" else Path(data).name)
-        contents = _scored(named, model, gold, engine, changes, threads)
+        gold = reading.read(data, common_language([model]))
+        run = run_model(options.load(model), model, gold)
+        speed = Speed(run.engine, run.sentences_per_second, peak_memory_mb()) if gold else None
+        name = "standard input" if data == "-" else Path(data).name
+        contents = replace(
+            contents, data=name, settings=run.settings, gold=gold, predicted=run.predicted, speed=speed
+        )
     write(contents, target)
     typer.echo(f"the report is in {target}")
 
 
-def _scored(
-    contents: Contents,
-    folder: Path,
-    gold: list[Sentence],
-    engine: EngineName,
-    changes: Sequence[str] | None,
-    threads: int | None,
-) -> Contents:
-    """With what the model finds in the sentences, and how fast."""
-    from fencepost.analysis.report import Speed
-
-    predict: Callable[[list[Sentence]], Any]
-    settings: dict[str, Any]
-    if wants_pytorch(folder, engine):
-        loaded = load_model(str(folder), changes, threads)
-        name, predict, settings = "pytorch", loaded.predict, loaded.settings.model_dump(mode="json")
-    else:
-        recogniser = load_recogniser(folder, engine, changes, threads)
-        name, predict = recogniser.engine, recogniser.predict
-        settings = {**saved_config(folder), "predict": recogniser.settings}
-    start = time.perf_counter()
-    predicted = list(predict(gold))
-    seconds = time.perf_counter() - start
-    speed = Speed(name, len(gold) / seconds, peak_memory_mb()) if gold else None
-    return replace(contents, settings=settings, gold=gold, predicted=predicted, speed=speed)
-
-
 def check_target(target: Path) -> None:
-    """Refuses to overwrite anything but a report, before any work is done."""
+    """Refuse to overwrite anything but a report, before any work is done."""
     from fencepost.analysis.report import MARK
 
     if target.is_dir():
@@ -154,7 +99,7 @@ def check_target(target: Path) -> None:
 
 
 def write(contents: Contents, target: Path) -> None:
-    """The report as a file, whole or not at all."""
+    """Write the report as a file, whole or not at all."""
     from fencepost.analysis.report import render
     from fencepost.data.output import whole_file
 
@@ -172,9 +117,9 @@ def write_report(
     *,
     quiet: bool,
 ) -> None:
-    """The report of a training run that has just ended, in its folder, from what the run has found already.
+    """Write the report of a training run that has just ended into its folder, from its predictions.
 
-    The model is saved, so whatever goes wrong here is told and costs nothing else.
+    The model is saved, so an error here is only reported.
     """
     target = out / FILE
     try:

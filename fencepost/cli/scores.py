@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from fencepost.evaluation import Evaluation, Score
     from fencepost.methods.network import Row
 
-Tables = dict[str, dict[str, dict[str, "Row"]]]
-"""By report, by title, the rows by name."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
@@ -37,7 +34,7 @@ class Lengths:
         return cls(result.by_length_group([1, 5, 10]), enumerated, longer)
 
     def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
-        """What it adds to the JSON of a result, whose `by_length` is given."""
+        """Return what it adds to the JSON of a result, whose `by_length` is given."""
         told = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
         if self.enumerated is None or self.longer is None:
             return told
@@ -53,7 +50,7 @@ def print_scores(
     lengths: Lengths | None = None,
     title: str = "Strict scores, in percent",
 ) -> None:
-    """Over all, by type, by length, and how far the confidences can be trusted."""
+    """Print scores over all, by type and by length, and the calibration error."""
     overall = _score_table(title)
     _add(overall, "all", result.overall)
     overall.add_section()
@@ -87,20 +84,15 @@ def _print_lengths(console: Console, result: Evaluation, lengths: Lengths | None
         console.print("* training goes through all spans of this length")
 
 
-def print_reports(console: Console, reports: Tables) -> None:
-    """What a method tells about itself: the tables of each report, or of each model."""
-    from rich.markup import escape
-
-    from fencepost.cli.draw import printable
-
-    for name, tables in reports.items():
-        for title, rows in tables.items():
-            console.print(_report_table(escape(printable(f"{name}: {title}")), rows))
+def print_reports(console: Console, name: str, tables: Mapping[str, Mapping[str, Row]]) -> None:
+    """Print the tables of a method's own report, by title; `name` stands before each title."""
+    for title, rows in tables.items():
+        console.print(_report_table(safe_text(f"{name}: {title}"), rows))
 
 
-def _report_table(title: str, rows: dict[str, Row]) -> Table:
+def _report_table(title: str, rows: Mapping[str, Row]) -> Table:
     numbers = {name: row for name, row in rows.items() if isinstance(row, Mapping)}
-    table = _table(title, "", *next(iter(numbers.values()))) if numbers else _score_table(title)
+    table = make_table(title, "", *next(iter(numbers.values()))) if numbers else _score_table(title)
     for name, row in rows.items():
         if isinstance(row, Mapping):
             table.add_row(name, *(f"{n:,}" if isinstance(n, int) else f"{n:,.3f}" for n in row.values()))
@@ -109,33 +101,9 @@ def _report_table(title: str, rows: dict[str, Row]) -> Table:
     return table
 
 
-def print_sweep(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """What each combination of settings scores, and how fast it is."""
-    table = _table("Strict scores, in percent", "", "precision", "recall", "F1", "sentences a second")
-    for row in rows:
-        ratios = (f"{100 * row[name]:.1f}" for name in ("precision", "recall", "f1"))
-        named = " ".join(f"{key}={value}" for key, value in row["set"].items())
-        table.add_row(named, *ratios, f"{row['sentences_per_second']:,.1f}")
-    console.print(table)
-
-
-def report_json(reports: Tables) -> dict[str, Any]:
-    """The same for JSON: `--by-offset` as `by_offset`."""
-    return {
-        name.replace("-", "_"): {
-            title: {
-                row_name: dict(row) if isinstance(row, Mapping) else asdict(row)
-                for row_name, row in rows.items()
-            }
-            for title, rows in tables.items()
-        }
-        for name, tables in reports.items()
-    }
-
-
 def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) -> None:
-    """The development scores of a training run, epoch by epoch."""
-    table = _table(
+    """Print the development scores of a training run, epoch by epoch."""
+    table = make_table(
         "Development scores by epoch, in percent", "epoch", "loss", "precision", "recall", "F1", ""
     )
     for record in epochs:
@@ -146,7 +114,7 @@ def print_epochs(console: Console, epochs: list[dict[str, Any]], kept: float) ->
 
 
 def wide_console() -> Console:
-    """For tables with names of any length: a file has no edge to wrap at, as a terminal has."""
+    """Return a console for tables with long names: a file has no edge to wrap at, as a terminal has."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -154,19 +122,14 @@ def wide_console() -> Console:
 
 
 def print_table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Any table: texts on the left, numbers on the right."""
-    from rich.markup import escape
-
-    from fencepost.cli.draw import printable
-
-    first, *others = (escape(printable(column)) for column in columns)
-    table = _table(title, first, *others)
+    """Print any table: texts on the left, numbers on the right."""
+    table = make_table(title, *map(safe_text, columns))
     table.columns[0].overflow = "fold"  # names that begin alike must not be cut
     for number, column in enumerate(table.columns):
         if number and any(isinstance(row[number], str) and not _is_number(row[number]) for row in rows):
             column.justify = "left"
     for row in rows:
-        table.add_row(*(escape(printable(_cell(value))) for value in row))
+        table.add_row(*(safe_text(_cell(value)) for value in row))
     console.print(table)
 
 
@@ -183,25 +146,31 @@ def _is_number(text: str) -> bool:
 
 
 def _score_table(title: str) -> Table:
-    return _table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold")
+    return make_table(title, "", "precision", "recall", "F1", "correct", "predicted", "gold")
 
 
-def _table(title: str, first: str, *names: str) -> Table:
+def make_table(title: str, first: str, *names: str) -> Table:
+    """Return an empty table; all columns but the first are for numbers."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
     table.add_column(first)
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     return table
 
 
 def _add(table: Table, name: str, score: Score) -> None:
+    ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
+    counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
+    table.add_row(safe_text(name), *ratios, *counts)
+
+
+def safe_text(text: str) -> str:
+    """Return a text of a file or a user so that it changes neither the terminal nor a table's style."""
     from rich.markup import escape
 
     from fencepost.cli.draw import printable
 
-    ratios = (f"{100 * value:.1f}" for value in (score.precision, score.recall, score.f1))
-    counts = (f"{count:,}" for count in (score.true_positives, score.predicted, score.support))
-    table.add_row(escape(printable(name)), *ratios, *counts)
+    return escape(printable(text))

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +15,9 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import Changes, EngineName, Threads, load_recogniser, saved_config, usable_cores
+from fencepost.cli.models import ModelOptions, saved_config, usable_cores
 from fencepost.data.files import read_text
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, require_extra
 
 TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -29,6 +30,7 @@ _access = partial(typer.Option, rich_help_panel="Access")
 
 @command("serve")
 def serve(
+    options: ModelOptions,
     model: Annotated[
         Path | None,
         typer.Argument(metavar="MODEL", help="The folder of a model; unless set, the one that ships."),
@@ -40,11 +42,6 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any that is free.")
     ] = 8000,
-    engine: Annotated[
-        EngineName, typer.Option("--engine", help="The engine: auto, int8, onnx or pytorch, as in predict.")
-    ] = "auto",
-    threads: Threads = None,
-    changes: Changes = None,
     token_file: Annotated[
         Path | None,
         _access(
@@ -114,19 +111,13 @@ def serve(
 ) -> None:
     """Answer requests for entities over HTTP; the page at / shows them.
 
-    fencepost serve MODEL --port 8000
+    Example: fencepost serve my-model --port 8000
     """
-    try:
+    with require_extra("serve"):
         import uvicorn  # noqa: F401
 
         from fencepost.server import Limits, make_app
         from fencepost.server.run import is_loopback, listen, run, share_cores
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"this needs {error.name}, which is not installed: pip install 'fencepost[serve]'"
-        ) from None
     from fencepost.runtime.loading import SHIPPED
 
     token = _token(token_file)
@@ -141,8 +132,8 @@ def serve(
             "raise the other"
         )
     folder = model or SHIPPED
-    workers, threads = share_cores(_cores(), workers, threads)
-    recogniser = load_recogniser(folder, engine, changes, threads)
+    workers, threads = share_cores(_cores(), workers, options.threads)
+    recogniser = replace(options, threads=threads).load(folder)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
     gc.freeze()  # what is loaded stays: to look through it again and again would stop all threads

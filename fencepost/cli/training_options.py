@@ -1,56 +1,138 @@
-"""The options of the commands that train: settings, and the configuration that they make."""
+"""The options of the commands that train: their data, and the settings of a training."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from fencepost.cli.models import training_installed
+from fencepost.cli.frame import Json
+from fencepost.cli.groups import OptionGroup
+from fencepost.cli.options import ReadingOptions
+from fencepost.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
     from fencepost.config import Config
-
-SETTINGS = "Settings"
-
-
-def option(name: str, text: str, panel: str, **more: Any) -> Any:
-    """An option in one of the panels of a command's help."""
-    return typer.Option(name, help=text, rich_help_panel=panel, **more)
+    from fencepost.data.entity import Sentence
 
 
-MethodName = Annotated[
-    str | None,
-    option(
-        "--method",
-        "boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion.",
-        SETTINGS,
-    ),
-]
-RecipeName = Annotated[
-    str | None,
-    option(
-        "--recipe",
-        "Begin with a paper's settings, as boundary-smoothing/conll2003; `fencepost recipes` lists them.",
-        SETTINGS,
-        metavar="NAME",
-    ),
-]
-ConfigFile = Annotated[
-    Path | None, option("--config", "All settings in a YAML file.", SETTINGS, metavar="FILE.yaml")
-]
-Set = Annotated[
-    list[str] | None,
-    option("--set", "Change one setting, as method.epsilon=0.2; repeatable.", SETTINGS, metavar="KEY=VALUE"),
-]
-EncoderName = Annotated[
-    str | None,
-    option("--encoder", "encoder.name: minilm, scratch, a folder, or a name on the hub.", SETTINGS),
-]
-Epochs = Annotated[int | None, option("--epochs", "training.epochs", SETTINGS)]
-BatchSize = Annotated[int | None, option("--batch-size", "training.batch_size", SETTINGS)]
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(OptionGroup):
+    """The corpora of a training."""
+
+    title = "Data"
+
+    train: Annotated[str | None, Option("--train", metavar="FILE", help="The corpus to learn from.")] = None
+    dev: Annotated[
+        str | None,
+        Option(
+            "--dev",
+            metavar="FILE",
+            help="Development data: its F1 after each epoch decides which one is kept.",
+        ),
+    ] = None
+    dev_share: Annotated[
+        float | None,
+        Option("--dev-share", help="Instead: hold out this share of the training data, by document."),
+    ] = None
+    test: Annotated[
+        str | None, Option("--test", metavar="FILE", help="Data to score the model on at the end.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions(OptionGroup):
+    """The settings of a training."""
+
+    title = "Settings"
+
+    method: Annotated[
+        str | None,
+        Option(
+            "--method",
+            help="boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion.",
+        ),
+    ] = None
+    recipe: Annotated[
+        str | None,
+        Option(
+            "--recipe",
+            metavar="NAME",
+            help="Start from a paper's settings, as boundary-smoothing/conll2003; `fencepost recipes` lists "
+            "them.",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None, Option("--config", metavar="FILE.yaml", help="All settings in a YAML file.")
+    ] = None
+    changes: Annotated[
+        list[str] | None,
+        Option("--set", metavar="KEY=VALUE", help="Change one setting, as method.epsilon=0.2; repeatable."),
+    ] = None
+    encoder: Annotated[
+        str | None,
+        Option("--encoder", help="encoder.name: minilm, scratch, a folder, or a name on the hub."),
+    ] = None
+    epochs: Annotated[int | None, Option("--epochs", help="training.epochs")] = None
+    batch_size: Annotated[int | None, Option("--batch-size", help="training.batch_size")] = None
+    seed: Annotated[int | None, Option("--seed", help="training.seed")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
+    """All that the commands that train have in common."""
+
+    json: Json = None
+
+    @property
+    def flags(self) -> dict[str, dict[str, Any]]:
+        """The settings that have options of their own; None is not given."""
+        return {
+            "method": {"name": self.method},
+            "encoder": {"name": self.encoder},
+            "training": {"epochs": self.epochs, "batch_size": self.batch_size, "seed": self.seed},
+            "text": {"language": self.language},
+        }
+
+    @property
+    def flagged(self) -> set[str]:
+        """The keys of the settings that are given with options of their own."""
+        parts = self.flags.items()
+        return {f"{part}.{key}" for part, values in parts for key, one in values.items() if one is not None}
+
+    def settings(self, changes: Sequence[str] = (), resumed: Path | None = None) -> Config:
+        """Return all settings, with these changes after those of `--set`."""
+        return settings_of(self.recipe, self.config, [*(self.changes or ()), *changes], self.flags, resumed)
+
+    def check_sources(self, out: Path | None, content: str) -> Path:
+        """Return the folder for the output; raises `UsageError` if options are missing or contradictory."""
+        if self.train is None or out is None:
+            raise UsageError(f"give the training data with --train and the folder for {content} with --out")
+        if self.dev is not None and self.dev_share is not None:
+            raise UsageError("--dev and --dev-share contradict each other; give one of them")
+        sources = [self.train, self.dev, self.test]
+        if sources.count("-") > 1:
+            raise UsageError("standard input can be read once, but it is named twice")
+        if "-" in sources and os.environ.get("WORLD_SIZE", "1") != "1":
+            raise UsageError("standard input can be read once, but each process reads the data; give files")
+        return out
+
+    def read_data(
+        self, config: Config
+    ) -> tuple[list[Sentence], list[Sentence] | None, list[Sentence] | None]:
+        """Return the training, development and test data."""
+        from fencepost.training import held_out
+
+        language = config.text.language
+        learnt = self.read(self.train or "", language)
+        dev = None if self.dev is None else self.read(self.dev, language)
+        if self.dev_share is not None:
+            learnt, dev = held_out(learnt, self.dev_share, config.training.seed)
+        return learnt, dev, None if self.test is None else self.read(self.test, language)
 
 
 def settings_of(
@@ -60,14 +142,14 @@ def settings_of(
     flags: Mapping[str, Mapping[str, Any]],
     resumed: Path | None = None,
 ) -> Config:
-    """All settings: of the recipe, then the file, then `--set`, then the flags that are not None.
+    """Return all settings: of the recipe, then the file, then `--set`, then the flags that are not None.
 
-    Those of the run that is resumed are its own.
+    The run in the folder `resumed` has its own settings in place of a file's.
     """
     from fencepost.experiments import recipes
 
     base = recipes.recipe(recipe).config if recipe is not None else None
-    with training_installed():
+    with require_extra("train"):
         from fencepost.config import Config
         from fencepost.training.run import RUN_FILE
     given = {

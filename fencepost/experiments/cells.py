@@ -22,10 +22,7 @@ _UNSAFE = re.compile(r"[^\w .,=+@%()\[\]{}-]")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place in the grid: what is trained there, once for each seed.
-
-    `share` and `noise` are None where the sweep does not ask for them.
-    """
+    """A cell of the grid, trained once for each seed; `share` and `noise` are None unless they are swept."""
 
     changes: tuple[str, ...] = ()
     share: float | None = None
@@ -33,16 +30,16 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What it is, for a reader."""
+        """A description for the user."""
         share = [] if self.share is None else [f"share={self.share:g}"]
         noise = [] if self.noise is None else [f"boundary-noise={self.noise:g}"]
         return " ".join([*self.changes, *share, *noise]) or UNCHANGED
 
     @property
     def name(self) -> str:
-        """The same for a folder: what a file system might not take, or take for a path, is left out.
+        """The label as the name of a folder, without characters that a file system may refuse.
 
-        A name that had to change tells by a number at its end which label it is of.
+        A name that differs from the label ends with a hash of it.
         """
         label = self.label
         safe = _UNSAFE.sub("-", label).strip(" .")
@@ -53,9 +50,8 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What is changed, by key."""
-        pairs = (change.partition("=") for change in self.changes)
-        return {key: value for key, _, value in pairs}
+        """The changed values by key."""
+        return {key: value for key, _, value in (change.partition("=") for change in self.changes)}
 
 
 def cells_of(
@@ -65,9 +61,9 @@ def cells_of(
     *,
     option: str = "--grid",
 ) -> list[Cell]:
-    """All combinations of the values of all axes, given as `method.epsilon=0,0.1`, shares and noises.
+    """Return all combinations of the values of the axes (`method.epsilon=0,0.1`), shares and noises.
 
-    `option` is what errors say that the axes were given with.
+    `option` is the option of the axes, for error messages.
     """
     values: dict[str, list[str]] = {}
     for axis in axes:
@@ -88,7 +84,7 @@ def cells_of(
 
 
 def _axis(text: str, option: str) -> tuple[str, list[str]]:
-    """`KEY=V,V` as the key, and the changes `KEY=V`."""
+    """Return the key of `KEY=V,V`, and the changes `KEY=V`."""
     key, _, listed = text.partition("=")
     values = list(dict.fromkeys(value.strip() for value in split(listed, ",")))
     if not all(key.split(".")) or not all(values):
@@ -106,7 +102,7 @@ def _axis(text: str, option: str) -> tuple[str, list[str]]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """The text, cut at each separator that is neither quoted nor inside brackets."""
+    """Split the text at each separator that is neither quoted nor inside brackets."""
     pieces, depth, quote = [""], 0, ""
     for letter in text:
         if quote:
@@ -125,15 +121,12 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def check_distinct(settings: Mapping[Cell, Config]) -> None:
-    """Refuses two cells that are the same training, as with `method.epsilon=0.1,0.10`."""
-    seen: list[tuple[Cell, Config]] = []
+    """Raise `UsageError` if two cells are the same training, as with `method.epsilon=0.1,0.10`."""
+    first: dict[tuple[object, ...], Cell] = {}
     for cell, config in settings.items():
-        for other, there in seen:
-            if (other.share, other.noise) == (cell.share, cell.noise) and there == config:
-                raise UsageError(
-                    f"the cells {other.label} and {cell.label} are the same; leave out one of them"
-                )
-        seen.append((cell, config))
+        other = first.setdefault((cell.share, cell.noise, config.to_yaml()), cell)
+        if other != cell:
+            raise UsageError(f"the cells {other.label} and {cell.label} are the same; leave out one of them")
     name, count = Counter(cell.name for cell in settings).most_common(1)[0]
     if count > 1:
         raise UsageError(f"{count} cells would be called {name}; leave out all but one of them")

@@ -1,26 +1,23 @@
-"""What a sweep comes to: mean and standard deviation over the seeds of each cell, as JSON and as CSV."""
+"""The results of a sweep: mean and standard deviation over the seeds of each cell, as JSON and as CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fencepost import __version__
 from fencepost.data.files import read_json
-from fencepost.data.output import whole_file
 from fencepost.errors import DataError, describe_error
 from fencepost.experiments.cells import Cell
+from fencepost.experiments.trials import Trial, write_csv, write_json
 from fencepost.training.run import RESULT_FILE
 
-if TYPE_CHECKING:
-    from fencepost.experiments.sweep import Run
-
 CELLS_FILE, RUNS_FILE, SWEEP_FILE = "sweep.csv", "runs.csv", "sweep.json"
+
+Scores = dict[str, float | None]
+"""By measure; None where a run has none, as without test data."""
+
 MEASURES = (
     "dev_f1",
     "dev_ece_raw",
@@ -33,61 +30,54 @@ MEASURES = (
 )
 """Of the epoch that was kept; `ece_raw` is before calibration, `ece` after it."""
 
-Scores = dict[str, float | None]
-"""By measure; None where a run has none, as without test data."""
-
-Row = dict[str, Any]
-
 
 def scores_of(folder: Path) -> Scores:
-    """The measures of a finished run."""
+    """Return the measures of a complete run; raises `DataError` if its results cannot be read."""
     path = folder / RESULT_FILE
     try:
         result = read_json(path)
-        dev, test = result["dev"] or {}, result["test"] or {}
-        errors = result.get("calibration")
-        # without calibration, the error that the test scores have is the raw one
-        raw = errors["test_ece_before"] if errors and test else test.get("ece")
-        found = {
-            "dev_f1": dev.get("dev_f1"),
-            "dev_ece_raw": errors["dev_ece_before"] if errors else dev.get("dev_ece"),
-            "dev_ece": errors["dev_ece_after"] if errors else None,
-            **{f"test_{name}": test.get(name) for name in ("precision", "recall", "f1")},
-            "test_ece_raw": raw,
-            "test_ece": errors["test_ece_after"] if errors and test else None,
-        }
+        dev, test, errors = result["dev"] or {}, result["test"] or {}, result.get("calibration") or {}
+        # without calibration, the error of the test scores is the raw one
+        found = (
+            dev.get("dev_f1"),
+            errors.get("dev_ece_before", dev.get("dev_ece")),
+            errors.get("dev_ece_after"),
+            *(test.get(name) for name in ("precision", "recall", "f1")),
+            errors.get("test_ece_before", test.get("ece")),
+            errors.get("test_ece_after"),
+        )
     except (DataError, KeyError, TypeError, AttributeError) as error:
         reason = error.message if isinstance(error, DataError) else describe_error(error)
-        message = (
-            f"these are not the results of a training run ({reason}); remove the folder to train it again"
-        )
-        raise DataError(message, source=str(path)) from None
-    return {name: found[name] for name in MEASURES}
+        raise DataError(
+            f"these are not the results of a training run ({reason}); remove the folder to train it again",
+            source=str(path),
+        ) from None
+    return dict(zip(MEASURES, found, strict=True))
 
 
-def results_of(cells: Sequence[Cell], scores: Mapping[Run, Scores]) -> dict[str, Any]:
-    """All of it, as JSON has it: `cells` with what is over their seeds, and `runs`."""
+def results_of(cells: Sequence[Cell], scores: Mapping[Trial, Scores]) -> dict[str, Any]:
+    """Return the results as JSON has them: `cells` with means over their seeds, and `runs`."""
     by_cell: dict[Cell, list[Scores]] = {cell: [] for cell in cells}
-    for run, found in scores.items():
-        by_cell[run.cell].append(found)
+    for run, own in scores.items():
+        by_cell[run.cell].append(own)
     return {
         "cells": [
-            {**_described(cell), "seeds": len(found), **{name: _over(found, name) for name in MEASURES}}
+            {**_description(cell), "seeds": len(found), **{name: _mean(found, name) for name in MEASURES}}
             for cell, found in by_cell.items()
         ],
         "runs": [
             {
-                **_described(run.cell),
+                **_description(run.cell),
                 "seed": run.seed,
                 "folder": f"{run.folder.parent.name}/{run.folder.name}",
-                **found,
+                **own,
             }
-            for run, found in scores.items()
+            for run, own in scores.items()
         ],
     }
 
 
-def _described(cell: Cell) -> Row:
+def _description(cell: Cell) -> dict[str, Any]:
     return {
         "cell": cell.label,
         "settings": cell.settings,
@@ -96,8 +86,8 @@ def _described(cell: Cell) -> Row:
     }
 
 
-def _over(found: Iterable[Scores], name: str) -> Scores:
-    """Over seeds; a standard deviation, that of a sample, needs two of them."""
+def _mean(found: Iterable[Scores], name: str) -> Scores:
+    """Return mean and standard deviation over seeds; the latter, of a sample, needs two of them."""
     values = [value for scores in found if (value := scores[name]) is not None]
     return {
         "mean": statistics.fmean(values) if values else None,
@@ -106,36 +96,20 @@ def _over(found: Iterable[Scores], name: str) -> Scores:
 
 
 def write_results(out: Path, results: Mapping[str, Any]) -> None:
-    """As `sweep.json`, `sweep.csv` (a row for each cell) and `runs.csv`, each whole at any time."""
-    told = {"fencepost": __version__, **results}
-    _write(out / SWEEP_FILE, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-    _write(out / CELLS_FILE, _csv(results["cells"]))
-    _write(out / RUNS_FILE, _csv(results["runs"]))
+    """Write `sweep.json`, `sweep.csv` (a row for each cell) and `runs.csv`."""
+    write_json(out / SWEEP_FILE, results)
+    for name, rows in ((CELLS_FILE, results["cells"]), (RUNS_FILE, results["runs"])):
+        keys = dict.fromkeys(key for row in rows for key in row["settings"])
+        flat = [_flat(row, keys) for row in rows]
+        write_csv(out / name, flat[0] if flat else (), flat)
 
 
-def _csv(rows: Sequence[Row]) -> str:
-    """With a column for each setting that changes, and two for what has a mean."""
-    if not rows:
-        return ""
-    keys = list(dict.fromkeys(key for row in rows for key in row["settings"]))
-    flat = [_flat(row, keys) for row in rows]
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(flat[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return stream.getvalue()
-
-
-def _flat(row: Row, keys: Iterable[str]) -> Row:
-    flat: Row = {"cell": row["cell"], **{key: row["settings"].get(key) for key in keys}}
+def _flat(row: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Return a row with a column for each setting, and two for what has a mean."""
+    flat = {"cell": row["cell"], **{key: row["settings"].get(key) for key in keys}}
     for name, value in row.items():
         if name in MEASURES and isinstance(value, Mapping):
             flat |= {f"{name}_{kind}": number for kind, number in value.items()}
         elif name != "settings":
             flat[name] = value
     return flat
-
-
-def _write(path: Path, text: str) -> None:
-    with whole_file(path) as stream:
-        stream.write(text.encode("utf-8", "backslashreplace"))

@@ -1,43 +1,52 @@
-"""A tuning: trainings with other settings each, drawn from a space, in search of the best development F1.
+"""A tuning: trials with settings that are drawn from a space, in search of the best development F1.
 
-A trial is in `OUT/trials/NNNN`, and is what `train` makes; what its scores are is in `OUT/study.db`. Only the
-best one keeps its model.
+A trial is in `OUT/trials/NNNN`, and its scores are in `OUT/study.db`. Only the best one keeps its model.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fencepost.config import Config
 from fencepost.data.files import read_json
-from fencepost.data.output import TEMPORARY, WriteError, naming, remove_leftovers
+from fencepost.data.output import TEMPORARY, WriteError
 from fencepost.errors import FencepostError, UsageError
 from fencepost.evaluation import Evaluation, evaluate
-from fencepost.experiments.sweep import MODEL_FILES, Data
-from fencepost.experiments.tuning_results import best_of, described, described_best, folder_of, write_results
+from fencepost.experiments.trials import (
+    Data,
+    Trial,
+    has_scores,
+    is_started,
+    lock_file,
+    locked,
+    run_trial,
+    tidy,
+    write_csv,
+    write_failure,
+    write_json,
+    write_text,
+)
 from fencepost.experiments.tuning_space import Space, changed, space_tree, value_at
-from fencepost.experiments.tuning_study import Ongoing, Search, Study, Trial
-from fencepost.experiments.workers import Failure
+from fencepost.experiments.tuning_study import Ongoing, Search, Study, TrialRecord
+from fencepost.experiments.workers import attempt
 from fencepost.methods.model import Model
-from fencepost.training.run import RESULT_FILE, RUN_FILE, fingerprint, learnt_from, remove_checkpoints, train
+from fencepost.training.run import RESULT_FILE, fingerprint, learnt_from
 from fencepost.training.trainer import Diverged
 
-__all__ = ["Data", "Trial", "Tuning"]
+__all__ = ["Data", "TrialRecord", "Tuning"]
 
-STUDY_FILE, LOCK_FILE = "study.db", ".tuning.lock"
+STUDY_FILE, RESULTS_FILE, TRIALS_FILE, BEST_FILE = "study.db", "tuning.json", "trials.csv", "best.yaml"
 IN_A_ROW = 3
-"""So many trials that fail one after another end the search."""
+"""How many trials that fail one after another end the search."""
 
 
 class Pruned(Exception):
@@ -45,9 +54,9 @@ class Pruned(Exception):
 
 
 class Tuning:
-    """The trials in a folder, of which some may be there already; others than these settings' are refused.
+    """The trials in a folder, of which some may exist already; a folder with another study is refused.
 
-    To be used with `with`: meanwhile, nobody else can work there.
+    To be used with `with`: meanwhile, no other process can work there.
     """
 
     def __init__(
@@ -78,79 +87,63 @@ class Tuning:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             _check_folder(self.out)
-            stack.enter_context(_alone(self.out))
+            stack.enter_context(locked(self.out, "tuning"))
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
-            identity = self._identity()
-            there = self.study.identity
+            identity, there = self._identity(), self.study.identity
             if there is None:
                 self.study.begin_with(identity, {key: value_at(self.config, key) for key in self.space})
             elif there != identity:
                 raise UsageError(
                     f"{self.out}: the study there is another one; go on with the same settings and data, or "
-                    f"give another --out ({_differences(there, identity)})"
+                    f"give another --out ({'; '.join(_differences(there, identity))})"
                 )
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property
-    def trials(self) -> list[Trial]:
-        """All that there are, in their order."""
+    def trials(self) -> list[TrialRecord]:
+        """All trials, in their order."""
         return self.study.trials
 
     @property
-    def ended(self) -> list[Trial]:
-        """Those that are complete, pruned or failed."""
+    def ended(self) -> list[TrialRecord]:
+        """The trials that are complete, pruned or failed."""
         return _ended(self.trials)
 
     @property
-    def best(self) -> Trial | None:
-        """Of the complete ones."""
-        return best_of(self.trials)
+    def best(self) -> TrialRecord | None:
+        """The best complete trial."""
+        return _best(self.trials)
 
-    def settings_of(self, trial: Trial) -> Config:
-        """What it is trained with."""
+    def settings_of(self, trial: TrialRecord) -> Config:
+        """Return the settings that a trial is trained with."""
         return changed(self.config, trial.values)
 
     def folder(self, number: int) -> Path:
-        return self.out / folder_of(number)
+        return self.out / _folder(number)
 
     @property
     def results(self) -> dict[str, Any]:
-        """As they are in `tuning.json`."""
+        """The results as they are in `tuning.json`."""
         return self._results(self.trials)
 
-    def _results(self, trials: Sequence[Trial]) -> dict[str, Any]:
-        importance, why_not = self.study.importance(trials)
-        return {
-            "best": described_best(best_of(trials)),
-            "test": None if self._test is None else self._test.to_dict(),
-            "importance": importance,
-            "no_importance": why_not or None,
-            "trials": [described(trial) for trial in trials],
-            "space": space_tree(self.space),
-            "search": asdict(self.search),
-            "settings": self.config.model_dump(mode="json"),
-        }
+    def go(self, trials: int = 20, minutes: float | None = None) -> Iterator[TrialRecord]:
+        """Train until there are this many trials in all; yield each when the results are written.
 
-    def go(self, trials: int = 20, minutes: float | None = None) -> Iterator[Trial]:
-        """Trains until there are so many trials in all, and tells of each; the results are in files by then.
-
-        After so many minutes, no trial is begun any more. A trial that fails costs no other, but three in
-        a row end the search.
+        After `minutes`, no trial is begun. A trial that fails does not affect the others, but three in a row
+        end the search.
         """
         until = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        in_a_row, there = 0, self._settled()
+        in_a_row, there = 0, self._write()
         while len(_ended(there)) < trials and time.monotonic() < until:
             ongoing = self.study.next()
             if ongoing is not None:
-                self._carry_out(ongoing, there)
-            there = self._settled()
+                self._run(ongoing, there)
+            there = self._write()
             if ongoing is None:
                 continue
             trial = there[-1]
@@ -159,139 +152,157 @@ class Tuning:
             if in_a_row == IN_A_ROW:
                 raise FencepostError(
                     f"the last {IN_A_ROW} trials failed, and so the search ends; the last one said: "
-                    f"{trial.failure}. When that is mended, the same command goes on"
+                    f"{trial.failure}. When that is corrected, the same command continues"
                 )
         ended = _ended(there)
-        if ended and best_of(ended) is None:
+        if ended and _best(ended) is None:
             raise FencepostError(
                 f"no trial is complete; trial {ended[-1].number}, the last one, said: {ended[-1].failure}. "
                 "With a larger --trials, the same command tries others"
             )
 
     def score(self) -> Evaluation | None:
-        """How good the best trial's model is on the test data, if there is some; no other is scored on it."""
+        """Return the scores of the best trial's model, and of no other, on the test data."""
         best, test = self.best, self.data.test
         if best is None or test is None:
             return None
         model = Model.load(self.folder(best.number))
         self._test = evaluate(test, model.predict(test))
-        self._settled()
+        self._write()
         return self._test
 
-    def _carry_out(self, ongoing: Ongoing, there: Sequence[Trial]) -> None:
-        """With the same seed, a trial with the values of one that is there would end the same."""
+    def _run(self, ongoing: Ongoing, there: Sequence[TrialRecord]) -> None:
+        """Train, unless a trial with the same values has its scores: with the same seed it ends alike."""
         scored = (one for one in there if one.state in ("complete", "pruned"))
         twin = next((one for one in scored if one.values == ongoing.values), None)
         if twin is not None:
             ongoing.end_like(twin)
             return
-        start = time.monotonic()
+        seconds = ongoing.seconds
         try:
-            self._train(ongoing)
-        except (KeyboardInterrupt, WriteError):  # the trial is not to blame: it is resumed
+            ended = attempt(self._train, ongoing)
+        except (KeyboardInterrupt, WriteError):  # not the fault of the trial, which is resumed
             with suppress(FencepostError):  # the study is on the same disk
-                ongoing.let_go()
+                ongoing.note(ongoing.seconds)
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other trials are not to blame
-            failure = Failure.of(error)
-            ongoing.fail(failure.message, ongoing.seconds + time.monotonic() - start)
-            if failure.details:
-                report = self.folder(ongoing.number).with_name(f"{ongoing.number:04}.error.txt")
-                with naming(report):
-                    report.parent.mkdir(parents=True, exist_ok=True)
-                    report.write_text(failure.details, encoding="utf-8")
+        if ended.failure is not None:
+            ongoing.end("failed", seconds + ended.seconds, ended.failure.message)
+            write_failure(self.folder(ongoing.number), ended.failure)
 
     def _train(self, ongoing: Ongoing) -> None:
-        folder, config = self.folder(ongoing.number), changed(self.config, ongoing.values)
+        config, folder = changed(self.config, ongoing.values), self.folder(ongoing.number)
         since = time.monotonic() - ongoing.seconds
 
         def after_epoch(epoch: int, f1: float) -> None:
             ongoing.report(epoch, f1, time.monotonic() - since)
-            if epoch < config.training.epochs and ongoing.is_hopeless():
+            if epoch < config.training.epochs and ongoing.should_prune():
                 raise Pruned
 
+        if has_scores(folder):  # it was killed after its last epoch
+            for epoch, scores in enumerate(read_json(folder / RESULT_FILE)["epochs"], start=1):
+                ongoing.report(epoch, scores["dev_f1"], time.monotonic() - since)
+        elif not is_started(folder):
+            shutil.rmtree(folder, ignore_errors=True)  # what was begun before a kill
         try:
-            if (folder / RESULT_FILE).is_file():  # it was killed when all was done
-                for epoch, record in enumerate(read_json(folder / RESULT_FILE)["epochs"], start=1):
-                    ongoing.report(epoch, record["dev_f1"], time.monotonic() - since)
-            else:
-                resume = (folder / RUN_FILE).is_file()
-                if not resume:
-                    shutil.rmtree(folder, ignore_errors=True)  # what was begun before a kill
-                train(config, self.data.train, folder, self.data.dev, resume=resume, after_epoch=after_epoch)
-            ongoing.end(time.monotonic() - since)
+            trial = Trial(f"trial {ongoing.number}", config, folder)
+            run_trial(replace(self.data, test=None), trial, after_epoch)
         except Pruned:
-            ongoing.end(time.monotonic() - since, pruned=True)
+            ongoing.end("pruned", time.monotonic() - since)
         except Diverged as error:
             # the rest of it says where the last good epoch is, which is not kept here
             raise FencepostError(str(error).partition(". ")[0]) from None
-        finally:
-            gc.collect()  # a trainer's parts hold each other, and weights whose room the next trial needs
+        else:
+            ongoing.end("complete", time.monotonic() - since)
 
-    def _settled(self) -> list[Trial]:
-        """All trials, whose results are written now; the models but the best are removed, and checkpoints."""
+    def _write(self) -> list[TrialRecord]:
+        """Write the results, remove the models but the best and all checkpoints, and return all trials."""
         trials = self.trials
-        best = best_of(trials)
+        best = _best(trials)
         for trial in _ended(trials):
-            folder = self.folder(trial.number)
-            remove_leftovers(folder)
-            remove_checkpoints(folder)
-            if not self.keep_models and trial is not best:
-                for name in MODEL_FILES:
-                    (folder / name).unlink(missing_ok=True)
-        write_results(self.out, self._results(trials), None if best is None else self.settings_of(best))
+            tidy(self.folder(trial.number), keep_model=self.keep_models or trial is best)
+        write_json(self.out / RESULTS_FILE, self._results(trials))
+        columns = ("trial", "state", "dev_f1", "epochs", *self.space, "seconds", "same_as", "failure")
+        rows = [one.to_dict() for one in trials]
+        write_csv(self.out / TRIALS_FILE, columns, [{**row, **_cells(row["values"])} for row in rows])
+        if best is not None:
+            write_text(self.out / BEST_FILE, self.settings_of(best).to_yaml())
         return trials
 
-    def _identity(self) -> dict[str, Any]:
-        """What makes the study what it is: nothing of it can change while it goes on."""
-        learnt, dev = learnt_from(self.data.train, self.config), self.data.dev or ()
-        identity = {
-            "settings": self.config.model_dump(mode="json"),
+    def _results(self, trials: Sequence[TrialRecord]) -> dict[str, Any]:
+        importance, why_not = self.study.importance(trials)
+        best = _best(trials)
+        return {
+            "best": None if best is None else _description(best),
+            "test": None if self._test is None else self._test.to_dict(),
+            "importance": importance,
+            "no_importance": why_not or None,
+            "trials": [trial.to_dict() for trial in trials],
             "space": space_tree(self.space),
             "search": asdict(self.search),
-            "training data": fingerprint(learnt),
-            "development data": fingerprint(dev),
+            "settings": self.config.model_dump(mode="json"),
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what cannot change while the study continues, by its name in messages."""
+        identity = {
+            **_flat(self.config.model_dump(mode="json")),
+            **{f"the search's {key}": value for key, value in asdict(self.search).items()},
+            **{f"in the search space, {key}": domain.tree() for key, domain in self.space.items()},
+            "training data": fingerprint(learnt_from(self.data.train, self.config)),
+            "development data": fingerprint(self.data.dev or ()),
         }
         return json.loads(json.dumps(identity))  # type: ignore[no-any-return]
 
 
-def _ended(trials: Sequence[Trial]) -> list[Trial]:
+def _folder(number: int) -> str:
+    return f"trials/{number:04}"
+
+
+def _ended(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [trial for trial in trials if trial.state != "running"]
 
 
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    data = ("training data", "development data")
-    told = [f"it has other {part}" for part in data if there.get(part) != here[part]]
-    for words, old, new in (
-        ("", _flat(there.get("settings", {})), _flat(here["settings"])),
-        ("the search's ", there.get("search", {}), here["search"]),
-        ("in the search space, ", there.get("space", {}), here["space"]),
-    ):
-        told += [
-            f"{words}{key} is {_shown(old, key)} there and {_shown(new, key)} here"
-            for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key)
-        ]
-    return "; ".join(told)
+def _best(trials: Sequence[TrialRecord]) -> TrialRecord | None:
+    """Return the complete trial with the highest development F1; of several, the first."""
+    complete = [trial for trial in trials if trial.state == "complete"]
+    return max(complete, key=lambda trial: trial.f1 or 0.0, default=None)
 
 
-def _shown(tree: Mapping[str, Any], key: str) -> str:
-    return json.dumps(tree[key], ensure_ascii=False) if key in tree else "not"
+def _description(best: TrialRecord) -> dict[str, Any]:
+    known = {"trial": best.number, "dev_f1": best.f1, "values": best.values}
+    return {**known, "config": BEST_FILE, "model": _folder(best.number)}
+
+
+def _cells(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they are in a table."""
+    return {
+        key: json.dumps(one) if isinstance(one, list | dict | bool) else one for key, one in values.items()
+    }
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    for key in {**here, **there}:
+        if there.get(key) == here.get(key):
+            continue
+        if key in ("training data", "development data"):
+            yield f"it has other {key}"
+        else:
+            old, new = (
+                json.dumps(one[key], ensure_ascii=False) if key in one else "not" for one in (there, here)
+            )
+            yield f"{key} is {old} there and {new} here"
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
 
 
 def _check_folder(out: Path) -> None:
-    """It must be new or empty, or have a study in it."""
-    ours = (LOCK_FILE, TEMPORARY)
+    """Refuse a folder that is neither empty nor has a study in it."""
+    ours = (lock_file("tuning"), TEMPORARY)
     try:
         others = [path.name for path in out.iterdir() if not path.name.startswith(ours)]
     except FileNotFoundError:
@@ -300,24 +311,3 @@ def _check_folder(out: Path) -> None:
         raise UsageError(f"{out}: cannot be read: {error.strerror}") from None
     if others and STUDY_FILE not in others:
         raise UsageError(f"{out}: is there already, and no study (no {STUDY_FILE}); give another --out")
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Makes the folder, and refuses a second tuning in it at the same time: both would do the same trials."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / LOCK_FILE).open("w")
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
-    with lock:
-        try:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"{out}: another tuning is at work there; wait for it, or give this one another --out"
-            raise UsageError(message) from None
-        except (ImportError, OSError):  # Windows, and file systems without locks: the user must take care
-            pass
-        yield

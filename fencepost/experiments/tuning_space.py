@@ -1,4 +1,4 @@
-"""What `fencepost tune` searches: for each key of the configuration, a range or a list of values.
+"""The search space of `fencepost tune`: for each key of the configuration, a range or a list of values.
 
 As YAML, `training.learning_rate: {low: 1e-4, high: 1e-2, log: true}` or `method.epsilon: [0, 0.1, 0.2]`; on
 the command line, `training.learning_rate=1e-4..1e-2:log` or `method.epsilon=0,0.1,0.2`.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from fencepost.settings import Tree, merged, parsed
 
 Number = int | float
 DIGITS = 4
-"""So many digits of a number that is drawn are used: more would be hard to read, and tell nothing."""
+"""Digits of a drawn number that are used: more are hard to read and make no difference."""
 
 COMMON: dict[str, Any] = {
     "training.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
@@ -32,7 +33,7 @@ COMMON: dict[str, Any] = {
     "training.batch_size": [8, 16, 32],
     "encoder.lstm.dropout": {"low": 0.1, "high": 0.6},
 }
-"""What is searched with any method, unless a space is given."""
+"""The default space of any method, to which the method adds its own."""
 
 REFUSED = {
     "training.seed": "the best seed is luck, not a setting; --seed is that of all trials",
@@ -49,9 +50,9 @@ _NOTATION = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `low` to `high`, both included; drawn by their logarithms, or in steps, if wanted.
+    """Numbers from `low` to `high`, both included: by their logarithms with `log`, in steps with `step`.
 
-    They are whole if the setting is.
+    They are integers if the setting is one.
     """
 
     low: Number
@@ -59,21 +60,15 @@ class Range:
     log: bool = False
     step: Number | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        return isinstance(self.low, int)
-
     def has(self, value: Any) -> bool:
-        """Whether the search could come to this value."""
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return False
-        if not self.low <= value <= self.high:
+        """Return whether the search can draw this value."""
+        if not _is_number(value) or not self.low <= value <= self.high:
             return False
         return self.step is None or _divides(self.step, value - self.low)
 
     def value(self, drawn: Any) -> Number:
-        """The number that was drawn, as it is used."""
-        if self.is_whole:
+        """Return a drawn number as it is used, rounded."""
+        if isinstance(self.low, int):
             return int(drawn)
         if self.step is not None:
             return float(f"{drawn:.10g}")
@@ -81,7 +76,7 @@ class Range:
         return min(max(round(float(drawn), places), self.low), self.high)
 
     def tree(self) -> Tree:
-        """As in a file."""
+        """Return the range as a file has it."""
         log, step = {"log": True} if self.log else {}, {} if self.step is None else {"step": self.step}
         return {"low": self.low, "high": self.high, **log, **step}
 
@@ -96,7 +91,7 @@ class Choices:
         return any(_same(value, one) for one in self.values)
 
     def tree(self) -> list[Any]:
-        """As in a file."""
+        """Return the values as a file has them."""
         return list(self.values)
 
 
@@ -124,35 +119,38 @@ def read_space(path: Path) -> Tree:
 
 
 def searched(options: Iterable[str]) -> Tree:
-    """The same from `KEY=LOW..HIGH:log` and `KEY=A,B,C`."""
+    """Return the search space in options `KEY=LOW..HIGH:log` and `KEY=A,B,C`, not checked yet."""
     tree: Tree = {}
     for text in options:
-        key, equals, listed = text.partition("=")
-        if not equals or not all(key.split(".")) or not listed.strip():
-            raise UsageError(f"--search {text}: {_NOTATION}")
-        if key in tree:
-            raise UsageError(f"--search {text}: {key} is there already; give it once")
-        tree[key] = _domain(listed.strip(), text)
+        key, _, values = text.partition("=")
+        try:
+            if not all(key.split(".")) or not values.strip():
+                raise UsageError(_NOTATION)
+            if key in tree:
+                raise UsageError(f"{key} is there already; give it once")
+            tree[key] = _parse(values.strip())
+        except UsageError as error:
+            raise UsageError(f"--search {text}: {error}") from None
     return tree
 
 
-def _domain(listed: str, text: str) -> Tree | list[Any]:
-    found = _RANGE.fullmatch(listed)
+def _parse(text: str) -> Tree | list[Any]:
+    found = _RANGE.fullmatch(text)
     if found:
         low, high, more = found.groups()
         spread: Tree = {} if more is None else {"log": True} if more == "log" else {"step": more}
         return {"low": low, "high": high, **spread}
     try:
-        values = [parsed(value) for value in split(listed, ",")]
+        values = [parsed(value) for value in split(text, ",")]
     except yaml.YAMLError:
-        raise UsageError(f"--search {text}: a value is not valid YAML; {_NOTATION}") from None
+        raise UsageError(f"a value is not valid YAML; {_NOTATION}") from None
     if len(values) == 1:
-        raise UsageError(f"--search {text}: this is one value, and nothing to search; {_NOTATION}")
+        raise UsageError(f"this is one value, and nothing to search; {_NOTATION}")
     return values
 
 
 def default_space(config: Config) -> Tree:
-    """What is searched unless something is given: what all trainings have, and what the method declares."""
+    """Return the space that is searched unless one is given: of all trainings, and of the method."""
     tree = dict(COMMON)
     if config.encoder.name == "scratch":
         del tree["training.encoder_learning_rate"]  # there are no pretrained weights
@@ -162,124 +160,117 @@ def default_space(config: Config) -> Tree:
 
 
 def space_of(tree: Mapping[str, Any], config: Config, where: str = "") -> Space:
-    """The space, if all it may lead to are settings; each is tried with all others as they are.
+    """Return the space, with each value and end tried while all other settings are as they are.
 
-    `where` is what errors begin with.
+    `where` is what error messages begin with.
     """
     if not tree:
         raise UsageError(f"{where}there is nothing to search: each setting of the space is given")
-    return {key: _checked(key, domain, config, where) for key, domain in tree.items()}
+    try:
+        return {key: _domain(key, domain, config) for key, domain in tree.items()}
+    except UsageError as error:
+        raise UsageError(f"{where}{error}") from None
 
 
 def space_tree(space: Mapping[str, Domain]) -> Tree:
-    """As a file has it."""
+    """Return the space as a file has it."""
     return {key: domain.tree() for key, domain in space.items()}
 
 
 def space_yaml(space: Mapping[str, Domain]) -> str:
-    """A line for each key."""
+    """Return the space as YAML, with a line for each key."""
     return "".join(
         f"{key}: {yaml.safe_dump(domain.tree(), default_flow_style=True, sort_keys=False, width=1000)}"
         for key, domain in space.items()
     )
 
 
-def tree_of(values: Mapping[str, Any]) -> Tree:
-    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
-    tree: Tree = {}
-    for key, value in values.items():
-        inner: Any = value
-        for part in reversed(key.split(".")):
-            inner = {part: inner}
-        tree = merged(tree, inner)
-    return tree
-
-
 def changed(config: Config, values: Mapping[str, Any]) -> Config:
-    """The settings with other values, by key."""
-    return Config.parse(merged(config.model_dump(mode="json"), tree_of(values)))
+    """Return the settings with other values, by key."""
+    tree = config.model_dump(mode="json")
+    for key, value in values.items():
+        change: Any = value
+        for part in reversed(key.split(".")):
+            change = {part: change}
+        tree = merged(tree, change)
+    return Config.parse(tree)
 
 
 def value_at(config: Config, key: str) -> Any:
-    """What a setting is."""
-    value: Any = config.model_dump(mode="json")
-    for part in key.split("."):
-        value = value[part]
-    return value
+    """Return the value of a setting."""
+    return reduce(lambda tree, part: tree[part], key.split("."), config.model_dump(mode="json"))
 
 
-def _checked(key: str, domain: Any, config: Config, where: str) -> Domain:
+def _domain(key: str, domain: Any, config: Config) -> Domain:
     if key in REFUSED:
-        raise UsageError(f"{where}{key}: it cannot be searched: {REFUSED[key]}")
+        raise UsageError(f"{key}: it cannot be searched: {REFUSED[key]}")
     if not all(key.split(".")):
-        raise UsageError(f"{where}{key!r}: this is no key; write it as training.learning_rate")
-    if isinstance(domain, list):
-        return _choices(key, domain, config, where)
-    if isinstance(domain, Mapping) and {"low", "high"} <= domain.keys() <= {"low", "high", "log", "step"}:
-        return _range(key, domain, config, where)
-    raise UsageError(
-        f"{where}{key}: give a range, as {{low: 0.1, high: 0.5}}, with log: true or a step if wanted, or a "
-        f"list of values, not {domain!r}; keys are written in full, as training.learning_rate"
-    )
+        raise UsageError(f"{key!r}: this is no key; write it as training.learning_rate")
+    try:
+        if isinstance(domain, list):
+            return _choices([_try(key, value, config) for value in domain])
+        if isinstance(domain, Mapping) and {"low", "high"} <= domain.keys() <= {"low", "high", "log", "step"}:
+            return _range(key, domain, config)
+        raise ValueError(
+            "give a range, as {low: 0.1, high: 0.5}, with log: true or a step if wanted, or a list of "
+            f"values, not {domain!r}; keys are written in full, as training.learning_rate"
+        )
+    except ValueError as error:
+        raise UsageError(f"{key}: {error}") from None
 
 
-def _choices(key: str, values: Sequence[Any], config: Config, where: str) -> Choices:
-    valid = [_tried(key, value, config, where) for value in values]
-    for number, value in enumerate(valid):
-        if any(_same(value, other) for other in valid[:number]):
-            raise UsageError(f"{where}{key}: the value {value!r} is there twice")
-    if len(valid) < 2:
-        raise UsageError(f"{where}{key}: a list needs two values; to give a setting one, use --set")
-    return Choices(tuple(valid))
+def _choices(values: Sequence[Any]) -> Choices:
+    for number, value in enumerate(values):
+        if any(_same(value, other) for other in values[:number]):
+            raise ValueError(f"the value {value!r} is there twice")
+    if len(values) < 2:
+        raise ValueError("a list needs two values; to give a setting one, use --set")
+    return Choices(tuple(values))
 
 
-def _range(key: str, tree: Mapping[str, Any], config: Config, where: str) -> Range:
-    low, high = (_number(key, name, tree[name], config, where) for name in ("low", "high"))
+def _range(key: str, tree: Mapping[str, Any], config: Config) -> Range:
+    low, high = (_try(key, _as_number(tree[name]), config) for name in ("low", "high"))
     log, step = tree.get("log", False), tree.get("step")
+    if not _is_number(low) or not _is_number(high):
+        raise ValueError("this setting is no number; list its values instead of a range")
     if not isinstance(log, bool):
-        raise UsageError(f"{where}{key}: log is true or false, not {log!r}")
+        raise ValueError(f"log is true or false, not {log!r}")
     if not low < high:
-        raise UsageError(f"{where}{key}: low must be below high, but {low} is not below {high}")
+        raise ValueError(f"low must be below high, but {low} is not below {high}")
     if log and step is not None:
-        raise UsageError(f"{where}{key}: log and step contradict each other; leave out one of them")
+        raise ValueError("log and step contradict each other; leave out one of them")
     if log and low <= 0:
-        raise UsageError(f"{where}{key}: with log, low must be above 0, not {low}")
+        raise ValueError(f"with log, low must be above 0, not {low}")
     if step is not None:
-        step = _step(key, step, low, high, where)
-    if isinstance(low, int) or step is not None:  # what a setting must be a multiple of shows here
-        _tried(key, low + (step or 1), config, where)
+        step = _step(step, low, high)
+    if isinstance(low, int) or step is not None:  # shows what a setting must be a multiple of
+        _try(key, low + (step or 1), config)
     return Range(low, high, log, step)
 
 
-def _number(key: str, name: str, value: Any, config: Config, where: str) -> Number:
-    """An end of a range, as the setting has it. YAML takes 1e-4 for text: a float would have a point."""
-    valid = _tried(key, _float(value), config, where)
-    if not isinstance(valid, int | float) or isinstance(valid, bool):
-        raise UsageError(f"{where}{key}: this setting is no number; list its values instead of {name}")
-    return valid
-
-
-def _step(key: str, value: Any, low: Number, high: Number, where: str) -> Number:
-    step = _float(value)
-    if not isinstance(step, int | float) or isinstance(step, bool) or not step > 0:
-        raise UsageError(f"{where}{key}: step must be a number above 0, not {value!r}")
+def _step(value: Any, low: Number, high: Number) -> Number:
+    step: Number = _as_number(value)
+    if not _is_number(step) or not step > 0:
+        raise ValueError(f"step must be a number above 0, not {value!r}")
     if isinstance(low, int):
         if int(step) != step:
-            raise UsageError(f"{where}{key}: step must be a whole number, as the setting is, not {value!r}")
+            raise ValueError(f"step must be a whole number, as the setting is, not {value!r}")
         step = int(step)
-    number: Number = step
     if not _divides(step, high - low):
-        raise UsageError(f"{where}{key}: steps of {step} do not lead from {low} to {high}")
-    return number
+        raise ValueError(f"steps of {step} do not lead from {low} to {high}")
+    return step
 
 
-def _float(value: Any) -> Any:
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+def _as_number(value: Any) -> Any:
+    """Return the number in a text: YAML reads 1e-4 as text, as there is no point in it."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _divides(step: Number, distance: Number) -> bool:
@@ -287,13 +278,10 @@ def _divides(step: Number, distance: Number) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal, and not as true equals 1."""
+    """Return whether two values are equal, other than true and 1 are."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _tried(key: str, value: Any, config: Config, where: str) -> Any:
-    """The value as the configuration takes it; whatever is wrong is told."""
-    try:
-        return value_at(changed(config, {key: value}), key)
-    except UsageError as error:
-        raise UsageError(f"{where}{error}") from None
+def _try(key: str, value: Any, config: Config) -> Any:
+    """Return the value as the configuration has it; raises `UsageError` if it is not valid."""
+    return value_at(changed(config, {key: value}), key)

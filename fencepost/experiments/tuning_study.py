@@ -1,4 +1,4 @@
-"""The trials of a tuning: Optuna draws their values and prunes them, and keeps them in an SQLite file.
+"""The trials of a tuning: Optuna draws their values and prunes them, and stores them in an SQLite file.
 
 Each value of trial N follows from the seed, N, the setting and the trials before it. So a study that was
 interrupted ends like one that was not, even if it was killed between two values of a trial.
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import optuna
@@ -31,17 +31,17 @@ from sqlalchemy.pool import NullPool
 
 from fencepost.data.output import WriteError
 from fencepost.errors import UsageError, describe_error
+from fencepost.experiments.trials import State
 from fencepost.experiments.tuning_space import Choices, Domain, Space
 
 PRUNERS = ("median", "none")
 TRIES = 3
-"""So often in a row a trial may die in one epoch until it counts as failed."""
+"""How often in a row a trial may die in one epoch until it counts as failed."""
 LEAST = 4
 """Fewer complete trials say nothing about which setting matters."""
 _TOP = 0.25
 _STUDY = "fencepost"
 
-State = Literal["complete", "pruned", "failed", "running"]
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -52,9 +52,9 @@ _STATES: dict[TrialState, State] = {
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How values are drawn, and when a trial is given up.
+    """How values are drawn, and when a trial is pruned.
 
-    The first trials are drawn at random, and so many must be complete before any is pruned, in no epoch
+    The first trials are drawn at random. That number must be complete before any is pruned, in no epoch
     before `grace_epochs` are over.
     """
 
@@ -79,7 +79,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialRecord:
     """What is known of a trial: its values by key, and its development F1 by epoch, from 1."""
 
     number: int
@@ -89,88 +89,84 @@ class Trial:
     seconds: float = 0.0
     failure: str | None = None
     same_as: int | None = None
-    """The trial before it with the same values, whose scores it has: it was not trained again."""
+    """The earlier trial with the same values, whose scores it has: it was not trained again."""
 
     @property
     def f1(self) -> float | None:
-        """Of its best epoch."""
+        """The development F1 of the best epoch."""
         return max(self.by_epoch.values(), default=None)
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How long a trial took so far, and how often it was begun since its last epoch was over."""
-
-    seconds: float = 0.0
-    begun: int = 0
-
-
-def _progress(trial: optuna.Trial | FrozenTrial) -> Progress:
-    return Progress(**trial.user_attrs.get("progress", {}))
-
-
-def _note(trial: optuna.Trial, progress: Progress) -> None:
-    trial.set_user_attr("progress", {"seconds": round(progress.seconds, 3), "begun": progress.begun})
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trial as JSON has it."""
+        return {
+            "trial": self.number,
+            "state": self.state,
+            "dev_f1": self.f1,
+            "epochs": len(self.by_epoch),
+            "values": self.values,
+            "seconds": self.seconds,
+            "dev_f1_by_epoch": list(self.by_epoch.values()),
+            "same_as": self.same_as,
+            "failure": self.failure,
+        }
 
 
 class Ongoing:
-    """A trial that is under way."""
+    """A trial that is running.
+
+    `seconds` is how long it took until its last epoch was over, `begun` how often it was begun since then.
+    """
 
     def __init__(self, study: Study, trial: optuna.Trial) -> None:
-        self.number = trial.number
+        self.number, self._study, self._trial = trial.number, study, trial
         self.values = study.decoded(trial.params)
-        self.seconds = _progress(trial).seconds
-        self._study, self._trial = study, trial
+        self.seconds, self.begun = _progress(trial)
+
+    def note(self, seconds: float, begun: int = 0) -> None:
+        """Store the progress; without `begun`, it may die as often again as at first."""
+        self.seconds = seconds
+        with self._study.quietly():
+            self._trial.set_user_attr("progress", {"seconds": round(seconds, 3), "begun": begun})
 
     def report(self, epoch: int, f1: float, seconds: float) -> None:
-        """An epoch is over; `seconds` is how long all of them took so far."""
+        """Store the score of an epoch, and how long the trial took so far."""
         with self._study.quietly():
-            self._trial.report(f1, epoch)  # one that was reported before it died keeps its score, the same
-            _note(self._trial, Progress(seconds))
+            self._trial.report(f1, epoch)  # a score that was reported before a kill stays, and is the same
+        self.note(seconds)
 
-    def is_hopeless(self) -> bool:
-        """Whether it shall be given up, by the scores of the others."""
+    def should_prune(self) -> bool:
+        """Return whether it should be given up, by the scores of the others."""
         with self._study.quietly():
             return self._trial.should_prune()
 
-    def let_go(self) -> None:
-        """Leaves it to whoever goes on with the study."""
+    def end(self, state: State, seconds: float, failure: str | None = None) -> None:
+        """Store that it is complete, pruned or failed."""
+        self.note(seconds)
         with self._study.quietly():
-            _note(self._trial, Progress(_progress(self._trial).seconds))
+            if failure is not None:
+                self._trial.set_user_attr("failure", failure)
+            code = next(code for code, name in _STATES.items() if name == state)
+            f1 = self._study.record(self.number).f1 if state == "complete" else None
+            self._study.optuna.tell(self._trial, f1, state=code)
 
-    def end(self, seconds: float, *, pruned: bool = False) -> None:
-        """It is complete, or given up."""
-        with self._study.quietly():
-            _note(self._trial, Progress(seconds))
-            if pruned:
-                self._study.optuna.tell(self._trial, state=TrialState.PRUNED)
-            else:
-                self._study.optuna.tell(self._trial, self._study.of(self.number).f1)
-
-    def end_like(self, twin: Trial) -> None:
-        """It has the values of a trial before it, and so its scores."""
+    def end_like(self, twin: TrialRecord) -> None:
+        """Store the scores of an earlier trial with the same values."""
         with self._study.quietly():
             self._trial.set_user_attr("same_as", twin.number)
         for epoch, f1 in twin.by_epoch.items():
             self.report(epoch, f1, 0.0)
-        self.end(0.0, pruned=twin.state == "pruned")
-
-    def fail(self, message: str, seconds: float) -> None:
-        with self._study.quietly():
-            _note(self._trial, Progress(seconds))
-            self._trial.set_user_attr("failure", message)
-            self._study.optuna.tell(self._trial, state=TrialState.FAIL)
+        self.end(twin.state, 0.0)
 
 
 class Study:
-    """Optuna's study in a file, which is made if it is not there."""
+    """Optuna's study in a file, which is made if it does not exist."""
 
     def __init__(self, path: Path, space: Space, search: Search) -> None:
         self.path, self.space, self.search = path, space, search
         self._verbosity = optuna.logging.get_verbosity()
         with self.quietly():
             self._distributions = {key: _distribution(domain) for key, domain in space.items()}
-            self._storage = _opened(path)
+            self._storage = _open_storage(path)
             optuna.logging.set_verbosity(logging.CRITICAL)
             self.optuna = optuna.create_study(
                 storage=self._storage,
@@ -199,33 +195,40 @@ class Study:
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """What it is a study of; None if nobody said yet."""
+        """What it is a study of; None for a new one."""
         with self.quietly():
-            found: dict[str, Any] | None = self.optuna.user_attrs.get(_STUDY)
-            return found
+            identity: dict[str, Any] | None = self.optuna.user_attrs.get(_STUDY)
+            return identity
 
     def begin_with(self, identity: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """Of a new study; these values are its first trial, if the space has them."""
+        """Begin a new study; these values are its first trial, if they are in the space."""
         with self.quietly():
             if all(domain.has(values[key]) for key, domain in self.space.items()):
-                self.optuna.enqueue_trial(self._encoded(values), skip_if_exists=True)
+                encoded = {
+                    key: json.dumps(values[key]) if isinstance(domain, Choices) else values[key]
+                    for key, domain in self.space.items()
+                }
+                self.optuna.enqueue_trial(encoded, skip_if_exists=True)
             self.optuna.set_user_attr(_STUDY, dict(identity))
 
     @property
-    def trials(self) -> list[Trial]:
-        """In their order; one whose values are not drawn yet is not among them."""
+    def trials(self) -> list[TrialRecord]:
+        """All trials in their order, but for one whose values are not all drawn yet."""
         with self.quietly():
-            return [self._told(one) for one in self._frozen() if one.state in _STATES and self._is_whole(one)]
+            return [
+                self._record(trial)
+                for trial in self._stored()
+                if trial.state in _STATES and self.space.keys() <= trial.params.keys()
+            ]
 
-    def of(self, number: int) -> Trial:
-        """The trial with this number."""
+    def record(self, number: int) -> TrialRecord:
         with self.quietly():
-            return self._told(self._frozen()[number])
+            return self._record(self._stored()[number])
 
     def next(self) -> Ongoing | None:
-        """The trial that was broken off, or a new one; none if the former fails since it always dies."""
+        """Return the trial that was interrupted, or a new one; None if the former fails as it always dies."""
         with self.quietly():
-            trials = self._frozen()
+            trials = self._stored()
             running = next((one for one in trials if one.state == TrialState.RUNNING), None)
             number = sum(one.state != TrialState.WAITING for one in trials)
             self.optuna.sampler = self.search.sampler(running.number if running else number)
@@ -234,19 +237,18 @@ class Study:
             for place, (key, distribution) in enumerate(self._distributions.items(), start=1):
                 self.optuna.sampler = self.search.sampler(trial.number, place)
                 trial._suggest(key, distribution)  # a value that was drawn before stays
-            before = _progress(trial)
-            _note(trial, Progress(before.seconds, before.begun + 1))
         ongoing = Ongoing(self, trial)
-        if before.begun < TRIES:
+        if ongoing.begun < TRIES:
+            ongoing.note(ongoing.seconds, ongoing.begun + 1)
             return ongoing
         reason = f"its process was killed {TRIES} times, perhaps since the memory was used up"
-        ongoing.fail(reason, ongoing.seconds)
+        ongoing.end("failed", ongoing.seconds, reason)
         return None
 
-    def importance(self, trials: Sequence[Trial]) -> tuple[dict[str, float] | None, str]:
-        """How much each setting tells the best quarter of the complete trials from all: shares of 1.
+    def importance(self, trials: Sequence[TrialRecord]) -> tuple[dict[str, float] | None, str]:
+        """Return how much each setting tells the best quarter of the complete trials from all: shares of 1.
 
-        Where that cannot be said, None and why. PED-ANOVA (Watanabe et al., IJCAI 2023).
+        Where that cannot be said, return None and why. PED-ANOVA (Watanabe et al., IJCAI 2023).
         """
         complete = [one for one in trials if one.state == "complete"]
         if len(complete) < LEAST:
@@ -257,49 +259,45 @@ class Study:
             return None, "one setting is searched, and there is none to compare it with"
         with self.quietly():
             evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=_TOP)
-            found = optuna.importance.get_param_importances(
+            importances = optuna.importance.get_param_importances(
                 self.optuna, evaluator=evaluator, params=list(self.space), normalize=False
             )
-        total = sum(found.values())
+        total = sum(importances.values())
         if not math.isfinite(total) or total <= 0:
             return None, "the best trials have the same values as the others"
-        shares = {key: found[key] / total for key in self.space}
+        shares = {key: importances[key] / total for key in self.space}
         return dict(sorted(shares.items(), key=lambda one: -one[1])), ""
 
     def decoded(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        """Optuna's values as settings."""
+        """Return Optuna's values as settings."""
         return {
             key: json.loads(drawn[key]) if isinstance(domain, Choices) else domain.value(drawn[key])
             for key, domain in self.space.items()
         }
 
-    def _encoded(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            key: json.dumps(values[key]) if isinstance(domain, Choices) else values[key]
-            for key, domain in self.space.items()
-        }
-
-    def _frozen(self) -> list[FrozenTrial]:
+    def _stored(self) -> list[FrozenTrial]:
         return self.optuna.get_trials(deepcopy=False)
 
-    def _is_whole(self, trial: FrozenTrial) -> bool:
-        return self.space.keys() <= trial.params.keys()
-
-    def _told(self, trial: FrozenTrial) -> Trial:
+    def _record(self, trial: FrozenTrial) -> TrialRecord:
         more = trial.user_attrs
-        return Trial(
+        return TrialRecord(
             number=trial.number,
             state=_STATES[trial.state],
             values=self.decoded(trial.params),
             by_epoch=dict(sorted(trial.intermediate_values.items())),
-            seconds=_progress(trial).seconds,
+            seconds=_progress(trial)[0],
             failure=more.get("failure") if trial.state == TrialState.FAIL else None,
             same_as=more.get("same_as"),
         )
 
 
-def _opened(path: Path) -> optuna.storages.RDBStorage:
-    """By a function of ours: in an address, some letters of a path would mean something."""
+def _progress(trial: optuna.Trial | FrozenTrial) -> tuple[float, int]:
+    stored = trial.user_attrs.get("progress", {})
+    return stored.get("seconds", 0.0), stored.get("begun", 0)
+
+
+def _open_storage(path: Path) -> optuna.storages.RDBStorage:
+    """Connect by a function of ours: in an address, some characters of a path would have a meaning."""
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(path)

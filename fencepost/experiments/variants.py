@@ -11,16 +11,16 @@ from fencepost.data.entity import Entity, Sentence
 
 
 def part(sentences: Sequence[Sentence], share: float, seed: int) -> list[Sentence]:
-    """A share of the sentences, drawn by the seed, in their order.
+    """Return a share of the sentences, drawn at random, in their order.
 
-    With the same seed, a smaller share lies within a larger one.
+    With the same seed, a smaller share is part of a larger one.
     """
     chosen = np.random.default_rng(seed).permutation(len(sentences))[: max(1, round(share * len(sentences)))]
     return [sentences[i] for i in sorted(chosen)]
 
 
 def with_boundary_noise(sentences: Sequence[Sentence], probability: float, seed: int) -> list[Sentence]:
-    """The sentences with some of their entities off by one word at one boundary.
+    """Return the sentences with some of their entities off by one word at one boundary.
 
     Zhu and Li (ACL 2022, section 5.2 and footnote 8) put noise on boundaries of training data and do not
     say how. Here each entity is moved with this probability: its start or its end, by one word outwards
@@ -39,7 +39,10 @@ def _noisy(sentence: Sentence, probability: float, chance: np.random.Generator) 
     taken = {entity.key for entity in sentence.entities}
     entities = []
     for entity in sentence.entities:
-        drawn, turns = chance.random(), chance.integers(2, size=3).tolist()  # always: the same for the next
+        drawn, turns = (
+            chance.random(),
+            chance.integers(2, size=3).tolist(),
+        )  # also if it stays: the next entities draw the same
         if drawn < probability:
             free = (one for one in _moved(entity, len(sentence.words), turns) if one.key not in taken)
             entity = next(free, entity)
@@ -49,7 +52,7 @@ def _noisy(sentence: Sentence, probability: float, chance: np.random.Generator) 
 
 
 def _moved(entity: Entity, words: int, turns: Sequence[int]) -> Iterator[Entity]:
-    """The entity with one boundary moved by a word, in all ways that there are; `turns` decide the order."""
+    """Yield the entity with one boundary moved by a word, in all possible ways; `turns` decide the order."""
     end_first, *backwards_first = turns
     boundaries = ("end", "start") if end_first else ("start", "end")
     for boundary, backwards in zip(boundaries, backwards_first, strict=True):

@@ -1,7 +1,8 @@
-"""Tasks one after another, or in several processes; one that fails costs no other."""
+"""Run tasks one after another, or in several processes; a task that fails does not affect the others."""
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -13,10 +14,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 import torch
 
+from fencepost.data.output import WriteError
 from fencepost.errors import FencepostError, describe_error
 
 T = TypeVar("T")
@@ -26,145 +29,126 @@ PATIENCE = 5.0  # seconds until a process that does not end is killed
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task was not done; `details` is where in the program that was, if nobody foresaw it."""
+    """Why a task failed; `details` is the traceback of an unexpected error."""
 
     message: str
     details: str = ""
 
-    @classmethod
-    def of(cls, error: Exception) -> Failure:
-        """Return the failure that an exception means; to be called where it is handled."""
-        if isinstance(error, FencepostError):
-            return cls(str(error))
-        return cls(f"{type(error).__name__}: {describe_error(error)}", traceback.format_exc())
-
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """A task that is done, or has failed."""
+    """A task that is done or has failed, and how long it took."""
 
     task: T
     seconds: float
     failure: Failure | None = None
 
 
-def one_by_one(work: Callable[[T], None], tasks: Sequence[T]) -> Generator[Ended[T], None, None]:
-    """In this process."""
-    for task in tasks:
-        yield _attempt(work, task)
+def attempt(work: Callable[[T], None], task: T) -> Ended[T]:
+    """Do a task in this process, and return an exception as its failure.
+
+    Raises `WriteError`: a full disk is not the fault of a task, and the next one would fail as well.
+    """
+    start, failure = time.monotonic(), None
+    try:
+        work(task)
+    except WriteError:
+        raise
+    except FencepostError as error:
+        failure = Failure(str(error))
+    except Exception as error:  # noqa: BLE001 - the other tasks can still be done
+        failure = Failure(f"{type(error).__name__}: {describe_error(error)}", traceback.format_exc())
+    finally:
+        gc.collect()  # the parts of a trainer refer to each other, and hold memory that the next one needs
+    return Ended(task, time.monotonic() - start, failure)
 
 
 def in_processes(
     work: Callable[[T], None], tasks: Sequence[T], count: int
 ) -> Generator[Ended[T], None, None]:
-    """In so many processes, which share the threads that this one would have; each does task after task.
+    """Do each task in a process of its own, `count` at a time, which share the threads of this one.
 
-    All of them end with the iterator, and with this process, however that ends: at once, so a task must
-    bear it. Ctrl-C is heard by this process alone.
+    The processes end with the iterator, and with this process, however that ends: at once, so a task must
+    be able to resume. Only this process receives Ctrl-C.
     """
-    waiting, team = deque(tasks), list[_Worker[T]]()
+    waiting, running = deque(tasks), dict[Connection, tuple[T, float, BaseProcess]]()
     threads = max(1, torch.get_num_threads() // count)
     try:
-        while waiting or team:
-            while waiting and len(team) < count:
-                team.append(_Worker(threads))
-                team[-1].begin(work, waiting.popleft())
-            ready = wait([worker.connection for worker in team])
-            for worker in [worker for worker in team if worker.connection in ready]:
-                ended = worker.ended()
-                if waiting and worker.process.is_alive():
-                    worker.give(waiting.popleft())
-                else:
-                    team.remove(worker)
-                    worker.stop()
-                yield ended
+        while waiting or running:
+            while waiting and len(running) < count:
+                connection, theirs = CONTEXT.Pipe()
+                process: BaseProcess = CONTEXT.Process(target=_serve, args=(theirs, threads), daemon=True)
+                with _ctrl_c_ignored():
+                    process.start()
+                theirs.close()  # so that the connection ends when the process does
+                task = waiting.popleft()
+                running[connection] = task, time.monotonic(), process
+                with suppress(ConnectionError):  # the process has died: `_receive` reports it
+                    connection.send((work, task))  # may be much, and Ctrl-C is received meanwhile
+            ready = wait(list(running))
+            for connection in [one for one in running if one in ready]:
+                yield _receive(connection, *running.pop(connection))
     finally:
-        for worker in team:
-            worker.process.terminate()
-        for worker in team:
-            worker.stop()
+        for _, _, process in running.values():
+            process.terminate()
+        for _, _, process in running.values():
+            _join(process)
 
 
-class _Worker(Generic[T]):
-    """A process, and the task that it has."""
-
-    def __init__(self, threads: int) -> None:
-        self.connection, theirs = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(theirs, threads), daemon=True)
-        with _deaf_to_ctrl_c():
-            self.process.start()
-        theirs.close()  # so that the connection ends when the process does
-
-    def begin(self, work: Callable[[T], None], task: T) -> None:
-        """The work may have much data with it, which takes a while to go over: Ctrl-C is heard by now."""
-        self.task, self.since = task, time.monotonic()
-        with suppress(ConnectionError):
-            self.connection.send(work)
-        self.give(task)
-
-    def give(self, task: T) -> None:
-        self.task, self.since = task, time.monotonic()
-        with suppress(ConnectionError):  # it has died meanwhile: `ended` will tell
-            self.connection.send(task)
-
-    def ended(self) -> Ended[T]:
-        """What came of the task; the process may have died of it."""
+def _receive(connection: Connection, task: T, since: float, process: BaseProcess) -> Ended[T]:
+    """Return how the task ended; the process may have died of it."""
+    with connection:
         try:
-            seconds, failure = self.connection.recv()
+            seconds, failure = connection.recv()
         except (EOFError, ConnectionResetError):
-            self.process.join()
-            return Ended(self.task, time.monotonic() - self.since, Failure(_death(self.process.exitcode)))
-        return Ended(self.task, seconds, failure)
+            process.join()
+            seconds, failure = time.monotonic() - since, Failure(_death(process.exitcode))
+    _join(process)
+    if isinstance(failure, WriteError):
+        raise failure
+    return Ended(task, seconds, failure)
 
-    def stop(self) -> None:
-        self.connection.close()
-        self.process.join(PATIENCE)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+
+def _join(process: BaseProcess) -> None:
+    process.join(PATIENCE)
+    if process.is_alive():
+        process.kill()
+        process.join()
 
 
 def _serve(connection: Connection, threads: int) -> None:
-    """What a process does: tasks, until there are no more."""
+    """Do the task that the parent sends: what a process runs."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, ConnectionError):
-        work = connection.recv()
-        while True:
-            ended = _attempt(work, connection.recv())
+        work, task = connection.recv()
+        try:
+            ended = attempt(work, task)
             connection.send((ended.seconds, ended.failure))
+        except WriteError as error:
+            connection.send((0.0, error))
 
 
 def _end_with_parent() -> None:
-    """A process whose parent was killed would go on alone, beside those of the next sweep."""
+    """End when the parent is killed; otherwise the next command would run beside this process."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
 
 
-def _attempt(work: Callable[[T], None], task: T) -> Ended[T]:
-    start, failure = time.monotonic(), None
-    try:
-        work(task)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks are not to blame
-        failure = Failure.of(error)
-    return Ended(task, time.monotonic() - start, failure)
-
-
 def _death(code: int | None) -> str:
     if code is not None and code < 0:
-        name = signal.Signals(-code).name
         hint = ", perhaps since the memory was used up" if -code == signal.SIGKILL else ""
-        return f"its process was killed ({name}){hint}"
+        return f"its process was killed ({signal.Signals(-code).name}){hint}"
     return f"its process ended with code {code}"
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """For processes that start meanwhile: they inherit it."""
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C, also in the processes that start meanwhile."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may; and only there Ctrl-C is heard
+        yield  # only the main thread may set a handler, and only it receives Ctrl-C
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.data.files import JSON_BYTES, read_text
 from fencepost.data.output import temporary_folder
-from fencepost.errors import FencepostError, UsageError, describe_error
+from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
 from fencepost.runtime.card import NAME, folder_card, has_metadata, with_metadata
 from fencepost.runtime.engine import Engine
 from fencepost.runtime.folder import (
@@ -211,12 +211,8 @@ def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
 @contextmanager
 def _explain_errors(name: str, first: str = "") -> Iterator[None]:
     """Raise errors of the hub's client as a `UsageError`; its message begins with `first`."""
-    try:
+    with require_extra("hub", "the hub"):
         from huggingface_hub import errors
-    except ModuleNotFoundError:
-        raise UsageError(
-            "the hub needs huggingface_hub, which is not installed: pip install 'fencepost[hub]'"
-        ) from None
     known: tuple[tuple[type[Exception], str], ...] = (
         (errors.HFValidationError, f"{first}names on the hub are like owner/name"),
         (errors.GatedRepoError, f"it is given on request; ask on its page, then {_LOG_IN}"),

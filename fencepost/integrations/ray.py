@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from fencepost.errors import FencepostError, UsageError, describe_error, shorten
+from fencepost.errors import FencepostError, UsageError, describe_error, require_extra, shorten
 from fencepost.runtime.loading import load
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile, Summary
 from fencepost.runtime.prediction.kinds import PARQUET
@@ -196,12 +196,8 @@ def _import_ray(address: str | None) -> None:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if address is None:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # this means: loopback only
-    try:
+    with require_extra("ray", "--engine ray"):
         import_module("ray.data")
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--engine ray needs {error.name}, which is not installed: pip install 'fencepost[ray]'"
-        ) from None
 
 
 def _check_room(threads: int) -> None:

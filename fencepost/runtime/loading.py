@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.engine import Engine
 from fencepost.runtime.exported import ExportedModel, trusted_precision
 from fencepost.runtime.folder import CONFIG_FILE
@@ -61,15 +61,8 @@ def load_engine(
         return ExportedModel(folder, precision, threads=threads, settings=settings)
     if engine not in ("auto", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
-    try:
+    with require_extra("train", f"{folder}: without graphs (fencepost export) the model"):
         from fencepost.methods.model import Model
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"{folder}: without PyTorch a model must be exported (fencepost export), or install it: "
-            f"pip install 'fencepost[train]' ({error.name} is missing)"
-        ) from None
     loaded = TorchEngine(Model.load(folder))
     return loaded.using(settings) if settings else loaded
 

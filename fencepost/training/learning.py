@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data import Note, Reader, ReadOptions
 from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, require_extra
 from fencepost.integrations.datasets import Rows, in_python
 from fencepost.settings import merged
 
@@ -56,7 +56,7 @@ def train(
     `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
     `batch_size` and `seed`. `resume` goes on with a run in `out` that was broken off.
     """
-    with _training_installed():
+    with require_extra("train", "training"):
         from fencepost import training
     train, dev, test = _parts(train, dev, test)
     if dev is not None and dev_share is not None:
@@ -185,18 +185,6 @@ def _settings(
     if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
         file = resumed / RUN_FILE
     return Config.compose(file, (), given, base=base)
-
-
-@contextmanager
-def _training_installed() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "fencepost":
-            raise
-        raise UsageError(
-            f"training needs {error.name}, which is not installed: pip install 'fencepost[train]'"
-        ) from None
 
 
 @contextmanager

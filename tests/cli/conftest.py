@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable
 from itertools import islice
@@ -29,6 +30,18 @@ def run() -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def exported_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with graphs."""
+    from fencepost.methods.model import Model
+    from fencepost.runtime.export import export
+
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    shutil.copytree(small_model, folder)
+    export(Model.load(folder), folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

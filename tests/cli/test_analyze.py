@@ -7,6 +7,8 @@ import io
 import json
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from typer.testing import CliRunner
 from fencepost.analysis.landscape import points
 from fencepost.cli import analyze
 from fencepost.cli.frame import app
+from fencepost.cli.progress import count_to
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
@@ -65,19 +68,21 @@ def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
     Drawing takes most of the time, so figures are made but not drawn unless it is asked for.
     """
 
-    def analyzed(name: str, *arguments: object, code: int = 0, drawn: bool = False) -> Any:
+    def analyzed(
+        name: str, *arguments: object, code: int = 0, drawn: bool = False, file: str | None = None
+    ) -> Any:
         there = [folder / str(one) if (folder / str(one)).exists() else one for one in arguments]
         there += ["--quiet"] * (name not in ("curves", "sweep"))
         out = tmp_path / f"out {code}"
         with monkeypatch.context() as patch:
             if not drawn:
-                patch.setattr("fencepost.analysis.result._drawn", lambda *_: b"")
+                patch.setattr("fencepost.analysis.result._draw", lambda *_: b"")
             result = run("analyze", name, *there, "--out", out, code=code)
         if code:
             assert not list(out.glob("*"))
             return result.stderr
         assert result.stderr == ""
-        name = {"sweep": "sweep-f1"}.get(name, name)
+        name = file or {"sweep": "sweep-f1"}.get(name, name)
         files = [f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
         assert f"written to {out}: {', '.join(files)}\n" in result.stdout
         return Written.read(out, name, drawn=drawn)
@@ -102,7 +107,7 @@ def test_calibration(run, analyzed, folder: Path) -> None:
         "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl")
+        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         assert found.told["models"][name]["ece"] == expected["ece"]
         assert found.told["models"][name]["bins"] == expected["reliability"]
     assert found.told["raw"] is False
@@ -136,7 +141,8 @@ def test_errors(run, analyzed, folder: Path) -> None:
     for name in ("smoothing", "diffusion"):
         expected = mistakes(DATA, predicted(folder, name))
         told = found.told["models"][name]
-        assert told["f1"] == told_by_evaluate(run, folder / name, folder / "data.jsonl")["f1"]
+        scores = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        assert told["f1"] == scores["f1"]
         assert {kind: of["count"] for kind, of in told["kinds"].items()} == expected.counts()
         assert max(map(len, told["examples"].values())) <= 2
         assert sum(row["model"] == name for row in found.rows) == len(expected) > 0
@@ -151,7 +157,7 @@ def test_lengths(run, analyzed, folder: Path) -> None:
         "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl")
+        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         for length, scores in found.told["models"][name]["by_length"].items():
             assert scores.items() <= expected["by_length"][length].items()
     assert found.told["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
@@ -160,16 +166,18 @@ def test_lengths(run, analyzed, folder: Path) -> None:
     assert "lengths that training does not go through" in alone.texts
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "option"),
-    [("offsets", "boundary-offset", "--by-offset"), ("stages", "locate-and-label", "--stages")],
-)
-def test_what_a_method_tells_of_its_steps(
-    run, analyzed, folder: Path, name: str, model: str, option: str
-) -> None:
-    expected = told_by_evaluate(run, folder / model, folder / "data.jsonl", option)
-    found = analyzed(name, model, "data.jsonl", "--label", "[/bold]$x$", drawn=True)
-    assert found.told["models"] == {"[/bold]$x$": expected[option[2:].replace("-", "_")]}
+@pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
+def test_what_a_method_tells_of_its_steps(analyzed, folder: Path, name: str, model: str) -> None:
+    loaded = Model.load(folder / model)
+    report = loaded.report(name)
+    list(loaded.predict(DATA, lambda batch, _, scores, gold: report.add(batch, scores, gold)))
+    expected = {
+        title: {row: dict(n) if isinstance(n, Mapping) else asdict(n) for row, n in rows.items()}
+        for title, rows in report.tables().items()
+    }
+    found = analyzed("method", model, "data.jsonl", "--label", "[/bold]$x$", drawn=True, file=name)
+    assert found.told["models"] == {"[/bold]$x$": expected}
+    assert found.told["engines"] == {"[/bold]$x$": "pytorch"}
     assert all(row["model"] == "[/bold]$x$" for row in found.rows)
     numbers = [
         value
@@ -181,13 +189,25 @@ def test_what_a_method_tells_of_its_steps(
     assert [float(row["value"]) for row in found.rows] == pytest.approx(numbers)
 
 
-def test_sampling(run, analyzed, folder: Path) -> None:
+def test_models_of_several_methods_have_each_their_own_reports(run, folder: Path, tmp_path: Path) -> None:
+    names = [folder / name for name in ("boundary-offset", "locate-and-label")]
+    run("analyze", "method", *names, folder / "data.jsonl", "--out", tmp_path)
+    for name, model in (("offsets", "boundary-offset"), ("stages", "locate-and-label")):
+        told = json.loads((tmp_path / f"{name}.json").read_text())
+        assert list(told["models"]) == list(told["folders"]) == [model]
+
+
+def test_settings(run, analyzed, folder: Path) -> None:
     arguments = ["--sweep", "steps=1,2", "spans=4,12"]
-    expected = told_by_evaluate(run, folder / "diffusion", folder / "data.jsonl", *arguments)["sweep"]
-    found = analyzed("sampling", *arguments, "diffusion", "data.jsonl", drawn=True)
+    found = analyzed("settings", *arguments, "diffusion", "data.jsonl", drawn=True)
     [rows] = found.told["models"].values()
-    assert [row["set"] for row in rows] == [row["set"] for row in expected]
-    assert [row["f1"] for row in rows] == [row["f1"] for row in expected]
+    assert [row["set"] for row in rows] == [
+        {"steps": steps, "spans": spans} for steps in (1, 2) for spans in (4, 12)
+    ]
+    for row in rows:
+        changes = [part for key, value in row["set"].items() for part in ("--set", f"predict.{key}={value}")]
+        expected = told_by_evaluate(run, folder / "diffusion", folder / "data.jsonl", *changes)
+        assert row["f1"] == expected["f1"]
     assert [(row["steps"], row["spans"]) for row in found.rows] == [
         ("1", "4"),
         ("1", "12"),
@@ -288,6 +308,7 @@ def test_any_engine(analyzed, folder: Path) -> None:
     f1 = evaluate(DATA, predicted(folder, "smoothing")).overall.f1
     for engine in ("onnx", "int8"):
         found = analyzed("errors", "smoothing", "data.jsonl", "--engine", engine)
+        assert found.told["engines"] == {"smoothing": engine}
         assert found.told["models"]["smoothing"]["f1"] == pytest.approx(f1, abs=0.35 * (engine == "int8"))
     told = analyzed("lengths", "diffusion", "data.jsonl", "--engine", "onnx", code=2)
     assert "was not exported" in told
@@ -333,7 +354,7 @@ def test_only_the_first_sentences(analyzed) -> None:
 def test_a_model_that_finds_nothing(analyzed) -> None:
     found = analyzed("errors", "silent", "data.jsonl").told["models"]["silent"]
     assert found["mistakes"] == found["groups"]["missed"]["count"] == 11
-    assert found["groups"]["missed"]["f1_if_mended"] == 1.0
+    assert found["groups"]["missed"]["f1_if_corrected"] == 1.0
     lengths = analyzed("lengths", "silent", "data.jsonl").told["models"]["silent"]["by_length"]
     assert {scores["f1"] for scores in lengths.values()} == {0.0}
 
@@ -345,19 +366,19 @@ def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "model"),
+    ("name", "model", "file"),
     [
-        ("errors", "smoothing"),
-        ("lengths", "smoothing"),
-        ("calibration", "smoothing"),
-        ("offsets", "boundary-offset"),
-        ("stages", "locate-and-label"),
-        ("landscape", "locate-and-label"),
+        ("errors", "smoothing", None),
+        ("lengths", "smoothing", None),
+        ("calibration", "smoothing", None),
+        ("method", "boundary-offset", "offsets"),
+        ("method", "locate-and-label", "stages"),
+        ("landscape", "locate-and-label", None),
     ],
 )
-def test_data_without_entities(analyzed, name: str, model: str) -> None:
+def test_data_without_entities(analyzed, name: str, model: str, file: str | None) -> None:
     more = ["--points", 3] if name == "landscape" else []
-    assert analyzed(name, model, "none.jsonl", *more).told["models"]
+    assert analyzed(name, model, "none.jsonl", *more, file=file).told["models"]
 
 
 # What is refused
@@ -386,10 +407,12 @@ def test_data_without_entities(analyzed, name: str, model: str) -> None:
         ),
         (("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"), "of its own"),
         (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
-        (("stages", "smoothing", "data.jsonl"), "smoothing: a model of boundary-smoothing has nothing for"),
-        (("offsets", "boundary-offset", "diffusion", "data.jsonl"), "diffusion: a model of diffusion has"),
-        (("sampling", "smoothing", "data.jsonl"), "predict.steps"),
-        (("sampling", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
+        (("method", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing has no reports"),
+        (("method", "boundary-offset", "diffusion", "data.jsonl"), "diffusion: the method diffusion has no"),
+        (("method", "boundary-offset", "data.jsonl", "--engine", "onnx"), "this needs the model in PyTorch"),
+        (("settings", "smoothing", "data.jsonl", "--sweep", "steps=1"), "predict.steps"),
+        (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
+        (("settings", "diffusion", "data.jsonl"), "give settings and their values with --sweep"),
         (("landscape", "smoothing", "data.jsonl", "--points", "4"), "must be odd and at least 3, not 4"),
         (("curves", "smoothing"), "smoothing: there are no records of a training here"),
         (("curves", "no-such"), "no-such: there are no records of a training here"),
@@ -400,19 +423,26 @@ def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], messa
 
 
 @pytest.mark.parametrize(
-    "name", ["calibration", "errors", "lengths", "offsets", "stages", "sampling", "landscape", "curves"]
+    ("command", "name"),
+    [
+        *((name, name) for name in ("calibration", "errors", "lengths", "settings", "landscape", "curves")),
+        ("method", "stages"),
+    ],
 )
 def test_where_nothing_can_be_written_nothing_is_begun(
-    run, folder: Path, tmp_path: Path, monkeypatch, name
+    run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
-    monkeypatch.setattr("fencepost.cli.judged.load_recogniser", None)
+    monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
+    monkeypatch.setattr("fencepost.cli.models.load_model", None)
     monkeypatch.setattr("fencepost.cli.analyze.load_model", None)
+    model = folder / ("locate-and-label" if command == "method" else "smoothing")
+    more = ["--sweep", "select=flat"] if command == "settings" else []
     (tmp_path / f"{name}.csv").write_text("mine")
     for out, told in (
         (tmp_path, "no result of fencepost"),
         (tmp_path / f"{name}.csv" / "x", "cannot be made"),
     ):
-        result = run("analyze", name, folder / "smoothing", folder / "data.jsonl", "--out", out, code=2)
+        result = run("analyze", command, model, folder / "data.jsonl", "--out", out, *more, code=2)
         assert told in result.stderr
     assert (tmp_path / f"{name}.csv").read_text() == "mine"
 
@@ -450,12 +480,13 @@ class Terminal(io.StringIO):
 
 
 def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
-    with analyze._progress("model", 51, quiet=False) as advance:
+    unit = "the loss at {} points"
+    with count_to(51, "model", unit, quiet=False) as advance:
         advance()
     assert capsys.readouterr().err == "model: the loss at 51 points\n"
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with analyze._progress("odd [/red] \x1b[31mname", 4, quiet=False) as advance:
+    with count_to(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
         for _ in range(4):
             advance()
     shown = sys.stderr.getvalue()
@@ -463,7 +494,7 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     assert "100%" in shown
     assert "\x1b[31mname" not in shown
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with analyze._progress("model", 4, quiet=True) as advance:
+    with count_to(4, "model", unit, quiet=True) as advance:
         advance()
     assert not sys.stderr.getvalue()
 
@@ -475,9 +506,8 @@ def test_help_lists_every_analysis(run) -> None:
             "calibration",
             "errors",
             "lengths",
-            "offsets",
-            "stages",
-            "sampling",
+            "method",
+            "settings",
             "landscape",
             "curves",
         ):

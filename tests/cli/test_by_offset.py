@@ -1,4 +1,4 @@
-"""`evaluate --by-offset`, as a user runs it."""
+"""`analyze method` with a model of boundary-offset, as a user runs it."""
 
 from __future__ import annotations
 
@@ -48,9 +48,14 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def told(model, data):
-    arguments = ["evaluate", model, data / "test.jsonl", "--by-offset", "--json"]
+    """The scores of the model, and its report."""
+    arguments = ["evaluate", model, data / "test.jsonl", "--json"]
     result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    return json.loads(result.stdout)
+    arguments = ["analyze", "method", model, data / "test.jsonl", "--out", data / "analysis"]
+    CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    report = json.loads((data / "analysis" / "offsets.json").read_text())
+    assert report["engines"] == {"model": "pytorch"}
+    return {**json.loads(result.stdout), "offsets": report["models"]["model"]}
 
 
 @pytest.mark.slow
@@ -58,13 +63,13 @@ def told(model, data):
 def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, told, mode):
     alone = run("evaluate", model, data / "test.jsonl", "--set", f"predict.mode={mode}", "--json").stdout
     alone = json.loads(alone)
-    of_mode = told["by_offset"]["decoding"][mode]
+    of_mode = told["offsets"]["decoding"][mode]
     assert of_mode == {name: alone[name] for name in of_mode}
     assert of_mode["true_positives"] > 30
 
 
 def test_the_modes_differ_and_all_finds_the_most(told):
-    centre, every, rules = (told["by_offset"]["decoding"][mode] for mode in ("centre", "all", "rules"))
+    centre, every, rules = (told["offsets"]["decoding"][mode] for mode in ("centre", "all", "rules"))
     assert told["f1"] == rules["f1"]  # the default
     assert centre["predicted"] <= rules["predicted"] < every["predicted"]
     assert centre["recall"] <= rules["recall"] <= every["recall"]
@@ -93,7 +98,7 @@ def test_labels_are_counted_span_by_span(model, data, told):
         gold.update(true.values())
         predicted.update(found.values())
         correct.update(label for cell, label in found.items() if true.get(cell) == label)
-    labels = told["by_offset"]["labels"]
+    labels = told["offsets"]["labels"]
     assert list(labels) == ["-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E", "0"]
     for name, row in labels.items():
         assert row["support"] == gold[name]
@@ -104,11 +109,9 @@ def test_labels_are_counted_span_by_span(model, data, told):
     assert labels["0"]["true_positives"] > 30
 
 
-def test_tables_are_shown(run, model, data):
-    shown = run("evaluate", model, data / "test.jsonl", "--by-offset").stdout
-    assert (
-        shown.index("Strict scores") < shown.index("By offset: labels") < shown.index("By offset: decoding")
-    )
+def test_tables_are_shown(run, model, data, tmp_path):
+    shown = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
+    assert shown.index("model: labels") < shown.index("model: decoding") < shown.index("offsets.json")
     for row in ("-2S", "2E", "centre", "all", "rules"):
         assert f"\n  {row} " in shown
 
@@ -116,10 +119,6 @@ def test_tables_are_shown(run, model, data):
 def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
     Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
-    result = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-offset", code=2)
-    assert "--by-offset: boundary-smoothing has no such report; it has none" in result.stderr
-
-
-def test_files_have_no_offsets(run, data):
-    files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
-    assert "--by-offset" in run("evaluate", *files, "--by-offset", code=2).stderr
+    for report in ([], ["--report", "offsets"]):
+        result = run("analyze", "method", tmp_path / "other", data / "test.jsonl", *report, code=2)
+        assert "the method boundary-smoothing has no reports of its own" in result.stderr

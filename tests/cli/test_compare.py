@@ -148,6 +148,7 @@ def test_models_and_files_together(compared, folder: Path) -> None:
     write(Model.load(folder / "trained").predict(sentences), folder / "found.jsonl")
     told = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
     assert told["models"]["trained"] == told["models"]["found.jsonl"]
+    assert told["engines"] == {"boundary-smoothing": "pytorch", "trained": "pytorch", "found.jsonl": None}
     worse, other, same = told["pairs"]
     assert worse["models"] == ["boundary-smoothing", "trained"]
     assert worse["f1_difference"]["value"] < 0

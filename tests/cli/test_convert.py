@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fencepost.data import ReadOptions, read
+from fencepost.data import read
 
 CROSSED = (
     '{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 2, "type": "X", "score": 0.2}, '
@@ -193,12 +193,10 @@ def test_rejected_records_are_counted_or_kept(run, tmp_path):
 
 
 def test_all_commands_that_read_say_what_was_rejected(tmp_path, capsys):
-    from fencepost.cli.corpora import read_all
+    from fencepost.cli.options import ReadingOptions
 
     (tmp_path / "in.jsonl").write_text(PRODIGY)
-    assert (
-        len(read_all(str(tmp_path / "in.jsonl"), None, ReadOptions(), skip_invalid=False, quiet=False)) == 1
-    )
+    assert len(ReadingOptions().read(str(tmp_path / "in.jsonl"))) == 1
     assert "record with answer 'reject' skipped" in capsys.readouterr().err
 
 

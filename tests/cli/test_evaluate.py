@@ -44,16 +44,19 @@ def test_other_sentences_are_refused(run, tmp_path):
     )
 
 
-def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, monkeypatch):
+def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, exported_model):
     told = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert told["engine"] == "pytorch"
     assert " sentences a second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
-    # The way of exported graphs, with PyTorch in their place.
-    monkeypatch.setattr("fencepost.cli.evaluate.wants_pytorch", lambda *_: False)
-    other = json.loads(run("evaluate", small_model, "sample:dev", "--json").stdout)
+    other = json.loads(run("evaluate", exported_model, "sample:dev", "--json", "--threads", 1).stdout)
+    assert other["engine"] == "onnx"  # as in predict
+    shown = run("evaluate", exported_model, "sample:dev", "--threads", 1).stdout
+    assert " sentences a second (onnx)" in shown
+    again = run("evaluate", exported_model, "sample:dev", "--engine", "pytorch", "--json").stdout
+    assert json.loads(again)["engine"] == "pytorch"
     assert other.keys() == told.keys()
     differing = {name for name in told if told[name] != other[name]}
-    assert differing <= {"sentences_per_second", "peak_memory_mb", "ece"}
+    assert differing <= {"model", "engine", "sentences_per_second", "peak_memory_mb", "ece", "reliability"}
     flat = json.loads(
         run("evaluate", small_model, "sample:dev", "--set", "predict.select=flat", "--json").stdout
     )
@@ -62,11 +65,7 @@ def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model
     assert flat["predicted"] < told["predicted"]
 
 
-def test_what_needs_pytorch_is_refused_on_other_engines(run, small_model):
-    for option in (["--stages"], ["--by-offset"], ["--sweep", "select=flat"]):
-        for engine in ("int8", "onnx"):
-            told = run("evaluate", small_model, "sample:dev", "--engine", engine, *option, code=2).stderr
-            assert "need --engine pytorch" in told
+def test_engines_that_a_model_has_not_are_refused(run, small_model):
     assert "was not exported" in run("evaluate", small_model, "sample:dev", "--engine", "onnx", code=2).stderr
     files = ["--gold", "sample:dev", "--predicted", "sample:dev"]
     assert "without --set" in run("evaluate", *files, "--engine", "onnx", code=2).stderr

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli import judged
+from fencepost.cli.judging import JudgingOptions
 from fencepost.cli.models import common_language
-from fencepost.data import ReadOptions, read, write
+from fencepost.data import read, write
 from fencepost.data.source import Source
 from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
@@ -430,11 +430,11 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
     assert words("--language", "en") == ["ca", "n't"]
     assert common_language([german, german]) == "de"
     assert common_language([german, small_model]) is None
-    options = ReadOptions()
-    assert [len(s) for s in judged.Source([german], options).read(_corpus(tmp_path))] == [1]
-    assert [len(s) for s in judged.Source([small_model], options).read(_corpus(tmp_path))] == [2]
-    english = judged.Source([german], ReadOptions(language="en"))
-    assert [len(s) for s in english.read(_corpus(tmp_path))] == [2]
+    options, corpus = JudgingOptions(), _corpus(tmp_path)
+    assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
+    assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]
+    english = JudgingOptions(language="en")
+    assert [len(s) for s in english.read_for([str(german)], corpus)] == [2]
 
 
 def _corpus(folder: Path) -> str:

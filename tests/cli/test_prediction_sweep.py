@@ -1,4 +1,4 @@
-"""`evaluate --sweep`, as a user runs it."""
+"""`analyze settings`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training import train
 
 
@@ -35,21 +36,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sweep(folder: Path, *arguments: Any, code: int = 0) -> Result:
-    names = [str(folder / "model"), str(folder / "test.jsonl")]
-    result = CliRunner().invoke(app, ["evaluate", *names, *map(str, arguments)])
+def sweep(
+    folder: Path, out: Path, *arguments: Any, code: int = 0, model: Path | None = None
+) -> tuple[Result, dict[str, Any]]:
+    """What the command prints, and the JSON that it writes."""
+    names = [model or folder / "model", folder / "test.jsonl", "--out", out]
+    result = CliRunner().invoke(app, ["analyze", "settings", *map(str, [*names, *arguments])])
     assert result.exit_code == code, result.output
-    return result
+    written = out / "settings.json"
+    return result, json.loads(written.read_text()) if written.is_file() else {}
+
+
+def swept(told: dict[str, Any]) -> list[dict[str, Any]]:
+    [rows] = told["models"].values()
+    return list(rows)
 
 
 @pytest.mark.slow
-def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path) -> None:
-    result = sweep(folder, "--sweep", "steps=1,3", "spans=2,5,30", "--json", "--quiet")
-    rows = json.loads(result.stdout)["sweep"]
+def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path, tmp_path: Path) -> None:
+    _, told = sweep(folder, tmp_path, "--sweep", "steps=1,3", "spans=2,5,30", "--quiet")
+    rows = swept(told)
+    assert told["engines"] == {"model": "pytorch"}
     assert [row["set"] for row in rows] == [
         {"steps": steps, "spans": spans} for steps, spans in product((1, 3), (2, 5, 30))
     ]
-    assert json.loads(result.stdout)["settings"]["predict"]["threshold"] == 0.5
     data = list(read(folder / "test.jsonl"))
     for row in rows:
         changes = [f"predict.{key}={value}" for key, value in row["set"].items()]
@@ -59,28 +69,29 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
     assert len({row["predicted"] for row in rows}) > 2
 
 
-def test_the_table(folder: Path) -> None:
-    result = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
-    header, *rows = [line for line in result.stdout.splitlines() if "F1" in line or "steps=" in line]
-    assert header.split() == ["precision", "recall", "F1", "sentences", "a", "second"]
-    assert [row.split()[:2] for row in rows] == [["steps=1", "spans=5"], ["steps=2", "spans=5"]]
+def test_the_table(folder: Path, tmp_path: Path) -> None:
+    result, told = sweep(folder, tmp_path, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
+    header, *rows = [line for line in result.stdout.splitlines() if line.startswith("  model ")]
+    assert header.split() == ["model", "steps", "spans", "F1", "sentences", "a", "second"]
+    assert [row.split()[:3] for row in rows] == [["model", "1", "5"], ["model", "2", "5"]]
     assert result.stderr.splitlines()[0].startswith("1/2 steps=1 spans=5: F1 ")
-    told = sweep(folder, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3", "--json", "-q").stdout
-    f1 = [row["f1"] for row in json.loads(told)["sweep"]]
-    assert [row.split()[4] for row in rows] == [f"{100 * one:.1f}" for one in f1]
+    assert [row.split()[3] for row in rows] == [f"{100 * row['f1']:.1f}" for row in swept(told)]
+    assert "engine: model (pytorch)" in result.stdout
 
 
-def test_all_ways_to_write_it(folder: Path) -> None:
+def test_all_ways_to_write_it(folder: Path, tmp_path: Path) -> None:
     one = ["--sweep", "steps=1,2", "spans=5,3"]
     two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
     three = ["--sweep=steps=1,2", "spans=5,3"]
-    assert [_rows(sweep(folder, *way, "--json", "-q")) for way in (one, two, three)] == [_rows_wanted()] * 3
-    before = ["evaluate", *one, str(folder / "model"), str(folder / "test.jsonl"), "--json", "-q"]
-    assert _rows(CliRunner().invoke(app, before)) == _rows_wanted()
+    found = [_rows(sweep(folder, tmp_path, *way, "-q")[1]) for way in (one, two, three)]
+    assert found == [_rows_wanted()] * 3
+    before = ["analyze", "settings", *one, folder / "model", folder / "test.jsonl", "--out", tmp_path / "b"]
+    CliRunner().invoke(app, [str(a) for a in before])
+    assert _rows(json.loads((tmp_path / "b" / "settings.json").read_text())) == _rows_wanted()
 
 
-def _rows(result: Result) -> list[dict[str, int]]:
-    return [row["set"] for row in json.loads(result.stdout)["sweep"]]
+def _rows(told: dict[str, Any]) -> list[dict[str, int]]:
+    return [row["set"] for row in swept(told)]
 
 
 def _rows_wanted() -> list[dict[str, int]]:
@@ -109,10 +120,9 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         "training": {"epochs": 1},
     }
     train(Config.parse(settings), list(read(folder / "test.jsonl")), tmp_path / "model")
-    arguments = [str(tmp_path / "model"), str(folder / "test.jsonl"), "--sweep", "select=flat,nested"]
-    result = CliRunner().invoke(app, ["evaluate", *arguments])
-    assert result.exit_code == 0
-    assert "select=nested" in result.stdout
+    result, told = sweep(folder, tmp_path, "--sweep", "select=flat,nested", model=tmp_path / "model")
+    assert "select=nested" in result.stderr
+    assert _rows(told) == [{"select": "flat"}, {"select": "nested"}]
 
 
 @pytest.mark.parametrize(
@@ -122,62 +132,53 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps=1,,2"], "--sweep steps=1,,2: write it as"),
         (["=1"], "write it as"),
         (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is swept already"),
-        (["stepz=1"], "predict.stepz: there is no such key; did you mean predict.steps?"),
+        (["stepz=1"], "predict.stepz: there is no such key; did you mean steps?"),
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
-        (["steps=1", "--by-length"], "--sweep needs a model and a corpus"),
     ],
 )
 def test_what_is_wrong_is_told_before_any_work(
-    folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Model, "predict", never)
-    result = sweep(folder, "--sweep", *arguments, code=2)
+    monkeypatch.setattr(Recogniser, "predict", never)
+    result, _ = sweep(folder, tmp_path, "--sweep", *arguments, code=2)
     assert message in result.stderr
     assert not result.stdout
 
 
 def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use = Model.use
+    predict = Recogniser.predict
 
-    def interrupted(self: Model, predict: Any) -> None:
-        if predict.steps == 3:
+    def interrupted(self: Recogniser, sentences: Any) -> Any:
+        if self.settings["steps"] == 3:
             raise KeyboardInterrupt
-        use(self, predict)
+        return predict(self, sentences)
 
-    monkeypatch.setattr(Model, "use", interrupted)
-    result = sweep(folder, "--sweep", "steps=1,2,3,4", "--json", tmp_path / "part.json", code=130)
-    assert _told(json.loads((tmp_path / "part.json").read_text())) == [{"steps": 1}, {"steps": 2}]
-    assert "steps=2" in result.stdout
+    monkeypatch.setattr(Recogniser, "predict", interrupted)
+    result, told = sweep(folder, tmp_path, "--sweep", "steps=1,2,3,4", code=130)
+    assert _rows(told) == [{"steps": 1}, {"steps": 2}]
+    assert "written to" in result.stdout
     assert "interrupted" in result.stderr
-
-
-def _told(result: dict[str, Any]) -> list[dict[str, int]]:
-    return [row["set"] for row in result["sweep"]]
 
 
 @pytest.mark.parametrize("content", ["", '{"words": [], "entities": []}\n'])
 def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
     (tmp_path / "empty.jsonl").write_text(content)
     arguments = [str(folder / "model"), str(tmp_path / "empty.jsonl"), "--format", "jsonl"]
-    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
+    result = CliRunner().invoke(app, ["analyze", "settings", *arguments, "--sweep", "steps=1"])
     assert result.exit_code == 2
     assert "sentences" in result.stderr
     assert not result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["MODEL"], []])
-def test_a_sweep_needs_a_corpus(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, ["evaluate", *arguments, "--sweep", "steps=1"])
-    assert result.exit_code == 2
-    assert "--sweep needs a model and a corpus" in result.stderr
-
-
-def test_two_files_cannot_be_swept(folder: Path) -> None:
-    data = str(folder / "test.jsonl")
-    arguments = ["evaluate", "--gold", data, "--predicted", data, "--sweep", "steps=1"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "--sweep needs a model and a corpus" in result.stderr
+def test_a_sweep_needs_settings_and_a_corpus(folder: Path) -> None:
+    commands = {
+        "give settings and their values with --sweep": [folder / "model", folder / "test.jsonl"],
+        "which data?": [folder / "model", "--sweep", "steps=1"],
+    }
+    for message, arguments in commands.items():
+        result = CliRunner().invoke(app, ["analyze", "settings", *map(str, arguments)])
+        assert result.exit_code == 2
+        assert message in result.stderr

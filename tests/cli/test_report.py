@@ -63,12 +63,13 @@ def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path)
     assert "scored on sample:dev" in text
 
 
-def test_other_engines_give_the_same_scores(run, small_model, tmp_path, monkeypatch):
+def test_other_engines_give_the_same_scores(run, small_model, exported_model, tmp_path):
     pages = []
-    for way in (True, False):  # the way of exported graphs, with PyTorch in their place
-        monkeypatch.setattr("fencepost.cli.report.wants_pytorch", lambda *_, way=way: way)
-        run("report", small_model, "--data", "sample:dev", "--out", tmp_path / "one.html", "--threads", 1)
-        pages.append([row for row in rows((tmp_path / "one.html").read_text()) if len(row) == 8])
+    for model, engine in ((small_model, "pytorch"), (exported_model, "onnx")):
+        run("report", model, "--data", "sample:dev", "--out", tmp_path / "one.html", "--threads", 1)
+        html = (tmp_path / "one.html").read_text()
+        assert f"with the engine {engine}" in Page(html).text
+        pages.append([row for row in rows(html) if len(row) == 8])
     assert pages[0] == pages[1]
 
 

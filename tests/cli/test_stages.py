@@ -1,4 +1,4 @@
-"""`evaluate --stages` and `--by-length`, as a user runs them."""
+"""`analyze method` with a model of locate-and-label and `evaluate --by-length`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -71,9 +71,20 @@ def evaluated(*arguments):
     return json.loads(result.stdout)
 
 
+def reported(out, *arguments):
+    """The tables of the only report."""
+    arguments = ["analyze", "method", *arguments, "--report", "stages", "--out", out]
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    [tables] = json.loads((out / "stages.json").read_text())["models"].values()
+    return tables
+
+
 @pytest.fixture(scope="module")
 def told(model, data):
-    return evaluated(model, data / "test.jsonl", "--stages", "--by-length")
+    """The scores of the model, and its report."""
+    scores = evaluated(model, data / "test.jsonl", "--by-length")
+    return {**scores, "stages": reported(data / "analysis", model, data / "test.jsonl")}
 
 
 @pytest.fixture(scope="module")
@@ -214,8 +225,8 @@ def test_groups_of_lengths_add_up(told):
 
 def test_what_is_asked_for_changes_no_scores(model, data, told):
     plain = evaluated(model, data / "test.jsonl")
-    added = {"stages", "by_length_group", "longer_than_enumerated"}
-    assert told.keys() - plain.keys() == added
+    added = {"by_length_group", "longer_than_enumerated"}
+    assert told.keys() - plain.keys() == added | {"stages"}
     changing = {"sentences_per_second", "peak_memory_mb", "by_length"}
     assert {name: plain[name] for name in plain.keys() - changing} == {
         name: told[name] for name in plain.keys() - changing
@@ -225,13 +236,12 @@ def test_what_is_asked_for_changes_no_scores(model, data, told):
         for length, row in told["by_length"].items()
     }
     assert bare == plain["by_length"]
-    assert list(evaluated(model, data / "test.jsonl", "--stages").keys() - plain.keys()) == ["stages"]
 
 
-def test_stages_heed_the_settings_of_prediction(model, data, told):
+def test_stages_heed_the_settings_of_prediction(model, data, told, tmp_path):
     def stages(*changes):
         arguments = [part for change in changes for part in ("--set", f"predict.{change}")]
-        return evaluated(model, data / "test.jsonl", "--stages", *arguments)["stages"]["spans"]
+        return reported(tmp_path, model, data / "test.jsonl", *arguments)["spans"]
 
     fewer = stages("lengths=trained")
     assert fewer["seeds"]["spans"] < told["stages"]["spans"]["seeds"]["spans"]
@@ -246,48 +256,50 @@ def test_stages_heed_the_settings_of_prediction(model, data, told):
     assert low["selected"]["spans"] == 0
 
 
-def test_tables_are_shown(run, model, data, told):
-    shown = run("evaluate", model, data / "test.jsonl", "--stages", "--by-length").stdout
-    titles = ["Strict scores", "By number of words", "Stages: spans", "Stages: offsets in words"]
-    places = [shown.index(title) for title in titles]
-    assert places == sorted(places)
-    for row in (*STAGES, "-4 or less", "+4 or more", "5-9", "10 or more", "over 5"):
+def test_tables_are_shown(run, model, data, told, tmp_path):
+    shown = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
+    assert shown.index("model: spans") < shown.index("model: offsets in words")
+    for row in (*STAGES, "-4 or less", "+4 or more"):
         assert f"\n  {row} " in shown
     seeds = told["stages"]["spans"]["seeds"]
     [line] = [line for line in shown.splitlines() if line.startswith("  seeds ")]
     assert line.split()[1:] == [f"{seeds['spans']:,}", *(f"{seeds[name]:.3f}" for name in list(seeds)[1:])]
-    lengths = shown[places[1] : places[2]].splitlines()
+    shown = run("evaluate", model, data / "test.jsonl", "--by-length").stdout
+    assert shown.index("Strict scores") < shown.index("By number of words")
+    for row in ("5-9", "10 or more", "over 5"):
+        assert f"\n  {row} " in shown
+    lengths = shown[shown.index("By number of words") :].splitlines()
     marked = [int(line.split()[0]) for line in lengths if line.split()[1:2] == ["*"]]
     assert marked == TRAINED
     plain = run("evaluate", model, data / "test.jsonl").stdout
-    assert "Stages" not in plain
     assert "training goes through" not in plain
     assert "10 or more" not in plain
 
 
 def test_without_entities_there_are_stages_all_the_same(run, model, sentences, tmp_path):
     write([sentence.with_entities([]) for sentence in sentences[:5]], tmp_path / "bare.jsonl")
-    bare = evaluated(model, tmp_path / "bare.jsonl", "--stages", "--by-length")
-    assert bare["stages"]["spans"]["seeds"]["recall"] == 0
-    assert bare["stages"]["spans"]["seeds"]["spans"] > 100
+    stages = reported(tmp_path, model, tmp_path / "bare.jsonl")
+    assert stages["spans"]["seeds"]["recall"] == 0
+    assert stages["spans"]["seeds"]["spans"] > 100
+    bare = evaluated(model, tmp_path / "bare.jsonl", "--by-length")
     assert bare["support"] == sum(row["support"] for row in bare["by_length_group"].values()) == 0
-    run("evaluate", model, tmp_path / "bare.jsonl", "--stages", "--by-length")
+    run("evaluate", model, tmp_path / "bare.jsonl", "--by-length")
 
 
 @pytest.mark.parametrize(
-    ("method", "option", "has"),
+    ("method", "report", "message"),
     [
-        ("boundary-smoothing", "--stages", "none"),
-        ("boundary-offset", "--stages", "--by-offset"),
-        ("locate-and-label", "--by-offset", "--stages"),
+        ("boundary-smoothing", "stages", "the method boundary-smoothing has no reports of its own"),
+        ("boundary-offset", "stages", "the method boundary-offset has no such report; it has offsets"),
+        ("locate-and-label", "offsets", "the method locate-and-label has no such report; it has stages"),
     ],
 )
-def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, option, has):
+def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, report, message):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4", f"method.name={method}"]
     config = Config.compose(changes=changes)
     Model.build(config, list(read(data / "train.jsonl"))).save(tmp_path / "other")
-    result = run("evaluate", tmp_path / "other", data / "test.jsonl", option, code=2)
-    assert f"{option}: {method} has no such report; it has {has}" in result.stderr
+    result = run("analyze", "method", tmp_path / "other", data / "test.jsonl", "--report", report, code=2)
+    assert message in result.stderr
 
 
 def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
@@ -301,7 +313,7 @@ def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
     assert "training goes through" not in shown
 
 
-def test_files_have_lengths_but_no_stages(run, data):
+def test_files_have_lengths(run, data):
     files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
     told = evaluated(*files, "--by-length")
     assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
@@ -311,4 +323,3 @@ def test_files_have_lengths_but_no_stages(run, data):
     shown = run("evaluate", *files, "--by-length").stdout
     assert "\n  10 or more " in shown
     assert "training goes through" not in shown
-    assert "--stages" in run("evaluate", *files, "--stages", code=2).stderr

@@ -27,6 +27,7 @@ from fencepost.cli.sweep import duration
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module
+from fencepost.experiments import trials
 from fencepost.methods.model import Model
 from fencepost.training import held_out
 from tests.cli.conftest import Run, heed_ctrl_c
@@ -146,7 +147,7 @@ def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> 
     assert said == "fencepost: interrupted; continue with the same command, which keeps what is finished\n"
     _until(lambda: not _is_alive(process.pid))
     wanted = [one for one in wanted if one != "--quiet"]
-    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to go on with\n", run(*wanted, "--workers=1").stderr)
+    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to continue\n", run(*wanted, "--workers=1").stderr)
     run(*wanted, "--workers=1", f"--out={tmp_path / 'undisturbed'}")
     assert (out / "runs.csv").read_text() == (tmp_path / "undisturbed" / "runs.csv").read_text()
 
@@ -171,7 +172,7 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
     """Word vectors that are not there: the other cell is done all the same."""
     grid = ["--grid", "encoder.features.vectors=null,nowhere/vectors.txt"]
     result = run(*arguments(data, tmp_path, *grid), code=1)
-    assert "1 of 2 runs failed; when that is mended, the same command tries them again" in result.stderr
+    assert "1 of 2 runs failed; when that is corrected, the same command tries them again" in result.stderr
     assert "encoder.features.vectors=nowhere/vectors.txt, seed 1: nowhere/vectors.txt" in result.stderr
     done, failed = rows(tmp_path / "sweep.csv")
     assert (done["seeds"], failed["seeds"]) == ("1", "0")
@@ -182,7 +183,7 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
 def test_all_is_checked_before_anything_is_trained(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep_module, "train", lambda *_, **__: pytest.fail("it trains"))
+    monkeypatch.setattr(trials, "train", lambda *_, **__: pytest.fail("it trains"))
     for more, message in [
         (
             ["--grid", "method.epsilom=0,0.1"],
@@ -261,7 +262,7 @@ def test_settings_without_effect_are_told_with_their_cells(run: Run, data: Path,
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """No run gets anywhere."""
-    monkeypatch.setattr(sweep_module, "_carry_out", _refuse)
+    monkeypatch.setattr(sweep_module, "run_trial", _refuse)
 
 
 def test_the_development_data_is_the_same_for_all_seeds(
@@ -273,7 +274,7 @@ def test_the_development_data_is_the_same_for_all_seeds(
         seen[str(out.relative_to(tmp_path))] = (learnt, dev)
         raise RuntimeError
 
-    monkeypatch.setattr(sweep_module, "train", spy)
+    monkeypatch.setattr(trials, "train", spy)
     wanted = [one for one in arguments(data, tmp_path) if not one.startswith("--dev")]
     run(*wanted, "--dev-share=0.2", "--seeds=2", "--share=0.5,1", "--boundary-noise=0.5", code=1)
     kept, held = held_out(list(read(data / "train.jsonl")), 0.2, 1)

@@ -114,7 +114,7 @@ def test_trials_of_all_kinds_are_told(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are played, not trained: F1 is the number of the trial, or below all others."""
-    from fencepost.experiments import tuning
+    from fencepost.experiments import trials
 
     count = -1
 
@@ -126,7 +126,7 @@ def test_trials_of_all_kinds_are_told(
         for epoch in range(1, 5):
             after_epoch(epoch, 0.001 if count == 7 else (0.1 * count + 0.01 * epoch))
 
-    monkeypatch.setattr(tuning, "train", play)
+    monkeypatch.setattr(trials, "train", play)
     found = run(*arguments(data, tmp_path / "t"), "--epochs=4", "--trials=8", "--set=training.warmup=0.1")
     lines = found.stderr.splitlines()
     assert re.match(r"2/8 trial 1: dev F1 14.00, \d+ s; about \d+ s left", lines[2])
@@ -143,10 +143,10 @@ def test_in_a_narrow_terminal_no_value_is_cut() -> None:
     from rich.console import Console
 
     from fencepost.cli.tune import _print_trials
-    from fencepost.experiments.tuning import Trial
+    from fencepost.experiments.tuning import TrialRecord
 
     keys = [f"training.{name}" for name in ("learning_rate", "batch_size", "warmup", "schedule", "clip")]
-    one = Trial(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
+    one = TrialRecord(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
     console = Console(width=80, record=True, file=io.StringIO())
     _print_trials(console, SimpleNamespace(best=one, space=dict.fromkeys(keys), trials=[one]))  # type: ignore[arg-type]
     told = console.export_text()
@@ -191,7 +191,7 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
         "fencepost: interrupted; continue with the same command, which keeps what is finished"
     )
     on = run(*wanted, "--trials=1").stderr.splitlines()
-    assert on[0].endswith("; 1 to go on with")
+    assert on[0].endswith("; 1 to continue")
     assert on[1].startswith("1/1 trial 0: dev F1 ")
     (only,) = json.loads((out / "tuning.json").read_text())["trials"]
     assert (only["state"], only["epochs"]) == ("complete", 30)
@@ -224,7 +224,10 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
     [
         (["--dev=x"], "give the training data with --train and the folder for all trials with --out"),
         (["--train=x", "--out=y"], "give development data with --dev, or a share of the training data"),
-        (["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"], "give development data with --dev, or"),
+        (
+            ["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"],
+            "--dev and --dev-share contradict each other",
+        ),
         (["--train=-", "--out=y", "--dev=-"], "standard input can be read once"),
         (["--search=training.epoch=1,2"], "--search: training.epoch: there is no such key; did you mean"),
         (
@@ -255,7 +258,7 @@ def test_another_tuning_in_the_folder(run: Run, tuned: tuple[Path, Result], data
 def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path: Path) -> None:
     wanted = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
     found = run(*wanted, "--dev-share=0.25", "--minutes=0")
-    assert "0 of 20 trials have ended; the same command goes on" in found.stdout
+    assert "0 of 20 trials have ended; the same command continues" in found.stdout
     assert "which settings matter cannot be said: it takes 4 complete trials, and there are 0" in found.stdout
     told = json.loads(run(*wanted, "--dev-share=0.25", "--minutes=0", "--json", "--quiet").stdout)
     assert (told["trials"], told["best"]) == ([], None)

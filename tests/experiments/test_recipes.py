@@ -26,7 +26,7 @@ from fencepost.methods.networks import METHODS
 
 torch.set_num_threads(1)
 
-PAGE = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 
 CORPORA = {
     "boundary-smoothing": "conll2003 ontonotes5 ace2004 ace2005 ontonotes4 msra weibo resume",

@@ -22,8 +22,8 @@ import torch
 from fencepost.config import Config
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import sweep as sweep_module
-from fencepost.experiments import workers
-from fencepost.experiments.sweep import Cell, Data, Run, Sweep, cells_of
+from fencepost.experiments import trials, workers
+from fencepost.experiments.sweep import Cell, Data, Sweep, Trial, cells_of
 from fencepost.experiments.workers import Ended, in_processes
 from fencepost.training import train
 from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, die, timeless
@@ -136,7 +136,7 @@ def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> Non
         seen[out.parent.name] = (sentences, *others)
         raise FencepostError("enough")
 
-    with patch.object(sweep_module, "train", spy):
+    with patch.object(trials, "train", spy):
         go(sweep)
     assert list(seen) == [cell.name for cell in cells]
     assert all(others == [DEV, DEV[:6]] for _, *others in seen.values())
@@ -156,7 +156,7 @@ def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> Non
 def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")}
     sweep = swept(copied)
-    assert len(sweep.of_state("finished")) == 4
+    assert len(sweep.of_state("complete")) == 4
     assert go(sweep) == []
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")} == before
     assert_same_sweep(copied, whole)
@@ -165,7 +165,7 @@ def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> Non
 def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
     train(config(seed=2, **LITTLE), sweep_module.part(LEARNT, 0.5, 2), tmp_path / "share=0.5" / "seed-2", DEV)
     sweep = swept(tmp_path, cells_of([], [0.5]), 2, data=Data(LEARNT, DEV))
-    assert [run.label for run in sweep.of_state("finished")] == ["share=0.5, seed 2"]
+    assert [run.label for run in sweep.of_state("complete")] == ["share=0.5, seed 2"]
 
 
 def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> None:
@@ -178,7 +178,7 @@ def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> 
     assert process.exitcode == -signal.SIGKILL
     assert [row["seeds"] for row in rows(copied / "sweep.csv")] == ["2", "0"]
     sweep = swept(copied)
-    assert [len(sweep.of_state(state)) for state in ("finished", "begun", "new")] == [2, 1, 1]
+    assert [len(sweep.of_state(state)) for state in ("complete", "running", "planned")] == [2, 1, 1]
     assert go(sweep) == ["method.epsilon=0.3, seed 1", "method.epsilon=0.3, seed 2"]
     assert_same_sweep(copied, whole)
 
@@ -193,7 +193,7 @@ def test_interrupted_in_the_middle_of_a_run(whole: Path, tmp_path: Path) -> None
     out = tmp_path / "sweep"
     with before_step(7, _interrupt), pytest.raises(KeyboardInterrupt):
         go(swept(out))
-    assert len(swept(out).of_state("begun")) == 1
+    assert len(swept(out).of_state("running")) == 1
     go(swept(out))
     assert_same_sweep(out, whole)
 
@@ -250,7 +250,7 @@ def test_a_run_with_other_data_is_refused(whole: Path, data: Data) -> None:
 def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="was not scored on this test data; remove that folder"):
         swept(whole, data=Data(LEARNT, DEV, DEV))
-    assert len(swept(whole, data=Data(LEARNT, DEV)).of_state("finished")) == 4  # its scores are no harm
+    assert len(swept(whole, data=Data(LEARNT, DEV)).of_state("complete")) == 4  # its scores are no harm
     go(swept(tmp_path, [Cell()], 1, data=Data(LEARNT, DEV)))
     with pytest.raises(UsageError, match="was not scored on this test data"):
         swept(tmp_path, [Cell()], 1)
@@ -309,8 +309,7 @@ def test_models_need_not_be_kept(copied: Path, whole: Path) -> None:
 def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
     cells = cells_of([], [0.25, 0.5, 1])
     sweep = swept(tmp_path, cells, 1)
-    carry_out = sweep_module._carry_out
-    with patch.object(sweep_module, "_carry_out", lambda data, run: _failing(carry_out, data, run)):
+    with patch.object(sweep_module, "run_trial", _failing):
         assert len(go(sweep)) == 3
     told = {run.cell.name: failure.message for run, failure in sweep.failed.items()}
     assert told == {"share=0.25": "the loss is no number", "share=0.5": "ZeroDivisionError: by hand"}
@@ -326,12 +325,12 @@ def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
     assert not report.exists()
 
 
-def _failing(carry_out: Any, data: Data, run: Run) -> None:
+def _failing(data: Data, run: Trial) -> None:
     if run.cell.share == 0.25:
         raise FencepostError("the loss is no number")
     if run.cell.share == 0.5:
         raise ZeroDivisionError("by hand")
-    carry_out(data, run)
+    trials.run_trial(data, run)
 
 
 @pytest.fixture

@@ -21,9 +21,10 @@ import torch
 from fencepost.config import Config
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, FencepostError, UsageError
-from fencepost.experiments import tuning as tuning_module
+from fencepost.experiments import trials as trials_module
 from fencepost.experiments import tuning_study as study_module
-from fencepost.experiments.tuning import Data, Pruned, Trial, Tuning
+from fencepost.experiments import workers
+from fencepost.experiments.tuning import Data, Pruned, TrialRecord, Tuning
 from fencepost.experiments.tuning_space import (
     Choices,
     Range,
@@ -58,12 +59,12 @@ def tuning(out: Path, settings: Config | None = None, of: Space | None = None, *
     return Tuning(out, settings, of or space(settings=settings), more.pop("data", DATA), **more)
 
 
-def go(whole: Tuning, trials: int, **more: Any) -> list[Trial]:
+def go(whole: Tuning, trials: int, **more: Any) -> list[TrialRecord]:
     with whole:
         return list(whole.go(trials, **more))
 
 
-def timeless(trials: list[Trial]) -> list[tuple[Any, ...]]:
+def timeless(trials: list[TrialRecord]) -> list[tuple[Any, ...]]:
     return [(one.number, one.state, one.values, one.by_epoch, one.failure) for one in trials]
 
 
@@ -300,7 +301,7 @@ def test_killed_and_gone_on_with(whole: Path, tmp_path: Path) -> None:
     with tuning(out) as broken_off:
         (running,) = broken_off.trials
     assert (running.state, list(running.by_epoch)) == ("running", [1])
-    with patch.object(tuning_module, "train", wraps=train) as spy:
+    with patch.object(trials_module, "train", wraps=train) as spy:
         assert [trial.number for trial in go(tuning(out), 2)] == [0, 1]
     assert [call.kwargs["resume"] for call in spy.mock_calls] == [True, False]
     with tuning(out) as one, tuning(whole) as other:
@@ -318,7 +319,7 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     else:
         folder.mkdir(parents=True)
         (folder / "data.json").write_text("{")
-    with patch.object(tuning_module, "train", wraps=train) as spy:
+    with patch.object(trials_module, "train", wraps=train) as spy:
         (trial,) = go(tuning(tmp_path / "tuning", settings), 1)
     assert spy.call_count == (not complete)
     assert trial.state == "complete"
@@ -356,7 +357,7 @@ def played(f1: Play) -> Iterator[list[Config]]:
         for epoch in range(1, config.training.epochs + 1):
             after_epoch(epoch, f1(config, epoch))
 
-    with patch.object(tuning_module, "train", fake), patch.object(tuning_module.gc, "collect"):
+    with patch.object(trials_module, "train", fake), patch.object(workers.gc, "collect"):
         yield seen
 
 

@@ -53,8 +53,9 @@ except fencepost.UsageError as error:
 print(json.dumps(found))
 """
     told, found = run(program, str(folder), str(other)).splitlines()
-    assert told.startswith(
-        f"{folder}: without PyTorch a model must be exported (fencepost export), or install"
+    assert told == (
+        f"{folder}: without graphs (fencepost export) the model needs torch, which is not installed: "
+        "pip install 'fencepost[train]'"
     )
     texts = ["Ada met Charles in London.", "", "the University of Toronto opened"]
     expected = [

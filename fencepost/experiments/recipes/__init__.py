@@ -1,7 +1,4 @@
-"""The papers' settings, ready to run: one YAML file for each paper and corpus.
-
-A file has what the paper says, and in `notes` what it leaves open and what stands here instead.
-"""
+"""The papers' settings, ready to run: one YAML file for each paper and corpus."""
 
 from __future__ import annotations
 
@@ -18,19 +15,20 @@ METHODS = ("boundary-smoothing", "boundary-offset", "locate-and-label", "diffusi
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a paper did on one corpus: its settings, and the F1 that it reports for them, in percent."""
+    """The settings of a paper on one corpus, and the F1 that it reports for them, in percent.
+
+    `table` is where in the paper the F1 is, `notes` what the paper leaves open and what is used instead, and
+    `text` the file.
+    """
 
     name: str
     paper: str
     table: str
-    """Where in the paper the F1 stands."""
     corpus: str
     f1: float
     notes: tuple[str, ...]
-    """What the paper leaves open, and what was taken instead."""
     config: Tree
     text: str
-    """The file."""
 
     @property
     def encoder(self) -> str:
@@ -39,38 +37,25 @@ class Recipe:
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe `method/corpus`."""
-    found = _texts()
-    if name not in found:
-        raise UsageError.unknown("recipe", name, found)
-    return _read(name, found[name])
+    """Return the recipe `method/corpus`."""
+    texts = _texts()
+    if name not in texts:
+        raise UsageError.unknown("recipe", name, texts)
+    tree = parsed(texts[name])
+    return Recipe(name=name, text=texts[name], **{**tree, "notes": tuple(tree["notes"])})
 
 
 def recipes() -> list[Recipe]:
-    """All recipes, by method."""
-    return [_read(name, text) for name, text in _texts().items()]
+    """Return all recipes, by method."""
+    return [recipe(name) for name in _texts()]
 
 
 @cache
 def _texts() -> dict[str, str]:
-    """The files by the names of their recipes."""
+    """Return the files by the names of their recipes."""
     return {
         f"{method}/{file.name.removesuffix('.yaml')}": file.read_text(encoding="utf-8")
         for method in METHODS
         for file in sorted((files(__name__) / method).iterdir(), key=lambda file: file.name)
         if file.name.endswith(".yaml")
     }
-
-
-def _read(name: str, text: str) -> Recipe:
-    tree = parsed(text)
-    return Recipe(
-        name=name,
-        paper=tree["paper"],
-        table=tree["table"],
-        corpus=tree["corpus"],
-        f1=tree["f1"],
-        notes=tuple(tree["notes"]),
-        config=tree["config"],
-        text=text,
-    )

@@ -131,7 +131,7 @@ class BoundaryOffset(Method[OffsetScores]):
 
     Settings = BoundaryOffsetSettings
     Predict = BoundaryOffsetPredict
-    reports: ClassVar = {"by-offset": lambda method: OffsetReport(method)}
+    reports: ClassVar = {"offsets": lambda method: OffsetReport(method)}
     defaults: ClassVar = {
         "encoder": {"lstm": {"size": 256}},
         "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record
-from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
+from fencepost.errors import DataError, describe_error, quote, require_extra, shorten
 
 if TYPE_CHECKING:
     from fencepost.data.source import Source
@@ -26,13 +26,8 @@ class Table:
     """A Parquet file, read forwards: reading rows after those that were read last is cheap."""
 
     def __init__(self, path: Path, name: str, column: str) -> None:
-        try:
+        with require_extra("ray", f"{name}: reading Parquet"):
             from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"{name}: reading Parquet needs {error.name}, which is not installed: "
-                "pip install 'fencepost[ray]'"
-            ) from None
         self.name = name
         self.column = column
         self._errors = (ArrowException, OSError, ValueError, OverflowError)

@@ -1,0 +1,64 @@
+"""`--help` of every command: flags as flags, options under titles, and an example that can be run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fencepost.cli import app
+
+ROOT = typer.main.get_command(app)
+
+
+def commands(command: Any = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if hasattr(command, "commands"):
+        for name, one in command.commands.items():
+            yield from commands(one, (*path, name))
+    else:
+        yield path, command
+
+
+COMMANDS = dict(commands())
+
+
+def help_of(*path: str) -> str:
+    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.mark.parametrize("path", [(), ("analyze",), *COMMANDS], ids=" ".join)
+def test_flags_have_no_type(path):
+    shown = help_of(*path)
+    assert re.search(r"--help +-h +Show this message", shown)
+    assert "<bool>" not in shown
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_an_example_is_one_that_the_command_takes(path):
+    text = COMMANDS[path].help
+    examples = re.findall(r"^(?:Example: )?(fencepost .*(?:\n.+)*)", text, re.MULTILINE)
+    assert examples, f"fencepost {' '.join(path)} --help has no example"
+    for example in examples:
+        words = shlex.split(example)
+        assert words[1 : 1 + len(path)] == list(path)
+        COMMANDS[path].make_context("fencepost", words[1 + len(path) :])
+        shown = " ".join(help_of(*path).split())
+        assert " ".join(example.split()) in shown
+
+
+@pytest.mark.parametrize(
+    "path", [("evaluate",), ("compare",), ("report",), ("analyze", "errors")], ids=" ".join
+)
+def test_shared_options_have_titles(path):
+    shown = help_of(*path)
+    panels = dict(re.findall(r"╭─ ([^─]+) ─+╮(.*?)╰─", shown, re.DOTALL))
+    assert {"--engine", "--device", "--threads", "--set"} <= set(re.findall(r"--\w+", panels["Model"]))
+    assert "--skip-invalid" in panels["How to read the input"]
+    assert "--quiet" in panels["Output"]
