@@ -222,7 +222,7 @@ def _start(address: str | None, processors: int) -> None:
     try:
         with _no_errors(), _no_cloud_queries(address):
             ray.init(address=address or "local", **settings)
-    except Exception as error:  # a node that times out raises no other class
+    except Exception as error:  # Ray raises just that when a node times out
         where = f"the Ray cluster {address} does not answer" if address else "Ray does not start"
         raise FencepostError(f"{where}: {describe_error(error)}") from error
 
