@@ -122,6 +122,10 @@ class Config(Settings):
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes: the class is made for the method, and cannot be pickled by name."""
+        return Config.parse, (self.model_dump(mode="json"),)
+
 
 @cache
 def _config_of(method: Method) -> type[Config]:
