@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from tests.methods.doubles import register
 
 

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
-from fencepost.data.statistics import statistics
 
 from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import MARK, Contents, Epoch, Speed, render, run_contents
 from fencepost.analysis.report.charts import learning_curve, logarithmic_ticks, shift_histogram, ticks
 from fencepost.analysis.report.contents import EXAMPLES
 from fencepost.analysis.report.examples import SHOWN_WORDS, choose, example
-from fencepost.data import read
+from fencepost.data import read, statistics
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import GROUPS, KINDS, Mistake, evaluate, intervals, match, mistakes

@@ -15,6 +15,7 @@ from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model, save_model
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_the_modes_differ_and_all_finds_the_most(told):
 def test_labels_are_counted_span_by_span(model, data, told):
     """A plain count: of each label the spans that should have it, that have it, and both."""
     correct, predicted, gold = Counter(), Counter(), Counter()
-    recogniser = Model.load(model)
+    recogniser = load_model(model)
     names = recogniser.method.labels.names
     for sentence in read(data / "test.jsonl"):
         true = {}
@@ -118,7 +119,9 @@ def test_tables_are_shown(run, model, data, tmp_path):
 
 def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
-    Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    save_model(
+        Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"
+    )
     for report in ([], ["--report", "offsets"]):
         result = run("analyze", "method", tmp_path / "other", data / "test.jsonl", *report, code=2)
         assert "the method boundary-smoothing has no reports of its own" in result.stderr

@@ -14,11 +14,13 @@ from fencepost.evaluation import evaluate
 from fencepost.methods.decoder import PredictSettings
 from fencepost.methods.model import Model
 from fencepost.methods.network import MethodSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 from fencepost.training.checkpoint import last_checkpoint
 from fencepost.training.records import read_metrics
 from tests.methods.doubles import Tagger, one_word_each
+from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
 
 HALF = 0.5
@@ -73,13 +75,13 @@ def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_p
     assert outcome.best["dev_f1"] > 0
     found = threshold(tmp_path / "model")
     assert found is not None
-    model = Model.load(tmp_path / "model")
-    assert outcome.model.settings == model.settings
-    assert outcome.model.method.predict == model.method.predict
-    assert evaluate(DEV, model.predict(DEV)).overall.f1 == outcome.best["dev_f1"]
+    model = load_model(tmp_path / "model")
+    assert outcome.model.config == model.config
+    assert outcome.model.network.predict == model.network.predict
+    assert evaluate(DEV, predict(model, DEV)).overall.f1 == outcome.best["dev_f1"]
     for other in (0, found / 2, found * 0.9, found * 1.1, 1.0):
-        changed = Model.load(tmp_path / "model", [f"predict.threshold={other}"])
-        assert evaluate(DEV, changed.predict(DEV)).overall.f1 <= outcome.best["dev_f1"]
+        changed = load_model(tmp_path / "model", [f"predict.threshold={other}"])
+        assert evaluate(DEV, predict(changed, DEV)).overall.f1 <= outcome.best["dev_f1"]
 
 
 def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from unittest.mock import patch
 import optuna
 import pytest
 import torch
-from fencepost.methods.networks import METHODS
 
 from fencepost.config import Config
 from fencepost.data.output import WriteError
@@ -39,6 +38,7 @@ from fencepost.experiments.tuning_space import (
     space_yaml,
 )
 from fencepost.methods.model import Model
+from fencepost.methods.registry import METHODS
 from fencepost.training import train
 from fencepost.training.run import AfterEpoch
 from fencepost.training.trainer import Diverged

@@ -14,9 +14,11 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 from fencepost.training.processes import choose_device, start_processes
 from fencepost.training.records import read_metrics
+from tests.methods.running import predict
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -55,7 +57,7 @@ def test_learns(tmp_path: Path) -> None:
     outcome = train(settings, sentences, tmp_path / "model", sentences)
     assert outcome.best is not None
     assert outcome.best["dev_f1"] > 0.9
-    again = evaluate(sentences, Model.load(tmp_path / "model").predict(sentences))
+    again = evaluate(sentences, predict(load_model(tmp_path / "model"), sentences))
     assert again.overall.f1 == outcome.best["dev_f1"]
 
 
@@ -116,7 +118,7 @@ def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -
     assert found["epochs"] == epochs
     assert found["dev"] == best
     assert found["kept_epoch"] == best["epoch"]
-    test = evaluate(DEV[:5], Model.load(plain).predict(DEV[:5]))
+    test = evaluate(DEV[:5], predict(load_model(plain), DEV[:5]))
     assert found["test"] == json.loads(json.dumps(test.to_dict()))
 
 
@@ -165,7 +167,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
     assert outcome.best["epoch"] == result(one)["kept_epoch"] == 2
     # the weights are those of that epoch: the loss on the development set is the same
     losses: list[tuple[float, int]] = []
-    model = Model.load(one)
+    model = load_model(one)
     list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
     assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
     assert same_weights(weights(one), outcome.model.state_dict())
@@ -176,7 +178,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_saved_model_scores_what_its_best_epoch_did(plain: Path) -> None:
-    scores = evaluate(DEV, Model.load(plain).predict(DEV)).overall
+    scores = evaluate(DEV, predict(load_model(plain), DEV)).overall
     best = result(plain)["dev"]
     assert (scores.precision, scores.recall, scores.f1) == tuple(
         best[f"dev_{name}"] for name in ("precision", "recall", "f1")

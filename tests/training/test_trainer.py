@@ -16,9 +16,11 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import FencepostError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from fencepost.training.checkpoint import last_checkpoint
 from fencepost.training.optimizer import parameter_groups
 from fencepost.training.trainer import Diverged, Trainer
+from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, metrics, run, weights
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -262,7 +264,7 @@ def test_the_last_good_epoch_is_kept(
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (5e-05)" in message
     assert len(steps) == step - 1  # nothing of it has reached the weights
     assert last_checkpoint(out / "checkpoints") == kept
-    assert list(Model.load(kept).predict(DEV))
+    assert predict(load_model(kept), DEV)
     assert all(tensor.isfinite().all() for tensor in weights(kept).values())
     assert not (out / "metrics.json").exists()
     assert [record["step"] for record in metrics(out)] == [10, 12, 12, 20, 24, 24, 30]
