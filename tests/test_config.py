@@ -210,8 +210,8 @@ def test_yaml_is_in_the_order_of_the_docs_and_readable() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_a_config(name: str) -> None:
     config = Config.parse({"method": {"name": name}})
-    assert type(config.method) is METHODS[name].Settings
-    assert type(config.predict) is METHODS[name].Predict
+    assert type(config.method) is METHODS[name].settings
+    assert type(config.predict) is METHODS[name].predict
     assert Config.parse(json.loads(config.model_dump_json())) == config
 
 

@@ -25,6 +25,7 @@ from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
 from fencepost.methods.model import Model
+from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.training.records import read_metrics
 from tests.analysis.files import Written
@@ -125,7 +126,7 @@ def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> Non
     assert bare.calibration == OWN
     bare.calibration = Temperature()
     sentences = list(read(folder / "data.jsonl"))
-    own = match(sentences, bare.predict(sentences)).predicted
+    own = match(sentences, predict(bare, sentences)).predicted
     expected = reliability(own.score, own.matched)
     for engine in ("pytorch", "onnx"):
         arguments = ["smoothing", "data.jsonl", "--raw", "--engine", engine]
@@ -170,16 +171,16 @@ def test_lengths(run, analyzed, folder: Path) -> None:
 
 @pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
 def test_what_a_method_tells_of_its_steps(analyzed, folder: Path, name: str, model: str) -> None:
-    loaded = load_model(folder / model)
-    report = loaded.report(name)
-    predict(loaded, DATA, lambda batch, _, scores, gold: report.add(batch, scores, gold))
+    ner = load(folder / model)
+    reports = ner.make_reports([name])
+    list(ner.predict(DATA, ner.watch_reports(reports)))
     expected = {
         title: {row: dict(n) if isinstance(n, Mapping) else asdict(n) for row, n in rows.items()}
-        for title, rows in report.tables().items()
+        for title, rows in reports[name].tables().items()
     }
     found = analyzed("method", model, "data.jsonl", "--label", "[/bold]$x$", drawn=True, file=name)
     assert found.told["models"] == {"[/bold]$x$": expected}
-    assert found.told["engines"] == {"[/bold]$x$": "pytorch"}
+    assert found.told["engines"] == {"[/bold]$x$": ner.engine}
     assert all(row["model"] == "[/bold]$x$" for row in found.rows)
     numbers = [
         value

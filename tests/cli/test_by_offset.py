@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
@@ -16,6 +15,7 @@ from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import load_model, save_model
+from tests.methods.running import scores_of
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_labels_are_counted_span_by_span(model, data, told):
     """A plain count: of each label the spans that should have it, that have it, and both."""
     correct, predicted, gold = Counter(), Counter(), Counter()
     recogniser = load_model(model)
-    names = recogniser.method.labels.names
+    names = recogniser.network.labels.names
     for sentence in read(data / "test.jsonl"):
         true = {}
         entities = sorted({e.key for e in sentence.entities if e.type in recogniser.types})
@@ -91,9 +91,7 @@ def test_labels_are_counted_span_by_span(model, data, told):
                     cell = (start + by_start, end + by_end)
                     if 0 <= cell[0] < cell[1] <= len(sentence):
                         true[*cell, type_] = f"{by_start + by_end}{side}" if distance else "0"
-        with torch.inference_mode():
-            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
-            cells = recogniser.method.cells(scores)
+        cells = scores_of(recogniser, sentence).cells
         columns = zip(cells.start, cells.last + 1, cells.type, cells.label, strict=True)
         found = {(start, end, recogniser.types[type_]): names[label] for start, end, type_, label in columns}
         gold.update(true.values())

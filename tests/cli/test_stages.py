@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
@@ -16,6 +15,7 @@ from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import load_model, save_model
+from tests.methods.running import predict, scores_of
 
 TRAINED = [1, 2, 3, 5]
 STAGES = ["seeds", "after the filter", "after the regressor", "labelled", "selected"]
@@ -140,7 +140,7 @@ def test_seeds_are_all_enumerated_spans(told, sentences, gold):
 
 def test_selected_spans_are_those_predicted(told, sentences, gold, recogniser):
     spans = [
-        {(entity.start, entity.end) for entity in found.entities} for found in recogniser.predict(sentences)
+        {(entity.start, entity.end) for entity in found.entities} for found in predict(recogniser, sentences)
     ]
     row = told["stages"]["spans"]["selected"]
     assert row == pytest.approx(recounted(spans, gold))
@@ -152,10 +152,9 @@ def proposals(sentences, recogniser):
     """Of each sentence alone, seeds, moved spans, and whether each has a type."""
     proposals = []
     for sentence in sentences:
-        with torch.inference_mode():
-            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
+        scores = scores_of(recogniser, sentence)
         columns = (scores.seeds.start, scores.seeds.end, scores.moved.start, scores.moved.end)
-        types = scores.labels.argmax(dim=1) > 0
+        types = scores.labels.argmax(axis=1) > 0
         proposals.append(list(zip(*(c.tolist() for c in columns), types.tolist(), strict=True)))
     return proposals
 

@@ -22,6 +22,7 @@ from fencepost.config import Config
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import trials as trials_module
+from fencepost.experiments import tuning as tuning_module
 from fencepost.experiments import tuning_study as study_module
 from fencepost.experiments import workers
 from fencepost.experiments.tuning import Data, Pruned, TrialRecord, Tuning
@@ -37,7 +38,6 @@ from fencepost.experiments.tuning_space import (
     space_tree,
     space_yaml,
 )
-from fencepost.methods.model import Model
 from fencepost.methods.registry import METHODS
 from fencepost.training import train
 from fencepost.training.run import AfterEpoch
@@ -128,9 +128,9 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     found = space_of(default_space(settings), settings)
     assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
     assert [key for key in found if key.startswith("method.")] == [
-        f"method.{key}" for key in METHODS[method].Settings.searched
+        f"method.{key}" for key in METHODS[method].settings.searched
     ]
-    assert METHODS[method].Settings.searched
+    assert METHODS[method].settings.searched
     for key, domain in found.items():  # so that the first trial can be the settings as they are
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
@@ -273,11 +273,11 @@ def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) 
 
 def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
-    with patch.object(Model, "load", wraps=Model.load) as load, tested as t:
+    with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
         assert list(t.go(3)) == []
         found = t.score()
     assert found is not None
-    load.assert_called_once_with(whole / results(whole)["best"]["model"])
+    load.assert_called_once_with(whole / results(whole)["best"]["model"], engine="pytorch")
     assert found.overall.f1 == results(whole)["best"]["dev_f1"]  # it is the same data here
     assert results(whole)["test"]["f1"] == found.overall.f1
 

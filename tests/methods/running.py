@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.data.entity import Sentence
@@ -32,3 +32,21 @@ def recogniser_of(model: Model, **settings: Any) -> Recogniser:
 
 def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> list[Sentence]:
     return list(recogniser_of(model, **settings).predict(sentences))
+
+
+def scores_of(model: Model, sentence: Sentence) -> Any:
+    """What the method's decoder scores of a sentence alone."""
+    seen: list[Any] = []
+    make_predictor(model.eval()).find_entities([sentence], lambda _, __, scores: seen.append(scores))
+    return seen[0]
+
+
+def loss_of(model: Model, sentences: Iterable[Sentence]) -> float:
+    """The loss as the trainer computes it on development data."""
+    losses: list[tuple[float, int]] = []
+
+    def watch(batch: Sequence[Sentence], words: WordArrays, _: Any) -> None:
+        losses.append((model.compute_loss(batch, words), len(batch)))
+
+    list(recogniser_of(model).predict(sentences, watch))
+    return sum(loss * count for loss, count in losses) / sum(count for _, count in losses)

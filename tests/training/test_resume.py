@@ -27,7 +27,7 @@ from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
 from fencepost.training.records import read_metrics
 from tests.limits import file_size_limit
-from tests.methods.running import predict
+from tests.methods.running import loss_of, predict
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -268,10 +268,7 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
         outcome = run(tmp_path / "new", resume=True)
     assert outcome.best is not None
     assert outcome.best["epoch"] == 1
-    losses: list[tuple[float, int]] = []
-    model = load_model(tmp_path / "new")
-    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
-    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+    assert loss_of(load_model(tmp_path / "new"), DEV) == outcome.best["dev_loss"]
 
 
 @pytest.mark.parametrize(("place", "at"), [("before step", 2 * STEPS + 3), ("before the model is saved", 0)])

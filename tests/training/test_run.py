@@ -18,7 +18,7 @@ from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 from fencepost.training.processes import choose_device, start_processes
 from fencepost.training.records import read_metrics
-from tests.methods.running import predict
+from tests.methods.running import loss_of, predict
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -166,10 +166,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
     assert outcome.best is not None
     assert outcome.best["epoch"] == result(one)["kept_epoch"] == 2
     # the weights are those of that epoch: the loss on the development set is the same
-    losses: list[tuple[float, int]] = []
-    model = load_model(one)
-    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
-    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+    assert loss_of(load_model(one), DEV) == outcome.best["dev_loss"]
     assert same_weights(weights(one), outcome.model.state_dict())
     with scripted(other, [0.1, 0.5, 0.7]):
         run(other)
