@@ -1,4 +1,4 @@
-"""How a training run went, epoch by epoch, from the records that it left; read without PyTorch."""
+"""The course of a training run, epoch by epoch, from the records it wrote; read without PyTorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ RECORDS_FILE = "metrics.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What was measured in an epoch of training; shares are between 0 and 1, None is not measured."""
+    """The measurements of an epoch of training; ratios are between 0 and 1, None is not measured."""
 
     number: float
     loss: float | None = None
@@ -27,29 +27,25 @@ class Epoch:
 
 
 def read_epochs(folder: Path) -> list[Epoch]:
-    """What was measured on the development data, and the mean training loss, by epoch."""
+    """Read the scores on the development data, and the mean training loss, of each epoch."""
     records = _records(folder / RECORDS_FILE)
     losses = _losses(records)
-    scored = {
-        number: record
-        for record in records
-        if "dev_f1" in record and (number := finite(record.get("epoch"))) is not None
-    }
+    scored = {finite(record.get("epoch")): record for record in records if "dev_f1" in record}
+    names = [field.name for field in fields(Epoch) if field.name.startswith("dev_")]
     return [
-        Epoch(
-            number,
-            losses.get(number),
-            *(
-                finite(scored.get(number, {}).get(f"dev_{name}"))
-                for name in ("loss", "precision", "recall", "f1", "ece")
-            ),
-        )
-        for number in sorted(scored.keys() | losses.keys())
+        Epoch(number, losses.get(number), *(finite(scored.get(number, {}).get(name)) for name in names))
+        for number in sorted({number for number in (*scored, *losses) if number is not None})
     ]
 
 
+def points_of(epochs: Sequence[Epoch], name: str, factor: float = 1) -> list[tuple[float, float]]:
+    """Return (epoch, factor * value) of the epochs in which this was measured."""
+    values = ((epoch.number, getattr(epoch, name)) for epoch in epochs)
+    return [(number, factor * value) for number, value in values if value is not None]
+
+
 def finite(value: Any) -> float | None:
-    """A finite number, or None: a loss may have become something else."""
+    """Return a finite number, or None for anything else: a loss may be NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
@@ -67,7 +63,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def _losses(records: Sequence[Mapping[str, Any]]) -> dict[float, float]:
-    """The mean training loss of each epoch: a record is the mean over the steps since the one before."""
+    """Return the mean training loss of each epoch; a record is the mean over the steps since the last one."""
     sums: dict[float, tuple[float, float]] = {}
     before = 0.0
     for record in records:

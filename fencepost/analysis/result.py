@@ -1,4 +1,4 @@
-"""What an analysis leaves: JSON for programs, CSV for tables, and a figure as PNG and SVG."""
+"""The files of an analysis: JSON for programs, CSV for tables, and a figure as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import json
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RESULT = '{\n  "fencepost": '
-"""How the JSON of a result begins, by which one is known as ours."""
+"""The beginning of the JSON of every result, by which it is recognised."""
 
 
 @dataclass(frozen=True)
@@ -32,83 +34,80 @@ class Table:
     rows: Sequence[tuple[Any, ...]]  # of numbers, texts and None
 
     def csv(self) -> str:
-        """As a file; a cell that a spreadsheet would take for a formula is made text by an apostrophe."""
-        return "".join(_line(row) for row in (self.columns, *self.rows))
+        """Return the table as CSV; a cell that a spreadsheet would take for a formula gets an apostrophe."""
+        lines = []
+        for row in (self.columns, *self.rows):
+            stream = io.StringIO()
+            csv.writer(stream).writerow(map(_harmless, row))  # quotes cells with \r or \n, its line end
+            lines.append(stream.getvalue().removesuffix("\r\n") + "\n")
+        return "".join(lines)
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A result under its name: `told` is the JSON, `table` the CSV, `summary` what a terminal shows."""
+    """A named result: `content` is the JSON, `table` the CSV, `summary` the table in the terminal."""
 
     name: str
-    told: dict[str, Any]
+    content: dict[str, Any]
     table: Table
     figure: Figure
     summary: Table | None = None
 
     def save(self, folder: Path) -> list[Path]:
-        """Writes all four into the folder, under the analysis' name; other people's files are left alone."""
+        """Write the JSON, CSV, PNG and SVG files into the folder; replace no files but our own."""
         paths = check_target(folder, self.name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
-        told = _finite({"fencepost": __version__, **self.told})
-        text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
-        contents = [(text + "\n").encode("utf-8", "backslashreplace")]
-        contents.append(self.table.csv().encode("utf-8", "backslashreplace"))
-        contents += [_drawn(self.figure, kind) for kind in ("png", "svg")]
-        for path, content in zip(paths, contents, strict=True):
+        content = _finite({"fencepost": __version__, **self.content})
+        texts = [json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", self.table.csv()]
+        contents = [text.encode("utf-8", "backslashreplace") for text in texts]
+        contents += [_draw(self.figure, kind) for kind in ("png", "svg")]
+        for path, data in zip(paths, contents, strict=True):
             with whole_file(path) as stream:
-                stream.write(content)
+                stream.write(data)
         return paths
 
 
 def check_target(folder: Path, name: str) -> list[Path]:
-    """The files of a result; refused if one is there that is none of ours, or none can be written."""
+    """Return the files of a result; raises `UsageError` if one would replace a file that is not ours."""
     place = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
     if not place.is_dir():
         raise UsageError(f"{folder}: cannot be made: {place} is a file, not a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: cannot be made or written to: {place} is not yours to write to")
     paths = [folder / f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
-    there = [path for path in paths if path.exists()]
-    if there and not _is_result(paths[0]):
-        raise UsageError(f"{there[0]}: is there already and no result of fencepost; give another --out")
+    existing = [path for path in paths if path.exists()]
+    if existing and not _is_result(paths[0]):
+        raise UsageError(f"{existing[0]}: is there already and no result of fencepost; give another --out")
     return paths
 
 
 def _is_result(path: Path) -> bool:
-    try:
-        with path.open(encoding="utf-8") as stream:
-            return stream.read(len(_RESULT)) == _RESULT
-    except (OSError, UnicodeDecodeError):
-        return False
+    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as stream:
+        return stream.read(len(_RESULT)) == _RESULT
+    return False
 
 
-def _drawn(figure: Figure, kind: str) -> bytes:
-    """The same bytes for the same figure: neither date nor chance is in the file."""
+def _draw(figure: Figure, kind: str) -> bytes:
+    """Return the file of a figure: always the same bytes for the same figure, without a date."""
     import matplotlib as mpl
 
     stream = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else None
     with (
         mpl.rc_context({"svg.hashsalt": "fencepost", "svg.fonttype": "none"}),  # text that can be searched
         warnings.catch_warnings(),
     ):
         # letters of other scripts are boxes in a PNG; an SVG has them
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(
-            stream,
-            format=kind,
-            dpi=150,
-            bbox_inches="tight",
-            metadata={"Date": None} if kind == "svg" else None,
-        )
+        figure.savefig(stream, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
     return stream.getvalue()
 
 
 def _finite(value: Any) -> Any:
-    """The same for JSON, which has neither infinity nor NaN: null stands for them."""
+    """Replace infinity and NaN, which JSON does not have, by None."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -116,33 +115,31 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _line(row: Sequence[Any]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream).writerow([_harmless(value) for value in row])  # quotes what its line ends are made of
-    return stream.getvalue().removesuffix("\r\n") + "\n"
-
-
 def _harmless(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(value):
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)
+    except ValueError:
         return f"'{value}"
     return value
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def percent(value: float | None) -> str:
-    """A ratio as it stands in our tables."""
+    """Return a ratio in percent, for tables."""
     return "" if value is None else f"{100 * value:.1f}"
 
 
+def count_at(places: Sequence[int], counts: Mapping[int, int]) -> list[int]:
+    """Return the count at each of the ascending places; numbers beyond the ends count at the nearest."""
+    found: Counter[int] = Counter()
+    for number, count in counts.items():
+        found[max(places[0], min(places[-1], number))] += count
+    return [found[place] for place in places]
+
+
 def named(paths: Sequence[Path]) -> list[str]:
-    """Short names that tell these folders or files apart: the last part of each, more where it must be."""
+    """Return short, distinct names of these folders or files: the last part of each, or more if needed."""
     for parts in range(1, 1 + max((len(path.parts) or 1 for path in paths), default=1)):
         names = ["/".join(path.parts[-parts:]) or str(path) for path in paths]
         if len(set(names)) == len(names):

@@ -98,7 +98,7 @@ def show(analysis: Analysis, out: Path) -> None:
     console = wide_console()
     if analysis.summary is not None:
         print_table(console, analysis.name.capitalize(), analysis.summary.columns, analysis.summary.rows)
-    engines = analysis.told.get("engines", {})
+    engines = analysis.content.get("engines", {})
     if engines:
         listed = ", ".join(f"{label} ({engine})" for label, engine in engines.items())
         console.print(f"engine: {listed}", soft_wrap=True, markup=False)

@@ -23,19 +23,16 @@ _JOINERS = "\u200c\u200d"  # which belong to letters, and to pictures of several
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 
 
-class Palette:
+class Palette(dict[str, str]):
     """A colour for each type, in the order in which types appear."""
 
-    def __init__(self) -> None:
-        self._colours: dict[str, str] = {}
-
-    def __getitem__(self, type_: str) -> str:
-        return self._colours.setdefault(type_, COLOURS[len(self._colours) % len(COLOURS)])
+    def __missing__(self, type_: str) -> str:
+        return self.setdefault(type_, COLOURS[len(self) % len(COLOURS)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """An entity's part in one line: from cell `left` to `right`, and where its label ends."""
+    """An entity's part in one line, from cell `left` to `right`."""
 
     left: int
     right: int
@@ -44,31 +41,31 @@ class _Bar:
 
 
 def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
-    """The sentence in lines of at most `width` cells, each with its entities below."""
+    """Return the sentence in lines of at most `width` cells, each with its entities below."""
     return _draw(sentence.words, [" "] * len(sentence), sentence.entities, width, palette)
 
 
 def draw_text(annotated: Annotated, width: int, palette: Palette) -> Text:
-    """The same for a raw text, which is shown as it is written but for the width of white space."""
+    """Return the same for a raw text, as it is written but for the width of white space."""
     words: list[str] = []
     gaps: list[str] = []
     entities: list[Entity] = []
-    behind = 0
+    last_end = 0
     for sentence, offsets in zip(annotated.sentences, annotated.offsets, strict=True):
         first = len(words)
         entities += [replace(e, start=e.start + first, end=e.end + first) for e in sentence.entities]
         for start, end in offsets:
-            gap = annotated.text[behind:start]
+            gap = annotated.text[last_end:start]
             gaps.append("\n" if "\n" in gap else " " * bool(gap))
             words.append(annotated.text[start:end])
-            behind = end
+            last_end = end
     return _draw(words, gaps, entities, width, palette)
 
 
 def _draw(
     words: Sequence[str], gaps: Sequence[str], entities: Sequence[Entity], width: int, palette: Palette
 ) -> Text:
-    """`gaps[i]` is what stands before `words[i]`: a space, a line end or nothing."""
+    """`gaps[i]` is the space, the line end or nothing before `words[i]`."""
     drawing = Text()
     shown = [printable(word) for word in words]
     waiting = sorted(entities, key=lambda entity: (-len(entity), entity.start))
@@ -84,7 +81,7 @@ def _draw(
 
 
 def printable(word: str) -> str:
-    """The word as a terminal can show it: control characters would move the cursor."""
+    """Return the word without control characters, which would move the cursor of a terminal."""
     return "".join(
         character if character.isprintable() or character in _JOINERS else "\N{REPLACEMENT CHARACTER}"
         for character in word
@@ -92,7 +89,7 @@ def printable(word: str) -> str:
 
 
 def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[int, int]]:
-    """The lines, as ranges of words; what is written together stays so, unless a line cannot hold it."""
+    """Return the lines as ranges of words; words that nothing separates stay together if they fit."""
     lines: list[tuple[int, int]] = []
     first = together = used = 0  # `together` is the first of the words that nothing separates
     for index, word in enumerate(words):
@@ -110,7 +107,7 @@ def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[i
 
 
 def _cells(words: Sequence[str], gaps: Sequence[str], first: int, last: int) -> list[tuple[int, int]]:
-    """Where each word of a line begins and ends, in cells of the terminal."""
+    """Return where each word of a line begins and ends, in cells of the terminal."""
     places: list[tuple[int, int]] = []
     end = 0
     for index in range(first, last):
@@ -132,7 +129,7 @@ def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], wi
     elif cell_len(label) <= inside:
         spare = inside - cell_len(label)
         body = f"{begin}{'─' * (spare // 2)}{label}{'─' * (spare - spare // 2)}{end}"
-    else:  # too narrow: the label stands behind, or before where there is no room
+    else:  # too narrow: the label stands after it, or before it where there is no room
         bar = begin + "─" * inside + end if inside >= 0 else "│"
         body = f"{bar} {label}"
         before = right - cell_len(body)
@@ -147,7 +144,7 @@ def _label(entity: Entity) -> str:
 
 
 def _rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
-    """Bars in rows so that none covers another; the longest entities come first, next to the words."""
+    """Return the bars in rows so that none covers another, the longest entities next to the words."""
     rows: list[list[_Bar]] = []
     for bar in bars:
         for row in rows:

@@ -115,7 +115,7 @@ def with_repeated(option: str, args: list[str]) -> list[str]:
 def with_json_target(args: list[str]) -> list[str]:
     """Return the arguments with `-` after each `--json` that no name of a JSON file follows."""
     filled: list[str] = []
-    for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=True)):
+    for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
         if argument == "--":
             return filled + args[index:]
         filled.append(argument)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,3 +144,8 @@ def trained_lengths(folder: str) -> Sequence[int] | None:
     except ModuleNotFoundError:
         return None
     return read_config(Path(folder))[0].method.trained_lengths()
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -121,15 +119,3 @@ class ReadingOptions(FormatOptions):
     def say(self, message: str) -> None:
         """Print a message about the work on standard error, unless `--quiet` is set."""
         say(message, quiet=self.quiet)
-
-
-def reads_corpora(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `FormatOptions` as one parameter `options` of type `ReadOptions`."""
-
-    @functools.wraps(function)
-    def run(options: FormatOptions, **arguments: Any) -> None:
-        function(options=options.read_options(), **arguments)
-
-    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    run.__annotations__ = {**function.__annotations__, "options": FormatOptions}
-    return run

@@ -2,125 +2,186 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
 
 from fencepost.cli.frame import Quiet, command
-from fencepost.cli.models import Changes, Threads, load_recogniser
-from fencepost.cli.options import SkipInvalid, reads_corpora
-from fencepost.cli.predict_options import (
-    ENGINES,
-    Arguments,
-    Confidence,
-    EngineOption,
-    Flat,
-    Force,
-    Input,
-    InputFormat,
-    KeepOverlaps,
-    Limit,
-    Output,
-    RayAddress,
-    Resume,
-    TextColumn,
-    To,
-    Types,
-    Workers,
-    model_and_texts,
-    shipped_model,
-    source_of,
-    types_of,
-    with_select,
-)
+from fencepost.cli.models import MODEL, Changes, Device, EngineName, Threads, load_recogniser, settings_of
+from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
+from fencepost.cli.predict_arguments import check_output, model_and_texts, source_of, types_of, with_select
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data import ReadOptions
-    from fencepost.data.formats.format import Format
-    from fencepost.data.source import Source
-    from fencepost.runtime.prediction.texts import Text
     from fencepost.runtime.recogniser import Recogniser
+
+PredictEngine = Literal["auto", "int8", "onnx", "pytorch", "ray", "ray:int8", "ray:onnx", "ray:pytorch"]
+_ray_option = partial(typer.Option, rich_help_panel="With --engine ray")
 
 
 @command("predict")
-@reads_corpora
 def predict(
-    options: ReadOptions,
-    arguments: Arguments = None,
-    input: Input = None,  # noqa: A002
-    output: Output = None,
-    to: To = None,
-    resume: Resume = False,
-    force: Force = False,
-    min_confidence: Confidence = 0.0,
-    types: Types = None,
-    flat: Flat = None,
-    overlaps: KeepOverlaps = "refuse",
-    limit: Limit = None,
-    engine: EngineOption = "auto",
+    formats: FormatOptions,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL|TEXT",
+            help="Texts; before them the folder of a model, unless the one that ships is wanted.",
+        ),
+    ] = None,
+    input: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Instead of texts: a file, - (standard input) or sample:test. Plain text is one text a "
+            'line; so is JSON with a "text" and no annotation, whose other keys go to the output. A corpus '
+            "is predicted sentence by sentence with its own words; its entities are ignored. CSV, TSV and "
+            "Parquet have a text a row, in the column text. With --engine ray also a folder, or a quoted "
+            "pattern, of such files of texts, but not of CSV.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Where to write; unless set, entities are drawn. FILE.jsonl and - get a JSON object a text, "
+            "with the entities by character; other names, and --to, a corpus of sentences. With --engine ray "
+            "a folder.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Corpus format of the output, if its name does not tell it."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue after the JSON lines of an earlier run."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
+    min_confidence: Annotated[
+        float, typer.Option("--min-confidence", help="Leave out entities with a lower score; from 0 to 1.")
+    ] = 0.0,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--types", metavar="TYPE,TYPE...", help="Only entities of these types; repeatable."),
+    ] = None,
+    flat: Annotated[
+        bool | None,
+        typer.Option(
+            "--flat/--nested",
+            help="Whether entities may lie inside others; unless set, as in the model's training data.",
+            show_default=False,
+        ),
+    ] = None,
+    overlaps: Annotated[
+        Literal["refuse", "outermost", "innermost", "best"],
+        typer.Option("--overlaps", help="Overlapping entities to keep where the format cannot hold all."),
+    ] = "refuse",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, help="Stop after this number of texts (of a corpus, sentences)."),
+    ] = None,
+    engine: Annotated[
+        PredictEngine,
+        typer.Option(
+            "--engine",
+            help="Graphs made by fencepost export (int8, onnx), or pytorch; auto is the first of these that "
+            "the model has, int8 only if the export was checked. ray is many processes, or machines, with "
+            "auto or another engine in each.",
+            rich_help_panel=MODEL,
+        ),
+    ] = "auto",
+    device: Device = "auto",
     threads: Threads = None,
     changes: Changes = None,
-    format: InputFormat = None,  # noqa: A002
-    text_column: TextColumn = None,
+    format: Annotated[  # noqa: A002
+        str | None,
+        reading_option(
+            "--format",
+            "The input's format, instead of detecting it: text (one text a line), csv, or that of a corpus.",
+        ),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        reading_option(
+            "--text-column",
+            "CSV, TSV and Parquet: the column with the texts; JSON: the key. Unless set, text.",
+        ),
+    ] = None,
     skip_invalid: SkipInvalid = False,
-    workers: Workers = None,
-    ray_address: RayAddress = None,
+    workers: Annotated[
+        int | None,
+        _ray_option(
+            "--workers",
+            min=1,
+            help="Number of processes, with --threads threads each (1 unless set); unless set, as many as "
+            "the processors allow.",
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        _ray_option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            help="A Ray cluster to use, or auto on one of its machines; unless set, RAY_ADDRESS, or else a "
+            "local Ray.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Find entities in texts, and draw them in the terminal or write them to a file.
 
-    fencepost predict "Ada Lovelace was born in London."
+    Example: fencepost predict "Ada Lovelace was born in London."
 
-    fencepost predict MODEL --input texts.txt --output entities.jsonl
+    Example: fencepost predict my-model --input texts.txt --output entities.jsonl
     """
+    options = formats.read_options()
     if options.keep_rejected:
         raise UsageError("--keep-rejected: predict reads all records, whatever their answer; leave it out")
-    folder, given_texts = model_and_texts(arguments or [])
-    source = source_of(given_texts, input)
-    folder = folder or shipped_model(given_texts)
+    folder, texts = model_and_texts(arguments or [])
+    source = source_of(texts, input)
+    changes = with_select(changes, flat)
+    from fencepost.cli.prediction import Input, Prediction, check_flat
+
+    reading = Input(options, format, text_column, skip_invalid=skip_invalid, quiet=quiet)
+
+    def load(threads: int | None) -> Recogniser:
+        name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
+        recogniser = load_recogniser(folder, name, changes, threads, options.language, device)
+        return recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
+
     if engine.startswith("ray"):
-        from fencepost.cli.predict_ray import ShardPrediction, check_request
+        from fencepost.cli.predict_ray import RayPrediction
 
         refused = {"--to": to, "--limit": limit, "--overlaps": overlaps != "refuse"}
-        named, output = check_request(source, output, options, refused)
-        ShardPrediction(
-            model=folder,
-            source=named,
-            output=output,
-            options=options,
-            engine=ENGINES[engine],
-            changes=with_select(changes, flat),
-            threads=threads or 1,
-            language=options.language,
-            min_confidence=min_confidence,
-            types=types,
-            format=format,
-            text_column=text_column,
-            skip_invalid=skip_invalid,
+        refused["--device"] = device != "auto"
+        job = RayPrediction(
+            source,
+            output,
+            reading,
+            refused,
             workers=workers,
+            threads=threads or 1,
             address=ray_address,
-            quiet=quiet,
-        ).run(resume=resume, force=force)
+            resume=resume,
+            force=force,
+        )
+        recogniser = load(threads or 1)
+        filters = {"min_confidence": min_confidence, "types": types_of(types, recogniser.types)}
+        job.run(recogniser, settings_of(folder, changes), filters)
         return
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
-    target = _target(source, output, to, resume=resume, force=force)
-    with _texts(
-        source, given_texts, format, options, text_column, skip_invalid=skip_invalid, quiet=quiet
-    ) as (texts, file):
-        recogniser = load_recogniser(
-            folder, ENGINES[engine], with_select(changes, flat), threads, options.language
-        )
-        recogniser = recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
+    target = check_output(source, output, to, resume=resume, force=force)
+    with reading.open(source, texts) as (opened, file):
+        recogniser = load(threads)
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
-            _check_flat(recogniser, target)
-        from fencepost.cli.prediction import Prediction
-
-        prediction = Prediction(recogniser, islice(texts, limit), file, quiet=quiet)
+            check_flat(recogniser, target)
+        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=quiet)
         if output is None:
             prediction.draw()
         elif target is None:
@@ -128,73 +189,3 @@ def predict(
         else:
             prefer = None if overlaps == "refuse" else overlaps
             prediction.write_corpus(output, target, prefer, leave_out=skip_invalid)
-
-
-@contextmanager
-def _texts(
-    source: str | None,
-    given_texts: Iterable[str],
-    format_: str | None,
-    options: ReadOptions,
-    text_column: str | None,
-    *,
-    skip_invalid: bool,
-    quiet: bool,
-) -> Iterator[tuple[Iterable[Text], Source | None]]:
-    """The texts, and the file that they come from, if they do."""
-    from fencepost.cli.corpora import Skipped
-    from fencepost.runtime.prediction.texts import given, opened_texts
-
-    if source is None:
-        if text_column is not None:
-            raise UsageError("--text-column is about --input, which is missing")
-        yield given(list(given_texts), options), None
-        return
-    skipped = Skipped()
-    on_invalid = skipped if skip_invalid else None
-    with opened_texts(source, format_, options, on_invalid, text_column) as texts:
-        yield texts, texts.source
-    skipped.tell(texts.source, quiet=quiet)
-
-
-def _target(
-    source: str | None, output: str | None, to: str | None, *, resume: bool, force: bool
-) -> Format | None:
-    """The corpus format of the output, if it is one; what cannot work is refused before the work begins."""
-    if output is None:
-        for name, given in (("--to", to), ("--resume", resume), ("--force", force)):
-            if given:
-                raise UsageError(f"{name} is about --output, which is missing")
-        return None
-    if resume and force:
-        raise UsageError("--resume goes on with the output, and --force begins it anew: choose one of them")
-    from fencepost.data.formats.registry import format_by_name, format_by_suffix
-    from fencepost.data.writer import check_no_loop
-    from fencepost.runtime.prediction.lines import check_new
-
-    path = Path(output)
-    lines = to is None and (output == "-" or path.suffix.lower() == ".jsonl")
-    target = None if lines else format_by_name(to) if to else format_by_suffix(path)
-    if resume and (target or output == "-"):
-        raise UsageError("--resume goes on with a file of JSON lines (--output FILE.jsonl, without --to)")
-    if output != "-":
-        check_no_loop(path)
-        if source is not None and _is_same(path, Path(source)):
-            raise UsageError(f"{output}: the output would overwrite the input; give another name")
-        check_new(path, resume=resume, force=force)
-    return target
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    """Whether both are one file, through whatever links."""
-    same_name = os.path.realpath(path) == os.path.realpath(other)
-    return same_name or (path.exists() and other.exists() and path.samefile(other))
-
-
-def _check_flat(recogniser: Recogniser, target: Format) -> None:
-    if recogniser.settings["select"] != "flat":
-        raise UsageError(
-            f"{target.name} cannot hold overlapping entities, and this model finds them: say which to keep "
-            "with --overlaps outermost, innermost or best, let it find none with --flat, "
-            "leave such sentences out with --skip-invalid, or write jsonl"
-        )

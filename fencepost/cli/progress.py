@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
     from fencepost.data.reader import Reader
     from fencepost.data.source import Source
-    from fencepost.runtime.prediction.found import Found
+    from fencepost.runtime.prediction.results import PredictedText
 
 
 def watch_reader(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
@@ -52,17 +52,19 @@ def count_to(total: int, name: str, unit: str, *, quiet: bool) -> Iterator[Calla
         yield lambda: progress.advance(task)
 
 
-def shown(found: Iterable[Found], source: Source | None, *, done: int, quiet: bool) -> Iterator[Found]:
+def shown(
+    predicted: Iterable[PredictedText], source: Source | None, *, done: int, quiet: bool
+) -> Iterator[PredictedText]:
     """Yield the same, with a bar; `done` texts were there before, and do not count for the speed."""
     if quiet or not sys.stderr.isatty():
-        yield from found
+        yield from predicted
         return
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
     start = time.perf_counter()
     with bar(known=size is not None) as progress:
         task = progress.add_task("", total=size, texts=done, rate=0.0)
-        for count, one in enumerate(found, start=1):
+        for count, one in enumerate(predicted, start=1):
             rate = count / (time.perf_counter() - start)
             progress.update(task, completed=min(one.source.end, size or 0), texts=done + count, rate=rate)
             yield one

@@ -1,4 +1,4 @@
-"""How good predictions are: strict scores, calibration, kinds of mistakes, and what chance may have done."""
+"""Quality of predictions: strict scores, calibration, kinds of mistakes, confidence intervals and tests."""
 
 from fencepost.evaluation.bootstrap import Difference, Interval, Scores, difference, holm, intervals
 from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
@@ -10,7 +10,6 @@ from fencepost.evaluation.strict import (
     Score,
     best_cut,
     evaluate,
-    macro_f1,
     match,
     score,
     score_by_length,
@@ -39,7 +38,6 @@ __all__ = [
     "evaluate",
     "holm",
     "intervals",
-    "macro_f1",
     "match",
     "mistakes",
     "reliability",

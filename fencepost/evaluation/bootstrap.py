@@ -1,9 +1,9 @@
-"""How far scores can be trusted: confidence intervals, and whether two models differ by more than chance.
+"""Confidence intervals of scores (bootstrap), and a test of whether two models differ (permutation).
 
-Sentences are drawn again, with replacement, as many as there are (Efron, 1979; Berg-Kirkpatrick et al.,
-EMNLP 2012). Scores of a draw need no more than the counts of its sentences, so all draws are products of
-two matrices. Whether two models differ is tested by permutation: if they did not, then it would not matter
-which of them a sentence's predictions came from (approximate randomisation, Yeh, COLING 2000).
+Bootstrap: sentences are drawn with replacement, as many as there are (Efron, 1979; Berg-Kirkpatrick et al.,
+EMNLP 2012). The scores of a draw need only the counts of its sentences, so all draws are one product of
+matrices. Permutation: if two models did not differ, it would not matter which of them a sentence's
+predictions came from (approximate randomisation, Yeh, COLING 2000).
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import UsageError
-from fencepost.evaluation.strict import Matches
-
-FloatArray = npt.NDArray[np.float64]
-Int64Array = npt.NDArray[np.int64]
+from fencepost.evaluation.calibration import FloatArray
+from fencepost.evaluation.strict import Int64Array, Matches
 
 RESAMPLES, PERMUTATIONS, LEVEL = 1000, 10_000, 0.95
 
 _AT_ONCE = 4_000_000
-"""Weights of sentences that are drawn at once: 32 MB."""
+"""Number of sentences drawn at a time: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value, and the bounds that hold it with the confidence asked for."""
+    """A value and the bounds of its confidence interval."""
 
     value: float
     low: float
@@ -46,14 +44,14 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the F1 of one model is above that of another, and how often chance alone would do as much."""
+    """The F1 of one model minus that of another, and the p-value of the permutation test."""
 
     f1: Interval
     p: float
 
 
 def intervals(matches: Matches, resamples: int = RESAMPLES, seed: int = 0) -> dict[str | None, Scores]:
-    """Of the scores over all types (None) and of each type."""
+    """Return the scores over all types (None) and of each type, with their intervals."""
     counts = _counts(matches)  # [S, 1 + types, 3]
     values = _ratios(counts.sum(axis=0))  # [1 + types, 3]
     drawn = _ratios(_resampled(counts, resamples, seed))  # [R, 1 + types, 3]
@@ -72,7 +70,7 @@ def difference(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Difference:
-    """Of two models on the same sentences: paired, since a sentence that is hard is so for both."""
+    """Compare two models on the same sentences; both tests are paired by sentence."""
     if first.sentences != second.sentences or len(first.gold) != len(second.gold):
         raise UsageError("two models can be compared on the same sentences only")
     ours, theirs = first.counts_by_sentence(), second.counts_by_sentence()  # [S, 3]
@@ -84,7 +82,7 @@ def difference(
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values of several tests, made larger so that one false alarm among all is as rare (Holm, 1979)."""
+    """Adjust the p-values of several tests for their number (Holm, 1979)."""
     adjusted = [0.0] * len(values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
@@ -94,7 +92,7 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def _permutation_p(ours: Int64Array, theirs: Int64Array, observed: float, count: int, seed: int) -> float:
-    """How often a random exchange of sentences between the two makes a difference as large."""
+    """Return the share of random exchanges of sentences between the two with a difference as large."""
     gap = (ours - theirs).astype(np.float64)  # [S, 3]
     all_of_both = (ours + theirs).sum(axis=0)  # [3]
     as_large = 0
@@ -104,63 +102,49 @@ def _permutation_p(ours: Int64Array, theirs: Int64Array, observed: float, count:
         apart = signs @ gap  # [R, 3]
         found = _f1((all_of_both + apart) / 2) - _f1((all_of_both - apart) / 2)
         as_large += int(np.count_nonzero(np.abs(found) >= observed - 1e-12))
-    return (as_large + 1) / (count + 1)  # what was observed is one of the exchanges
+    return (as_large + 1) / (count + 1)  # the observed one is an exchange too
 
 
 def _counts(matches: Matches) -> Int64Array:
-    """True positives, predicted, gold of each sentence, over all types and of each: `[S, 1 + types, 3]`."""
-    groups = len(matches.types)
-    counts = np.zeros((matches.sentences, 1 + groups, 3), dtype=np.int64)
-    gold, predicted = matches.gold, matches.predicted
-    right = predicted.matched
-    for column, (sentence, type_) in enumerate(
-        (
-            (predicted.sentence[right], predicted.type[right]),
-            (predicted.sentence, predicted.type),
-            (gold.sentence, gold.type),
-        )
-    ):
-        np.add.at(counts[:, 1:, column], (sentence, type_), 1)
-    counts[:, 0] = counts[:, 1:].sum(axis=1)
-    return counts
+    """Count true positives, predicted, gold by sentence, over all types and by type: [S, 1 + types, 3]."""
+    types = np.int64(len(matches.types))
+    gold, predicted = (side.sentence * types + side.type for side in (matches.gold, matches.predicted))
+    by_type = matches.counts(gold, predicted, matches.sentences * int(types))
+    by_type = by_type.reshape(matches.sentences, int(types), 3)
+    return np.concatenate((by_type.sum(axis=1, keepdims=True), by_type), axis=1)
 
 
 def _resampled(counts: Int64Array, resamples: int, seed: int) -> FloatArray:
-    """The sums of `[S, ...]` over sentences drawn with replacement, so many times: `[R, ...]`."""
+    """Return the sums of `[S, ...]` over S sentences drawn with replacement, R times: `[R, ...]`."""
     sentences = len(counts)
     if not sentences:
         raise UsageError("there are no sentences to draw from")
     flat = counts.reshape(sentences, -1).astype(np.float64)
     filled = flat.any(axis=1)  # a sentence without entities adds nothing, however often it is drawn
     generator = np.random.default_rng(seed)
-    sums = [
-        _weights(generator, size, sentences)[:, filled] @ flat[filled]
-        for size in _portions(resamples, sentences)
-    ]
+    sums = []
+    for size in _portions(resamples, sentences):
+        drawn = generator.integers(0, sentences, (size, sentences)) + sentences * np.arange(size)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences)
+        sums.append(times[:, filled].astype(np.float64) @ flat[filled])
     return np.concatenate(sums).reshape(resamples, *counts.shape[1:])
 
 
-def _weights(generator: np.random.Generator, size: int, sentences: int) -> FloatArray:
-    """How often each sentence is drawn, in so many draws of all: `[size, sentences]`."""
-    drawn = generator.integers(0, sentences, (size, sentences)) + sentences * np.arange(size)[:, None]
-    return np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences).astype(np.float64)
-
-
 def _portions(count: int, sentences: int) -> Iterator[int]:
-    """So many draws, in portions that memory holds."""
+    """Split a number of draws into portions that fit into memory."""
     most = max(1, _AT_ONCE // max(1, sentences))
     for done in range(0, count, most):
         yield min(most, count - done)
 
 
 def _bounds(drawn: FloatArray) -> FloatArray:
-    """Where the middle of the draws `[R, ...]` begins and ends: `[2, ...]`."""
+    """Return the bounds of the middle of the draws `[R, ...]`: `[2, ...]`."""
     tail = (1 - LEVEL) / 2
     return np.asarray(np.quantile(drawn, [tail, 1 - tail], axis=0))
 
 
 def _ratios(counts: npt.NDArray[np.number]) -> FloatArray:
-    """Precision, recall and F1 of `[..., 3]` counts; 0 of 0 is 0."""
+    """Return precision, recall and F1 of `[..., 3]` counts; 0 of 0 is 0."""
     right, predicted, gold = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
     return np.stack([_share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold)], -1)
 

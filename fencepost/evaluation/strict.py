@@ -1,8 +1,8 @@
-"""Strict scores: a prediction counts when its start, its end and its type are all right.
+"""Strict scores: a prediction is correct if its start, its end and its type are.
 
-`match` compares two streams of sentences and keeps a few numbers of each entity, as columns; the
-scores are then counts over these columns, overall or by type, length or sentence. Precision, recall
-and F1 are micro averages over the corpus; an entity that is given twice counts once.
+`match` compares two streams of sentences and keeps a few numbers for each entity, as columns; the scores are
+counts over these columns, overall or by type, length or sentence. Precision, recall and F1 are micro
+averages over the corpus; an entity that occurs twice counts once.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.errors import UsageError
-from fencepost.evaluation.calibration import Calibration, reliability
+from fencepost.evaluation.calibration import BoolArray, Calibration, FloatArray, ReliabilityBin, reliability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fencepost.data.entity import Sentence
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+IntArray = Int32Array | Int64Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Mentions:
     """The distinct entities of one side, as columns, by (sentence, start, end, type).
 
-    `matched` says whether the other side has the same entity: a gold entity that was found, a
-    prediction that is correct.
+    `matched` is true where the other side has the same entity: a gold entity that was predicted, a prediction
+    that is correct.
     """
 
     sentence: Int32Array  # [N], from 0
@@ -64,21 +63,21 @@ class Matches:
     predicted: Mentions
 
     def counts_by_sentence(self) -> Int64Array:
-        """For each sentence: true positives, predicted, gold. Sums of rows give `Score.of`."""
-        return self._counts(self.gold.sentence, self.predicted.sentence, self.sentences)
+        """Return true positives, predicted and gold of each sentence: [sentences, 3]."""
+        return self.counts(self.gold.sentence, self.predicted.sentence, self.sentences)
 
     def counts_by_type(self) -> Int64Array:
-        """The same for each of `types`."""
-        return self._counts(self.gold.type, self.predicted.type, len(self.types))
+        """Return the same for each of `types`."""
+        return self.counts(self.gold.type, self.predicted.type, len(self.types))
 
     def counts_by_length(self) -> Int64Array:
-        """The same for each number of words, from 0 to that of the longest entity."""
+        """Return the same for each number of words, from 0 to that of the longest entity."""
         gold, predicted = self.gold.length, self.predicted.length
         longest = max(gold.max(initial=0), predicted.max(initial=0))
-        return self._counts(gold, predicted, int(longest) + 1)
+        return self.counts(gold, predicted, int(longest) + 1)
 
-    def _counts(self, gold: Int32Array, predicted: Int32Array, groups: int) -> Int64Array:
-        """Counts by group, from the group of each gold and of each predicted entity."""
+    def counts(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
+        """Return the same for each group, from the group of each gold and of each predicted entity."""
         columns = (predicted[self.predicted.matched], predicted, gold)
         counts = [np.bincount(column, minlength=groups) for column in columns]
         return np.stack(counts, axis=1)  # [groups, 3]
@@ -86,7 +85,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Precision, recall and F1 with the counts behind them; 0 of 0 is 0.0."""
+    """Precision, recall and F1, and the counts they are computed from; 0 of 0 is 0.0."""
 
     precision: float
     recall: float
@@ -97,44 +96,45 @@ class Score:
 
     @classmethod
     def of(cls, true_positives: int, predicted: int, support: int) -> Score:
-        """From counts; `support` is the number of gold entities."""
+        """Compute the ratios from counts; `support` is the number of gold entities."""
         return cls(
-            precision=_ratio(true_positives, predicted),
-            recall=_ratio(true_positives, support),
-            f1=_ratio(2 * true_positives, predicted + support),
-            true_positives=true_positives,
-            predicted=predicted,
-            support=support,
+            _ratio(true_positives, predicted),
+            _ratio(true_positives, support),
+            _ratio(2 * true_positives, predicted + support),
+            true_positives,
+            predicted,
+            support,
         )
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """True positives, predicted, gold: the arguments of `of`."""
+        return self.true_positives, self.predicted, self.support
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that `evaluate` measures."""
+    """The result of `evaluate`."""
 
     overall: Score
     macro_f1: float
     by_type: dict[str, Score]
     by_length: dict[int, Score]
-    calibration: Calibration | None  # None if no prediction carries a confidence: all are 1
+    calibration: Calibration | None  # None if no prediction has a confidence: all are 1
     sentences: int
 
     def by_length_group(self, firsts: Sequence[int]) -> dict[str, Score]:
-        """Scores of groups of lengths, each from one of `firsts` up to the next; the last has no end."""
+        """Score groups of lengths, each from one of `firsts` up to the next; the last has no end."""
         groups = {}
-        for first, behind in zip_longest(firsts, firsts[1:]):
-            lengths = [length for length in self.by_length if first <= length < (behind or length + 1)]
-            scores = [self.by_length[length] for length in lengths]
-            name = f"{first} or more" if behind is None else f"{first}-{behind - 1}"
-            groups[str(first) if behind == first + 1 else name] = Score.of(
-                sum(score.true_positives for score in scores),
-                sum(score.predicted for score in scores),
-                sum(score.support for score in scores),
-            )
+        for first, end in zip_longest(firsts, firsts[1:]):
+            rows = [s.counts for length, s in self.by_length.items() if first <= length < (end or length + 1)]
+            name = f"{first} or more" if end is None else f"{first}-{end - 1}"
+            total = Score.of(*map(sum, zip((0, 0, 0), *rows, strict=True)))
+            groups[str(first) if end == first + 1 else name] = total
         return groups
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: ratios between 0 and 1; `ece` is None without confidences or predictions."""
+        """Return the values for JSON: ratios in [0, 1]; `ece` is None without confidences or predictions."""
         return {
             **asdict(self.overall),
             "macro_f1": self.macro_f1,
@@ -145,6 +145,28 @@ class Evaluation:
             "reliability": [asdict(one) for one in self.calibration.bins] if self.calibration else [],
         }
 
+    @classmethod
+    def from_dict(cls, saved: Any) -> Evaluation:
+        """Restore what `to_dict` returned; raises `ValueError` for anything else."""
+
+        def score_of(row: Mapping[str, Any]) -> Score:
+            return Score.of(*(int(row[name]) for name in ("true_positives", "predicted", "support")))
+
+        try:
+            bins = tuple(ReliabilityBin(**one) for one in saved["reliability"])
+            return cls(
+                overall=score_of(saved),
+                macro_f1=float(saved["macro_f1"]),
+                by_type={str(name): score_of(row) for name, row in saved["by_type"].items()},
+                by_length={int(length): score_of(row) for length, row in saved["by_length"].items()},
+                calibration=Calibration(None if saved["ece"] is None else float(saved["ece"]), bins)
+                if bins
+                else None,
+                sentences=int(saved["sentences"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("these are no saved scores") from error
+
 
 def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluation:
     """Score predictions against gold: the same sentences in the same order."""
@@ -153,7 +175,7 @@ def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluat
     by_type = score_by_type(matches)
     return Evaluation(
         overall=score(matches),
-        macro_f1=macro_f1(by_type),
+        macro_f1=_ratio(sum(one.f1 for one in by_type.values()), len(by_type)),
         by_type=by_type,
         by_length=score_by_length(matches),
         calibration=reliability(matches.predicted.score, matches.predicted.matched) if confident else None,
@@ -162,15 +184,27 @@ def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluat
 
 
 def score(matches: Matches) -> Score:
-    """Over all entities (the micro average)."""
+    """Score all entities together (the micro average)."""
     true_positives = int(np.count_nonzero(matches.predicted.matched))
     return Score.of(true_positives, len(matches.predicted), len(matches.gold))
 
 
-def best_cut(matches: Matches) -> float | None:
-    """The confidence from which on predictions are to be kept so that F1 is best; None if none is correct.
+def score_by_type(matches: Matches) -> dict[str, Score]:
+    """Score each type that the gold or the predictions have."""
+    rows = matches.counts_by_type().tolist()
+    return {name: Score.of(*row) for name, row in zip(matches.types, rows, strict=True)}
 
-    It lies in the middle between the last one that is kept and the next one, if there is one.
+
+def score_by_length(matches: Matches) -> dict[int, Score]:
+    """Score by number of words: a gold entity counts at its length, a prediction at its own."""
+    rows = matches.counts_by_length().tolist()
+    return {length: Score.of(*row) for length, row in enumerate(rows) if any(row)}
+
+
+def best_cut(matches: Matches) -> float | None:
+    """Return the threshold of confidence with the highest F1; None if no prediction is correct.
+
+    It is the mean of the lowest confidence that is kept and the next lower one, if there is one.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
     scores = matches.predicted.score[order]  # [N], falling
@@ -178,56 +212,44 @@ def best_cut(matches: Matches) -> float | None:
     if not len(scores) or not correct[-1]:
         return None
     f1 = 2 * correct / (np.arange(1, len(scores) + 1) + len(matches.gold))
-    apart = np.append(scores[1:] < scores[:-1], True)  # equal ones cannot be told apart
+    apart = np.append(scores[1:] < scores[:-1], True)  # no threshold lies between equal ones
     last = int(np.argmax(np.where(apart, f1, -1.0)))
     return float(scores[last : last + 2].mean())
 
 
-def score_by_type(matches: Matches) -> dict[str, Score]:
-    """For every type that the gold or the predictions have."""
-    rows = matches.counts_by_type().tolist()
-    return {name: Score.of(*row) for name, row in zip(matches.types, rows, strict=True)}
-
-
-def score_by_length(matches: Matches) -> dict[int, Score]:
-    """By number of words: a gold entity counts at its length, a prediction at its own."""
-    rows = matches.counts_by_length().tolist()
-    return {length: Score.of(*row) for length, row in enumerate(rows) if any(row)}
-
-
-def macro_f1(by_type: dict[str, Score]) -> float:
-    """The mean F1 of the types, each counting as much as another; 0.0 without types."""
-    return _ratio(sum(one.f1 for one in by_type.values()), len(by_type))
-
-
 def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
-    """Compare two streams of sentences; they must hold the same words in the same order.
+    """Compare two streams of sentences, which must have the same words in the same order.
 
-    Sentences are read in pairs and let go: only numbers stay, 25 bytes for an entity.
+    Sentences are read in pairs and not kept, only six numbers for each entity.
     """
-    type_codes: dict[str, int] = {}
-    gold_columns, predicted_columns = _Columns(type_codes), _Columns(type_codes)
+    codes: dict[str, int] = {}  # of types, in the order in which they appear
+    gold_rows, predicted_rows = array("d"), array("d")
     sentences = 0
-    for gold_sentence, predicted_sentence in sentence_pairs(gold, predicted):
-        gold_columns.add(sentences, gold_sentence)
-        predicted_columns.add(sentences, predicted_sentence)
+    for pair in sentence_pairs(gold, predicted):
+        wanted, offered = ({entity.key: entity.score for entity in reversed(s.entities)} for s in pair)
+        for rows, own, other in ((gold_rows, wanted, offered), (predicted_rows, offered, wanted)):
+            for key in reversed(own):
+                start, end, type_ = key
+                code = codes.setdefault(type_, len(codes))
+                rows.extend((sentences, start, end, code, own[key], key in other))
         sentences += 1
-    types = tuple(sorted(type_codes))
-    gold_keys, gold_scores = gold_columns.distinct(types)
-    predicted_keys, predicted_scores = predicted_columns.distinct(types)
-    found, correct = _in_both(gold_keys, predicted_keys)
-    return Matches(
-        types=types,
-        sentences=sentences,
-        gold=_mentions(gold_keys, gold_scores, found),
-        predicted=_mentions(predicted_keys, predicted_scores, correct),
-    )
+    types = tuple(sorted(codes))
+    rank = {name: index for index, name in enumerate(types)}
+    rank_of_code = np.array([rank[name] for name in codes], dtype=np.int32)
+    sides = (_mentions(rows, rank_of_code) for rows in (gold_rows, predicted_rows))
+    return Matches(types, sentences, *sides)
+
+
+def _mentions(rows: array[float], rank_of_code: Int32Array) -> Mentions:
+    columns = np.asarray(rows, dtype=np.float64).reshape(-1, 6).T  # [6, N]
+    sentence, start, end, code = columns[:4].astype(np.int32)
+    return Mentions(sentence, start, end, rank_of_code[code], columns[4].copy(), columns[5].astype(np.bool_))
 
 
 def sentence_pairs(
     gold: Iterable[Sentence], predicted: Iterable[Sentence]
 ) -> Iterator[tuple[Sentence, Sentence]]:
-    """Pairs of sentences with equal words; anything else would be scored as nonsense."""
+    """Yield pairs of sentences; raises `UsageError` if their numbers or their words differ."""
     pairs = zip_longest(gold, predicted)
     for number, (gold_sentence, predicted_sentence) in enumerate(pairs, start=1):
         if gold_sentence is None or predicted_sentence is None:
@@ -242,7 +264,7 @@ def sentence_pairs(
 
 
 def _difference(number: int, gold: Sentence, predicted: Sentence) -> str:
-    """Which sentence differs, and at which word (from 1)."""
+    """Say which sentence differs, and at which word (from 1)."""
     sentence_id = gold.id if gold.id is not None else predicted.id
     place = f"sentence {number}" + (f" ({sentence_id})" if sentence_id is not None else "")
     words = enumerate(zip_longest(gold.words, predicted.words), start=1)
@@ -252,63 +274,6 @@ def _difference(number: int, gold: Sentence, predicted: Sentence) -> str:
         f"{place} has other words in the gold than in the predictions: "
         f"word {position} is {ours} in the gold and {theirs} in the predictions"
     )
-
-
-class _Columns:
-    """Collects the entities of one side while sentences stream by."""
-
-    def __init__(self, type_codes: dict[str, int]) -> None:
-        """`type_codes` numbers types as they appear; both sides share it."""
-        self.type_codes = type_codes
-        self.keys = [array("i") for _ in range(4)]  # sentence, start, end, type code
-        self.scores = array("d")
-
-    def add(self, number: int, sentence: Sentence) -> None:
-        sentences, starts, ends, types = self.keys
-        for entity in sentence.entities:
-            sentences.append(number)
-            starts.append(entity.start)
-            ends.append(entity.end)
-            types.append(self.type_codes.setdefault(entity.type, len(self.type_codes)))
-            self.scores.append(entity.score)
-
-    def distinct(self, types: tuple[str, ...]) -> tuple[Int32Array, FloatArray]:
-        """The keys [4, N], each once and in order, and the best score of each [N]."""
-        keys = np.stack([np.asarray(column, dtype=np.int32) for column in self.keys])  # [4, M]
-        scores = np.asarray(self.scores, dtype=np.float64)  # [M]
-        rank = {name: index for index, name in enumerate(types)}
-        rank_of_code = np.array([rank[name] for name in self.type_codes], dtype=np.int32)
-        keys[3] = rank_of_code[keys[3]]
-        best_first = np.lexsort((-scores, *keys[::-1]))
-        keys, scores = keys[:, best_first], scores[best_first]
-        new = np.ones(len(scores), dtype=np.bool_)  # [M]
-        new[1:] = ~_same_as_next(keys)
-        return keys[:, new], scores[new]
-
-
-def _mentions(keys: Int32Array, scores: FloatArray, matched: BoolArray) -> Mentions:
-    sentence, start, end, type_ = keys
-    return Mentions(sentence, start, end, type_, scores, matched)
-
-
-def _in_both(left: Int32Array, right: Int32Array) -> tuple[BoolArray, BoolArray]:
-    """For keys [4, L] and [4, R], distinct on each side: which ones the other side has too.
-
-    Sorted together, a key that both sides have stands beside its twin. Unlike keys packed into one
-    integer, this cannot overflow.
-    """
-    keys = np.concatenate((left, right), axis=1)  # [4, L + R]
-    order = np.lexsort(keys[::-1])
-    twins = _same_as_next(keys[:, order])
-    both = np.zeros(len(order), dtype=np.bool_)  # [L + R]
-    both[order[:-1][twins]] = True
-    both[order[1:][twins]] = True
-    return both[: left.shape[1]], both[left.shape[1] :]
-
-
-def _same_as_next(keys: Int32Array) -> BoolArray:
-    """For sorted keys [4, N], whether each but the last equals the one after it: [N - 1]."""
-    return np.asarray((keys[:, :-1] == keys[:, 1:]).all(axis=0))
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -31,21 +31,14 @@ from fencepost.runtime.folder import (
     is_model_file,
     read_saved_config,
     verify_sums,
-    write_sums,
 )
 from fencepost.runtime.loading import TorchEngine, load
 
 if TYPE_CHECKING:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
     from fencepost.runtime.recogniser import Recogniser
 
-_NEVER = ["*..*", "onnx/*/*"]
-"""A `*` of the client's patterns stands for folders too, and these would lead elsewhere."""
-
-_EITHER = (WEIGHTS_FILE, FACTS_FILE)
-"""Of these a model has one at least, or else nothing that could compute."""
-
+_NEVER = ["*..*", "onnx/*/*"]  # a `*` of the client's patterns matches folders too, which may lead elsewhere
+_EITHER = (WEIGHTS_FILE, FACTS_FILE)  # a model has at least one of these
 _LOG_IN = "log in with `hf auth login`, or give a token"
 _LEAST = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
 
@@ -59,58 +52,37 @@ def from_pretrained(
     local_files_only: bool = False,
     **options: Any,
 ) -> Recogniser:
-    """The model in a folder, or else on the hub, loaded with the options of `fencepost.load`."""
-    if _is_folder(name):
-        return load(name, **options)
-    folder = fetch(
-        str(name), revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
-    )
-    return load(folder, **options)
-
-
-def _is_folder(name: str | Path) -> bool:
+    """Load the model in a folder, or else on the hub, with the options of `fencepost.load`."""
     try:
-        return Path(name).is_dir()
+        is_folder = Path(name).is_dir()
     except (OSError, ValueError):  # a name that no folder can have
-        return False
+        is_folder = False
+    if not is_folder:
+        download = {"token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
+        name = fetch(str(name), revision=revision, **download)
+    return load(name, **options)
 
 
-def fetch(
-    name: str,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    cache_dir: str | Path | None = None,
-    local_files_only: bool = False,
-) -> Path:
+def fetch(name: str, *, revision: str | None = None, **download: Any) -> Path:
     """Return the folder in the cache to which a model on the hub has been downloaded.
 
-    First its config alone: of something that is no model of ours, nothing else is fetched. Raises
-    `DataError` if a file is not the one that was saved, by its SHA-256 sum.
+    Its config is downloaded first: nothing else is, unless it is a model of ours. Raises `DataError` if a
+    file is not the one that was saved, by its SHA-256 sum. `download` are options of `snapshot_download`.
     """
-    with _in_words(name, "there is no such folder, and "):
+    with _explain_errors(name, "there is no such folder, and "):
         from huggingface_hub import snapshot_download
 
-        def download(patterns: tuple[str, ...], revision: str | None) -> Path:
-            return Path(
-                snapshot_download(
-                    name,
-                    revision=revision,
-                    token=token,
-                    cache_dir=cache_dir,
-                    local_files_only=local_files_only,
-                    allow_patterns=list(patterns),
-                    ignore_patterns=_NEVER,
-                )
-            )
-
-        folder = download((CONFIG_FILE,), revision)
-        if not _is_ours(folder):
+        download |= {"ignore_patterns": _NEVER}
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG_FILE], **download))
+        try:
+            read_saved_config(folder)
+        except FencepostError:
             raise UsageError(
                 f"{name}: this is no fencepost model (its {CONFIG_FILE} is missing, or of another kind); "
                 "an encoder is given to fencepost train, as --encoder"
-            )
-        folder = download(FILES, folder.name)  # the same commit, whatever happens meanwhile
+            ) from None
+        # the same commit, even if there is a newer one by now
+        folder = Path(snapshot_download(name, revision=folder.name, allow_patterns=list(FILES), **download))
         if not any((folder / file).is_file() for file in _EITHER):
             raise UsageError(
                 f"{name}: the model is not whole, in the cache ({folder} has neither {_EITHER[0]} nor "
@@ -121,48 +93,47 @@ def fetch(
         return folder
 
 
-def _is_ours(folder: Path) -> bool:
-    try:
-        read_saved_config(folder)
-    except FencepostError:
-        return False
-    return True
-
-
 def save_pretrained(source: Path | None, engine: Engine, folder: str | Path) -> None:
-    """Puts the files of a model, which are in `source` or else in memory, into a new folder."""
+    """Write the files of a model, which are in `source` or else in memory, into a new folder."""
     folder = Path(folder)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"{folder}: is there already and not an empty folder; give another name")
+            raise UsageError(f"{folder}: already exists and is not an empty folder; give another name")
         with _files(source, engine) as there:
             _copy(there, folder)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
+def _contents(folder: Path) -> dict[str, Path | bytes]:
+    """Return the files of a model by name, the config last; sums and a card are made if they are missing."""
+    files: dict[str, Path | bytes] = {name: folder / name for name in files_of(folder)}
+    if SUMS_FILE not in files:  # a model of an older version
+        files = {SUMS_FILE: format_sums(compute_sums(folder, files)).encode(), **files}
+    if CARD_FILE not in files:
+        files = {CARD_FILE: folder_card(folder).encode(), **files}
+    return files
+
+
 def _copy(source: Path, folder: Path) -> None:
-    """All files, or none that would be taken for a model."""
+    """Copy all files, or nothing that would be taken for a model."""
     folder.mkdir(parents=True, exist_ok=True)
+    files = _contents(source)
     with temporary_folder(folder) as made:
-        names = files_of(source)
-        for name in names:
+        for name, content in files.items():
             (made / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source / name, made / name)
-        if SUMS_FILE not in names:  # a model of an older version
-            write_sums(made, compute_sums(made, names))
-            names.insert(0, SUMS_FILE)
-        if CARD_FILE not in names:
-            (made / CARD_FILE).write_text(folder_card(source), encoding="utf-8")
-            names.insert(0, CARD_FILE)
-        for name in names:
+            if isinstance(content, Path):
+                shutil.copyfile(content, made / name)
+            else:
+                (made / name).write_bytes(content)
+        for name in files:
             (folder / name).parent.mkdir(exist_ok=True)
             (made / name).replace(folder / name)
 
 
 @contextmanager
 def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
-    """Give the folder with the model's files; of one that is in memory alone, for as long as it is needed."""
+    """Yield the folder with the model's files; a temporary one for a model that is only in memory."""
     if source is not None and (source / CONFIG_FILE).is_file():
         verify_sums(source, str(source))
         yield source
@@ -186,42 +157,39 @@ def push_to_hub(
     create_pr: bool = False,
     metadata: Mapping[str, Any] | None = None,
 ) -> str:
-    """Uploads a model as one commit, and returns the address of it; see `Recogniser.push_to_hub`."""
+    """Upload a model as one commit, and return its address; see `Recogniser.push_to_hub`."""
     if create_pr and branch not in (None, "main"):
         raise UsageError(f"create_pr is for the branch main, not {branch!r}; leave one of them out")
     if not commit_message:
         raise UsageError("commit_message is empty; say what this version of the model is")
     with _files(source, engine) as folder:
         text = _card(folder, name, {} if metadata is None else metadata)
-        with _in_words(name):
+        with _explain_errors(name):
             from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
             api = HfApi(token=token, library_name="fencepost")
             api.create_repo(name, private=private, exist_ok=True)
             if branch not in (None, "main"):
                 api.create_branch(name, branch=branch, exist_ok=True)
-            others = [file for file in files_of(folder) if file != CARD_FILE]
-            operations: list[CommitOperationAdd | CommitOperationDelete] = [
-                CommitOperationAdd(CARD_FILE, text.encode("utf-8")),
-                *(CommitOperationAdd(file, folder / file) for file in others),
-            ]
-            if SUMS_FILE not in others:  # a model of an older version
-                sums = format_sums(compute_sums(folder, others))
-                operations.append(CommitOperationAdd(SUMS_FILE, sums.encode("utf-8")))
-                others.append(SUMS_FILE)
-            operations += [  # graphs of other weights, say, which would be taken for this model's
-                CommitOperationDelete(old)
-                for old in api.list_repo_files(name, revision=branch)
-                if old not in (CARD_FILE, *others) and is_model_file(old)
+            files = {**_contents(folder), CARD_FILE: text.encode("utf-8")}
+            operations = [CommitOperationAdd(file, content) for file, content in files.items()]
+            outdated = [  # graphs of other weights, for example, which would be taken for this model's
+                CommitOperationDelete(file)
+                for file in api.list_repo_files(name, revision=branch)
+                if file not in files and is_model_file(file)
             ]
             done = api.create_commit(
-                name, operations, commit_message=commit_message, revision=branch, create_pr=create_pr
+                name,
+                [*operations, *outdated],
+                commit_message=commit_message,
+                revision=branch,
+                create_pr=create_pr,
             )
             return done.pr_url or done.commit_url
 
 
 def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
-    """The folder's own card, or a new one, with the model's name in it and what else is to be said."""
+    """Return the folder's own card, or a new one, with the model's name and this metadata."""
     path = folder / CARD_FILE
     if not isinstance(metadata, Mapping):
         raise UsageError(
@@ -241,11 +209,11 @@ def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _in_words(name: str, first: str = "") -> Iterator[None]:
-    """Around all that the hub's client does: what goes wrong there is told in words, `first` before them."""
+def _explain_errors(name: str, first: str = "") -> Iterator[None]:
+    """Raise errors of the hub's client as a `UsageError`; its message begins with `first`."""
     with require_extra("hub", "the hub"):
         from huggingface_hub import errors
-    told: tuple[tuple[type[Exception], str], ...] = (
+    known: tuple[tuple[type[Exception], str], ...] = (
         (errors.HFValidationError, f"{first}names on the hub are like owner/name"),
         (errors.GatedRepoError, f"it is given on request; ask on its page, then {_LOG_IN}"),
         (
@@ -259,7 +227,7 @@ def _in_words(name: str, first: str = "") -> Iterator[None]:
     except FencepostError:
         raise
     except Exception as error:  # noqa: BLE001 - a network and a disk have many ways to fail
-        words = next((words for class_, words in told if isinstance(error, class_)), None)
+        words = next((words for class_, words in known if isinstance(error, class_)), None)
         if isinstance(error, errors.LocalEntryNotFoundError):
             reason = describe_error(error.__cause__) if error.__cause__ else "local_files_only is set"
             words = (

@@ -1,6 +1,6 @@
-"""Prediction by Ray Data: parts of files go to workers that have a model each; a killed one starts again.
+"""Prediction by Ray Data: workers with a model each predict parts of files; one that dies is replaced.
 
-A worker reads its part itself and writes the result as one file whose name says which part it is. So a part
+A worker reads its part itself and writes the result as one file whose name identifies the part. So a part
 that is predicted twice is there once, and nothing but numbers passes through Ray.
 """
 
@@ -10,73 +10,46 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra, shorten
-from fencepost.runtime.loading import EngineName, load
-from fencepost.runtime.prediction.folder import Done, OutputFolder, PartFile
-from fencepost.runtime.prediction.found import find
-from fencepost.runtime.prediction.shards import File, Part, Shard, Tables, texts_of
-from fencepost.runtime.prediction.texts import PARQUET
+from fencepost.runtime.loading import load
+from fencepost.runtime.prediction.folder import OutputFolder, PartFile, Summary
+from fencepost.runtime.prediction.kinds import PARQUET
+from fencepost.runtime.prediction.results import predict_texts
+from fencepost.runtime.prediction.shards import File, Part, PartReader, Shard
 
-if TYPE_CHECKING:
-    from fencepost.runtime.recogniser import Recogniser
-
-TRIES = 4
-"""A part of which so many workers have died is given up."""
+MOST_TRIES = 4
+"""Number of workers that may die of a part before it is given up."""
 
 _BLOCKS = 2048  # in which Ray Data gets the parts: each costs the driver some milliseconds
-_OBJECT_STORE = 100_000_000  # bytes; what passes through it are numbers
+_OBJECT_STORE = 100_000_000  # bytes; only numbers pass through it
 _CLIENT = "ray://"
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a worker must know: the model and how to use it. The one that ships is None."""
-
-    model: str | None
-    engine: EngineName
-    settings: dict[str, Any] = field(default_factory=dict)
-    language: str | None = None
-    min_confidence: float = 0.0
-    types: Sequence[str] | None = None
-    threads: int = 1
-
-    def recogniser(self) -> Recogniser:
-        recogniser = load(
-            self.model,
-            engine=self.engine,
-            settings=self.settings,
-            language=self.language,
-            min_confidence=self.min_confidence,
-            types=self.types,
-            threads=self.threads,
-        )
-        if recogniser.engine == "pytorch":
-            import torch
-
-            torch.set_num_threads(self.threads)
-        return recogniser
-
-
 class Worker:
-    """A process with a model; called with the row of a part, it writes the part, and says so.
+    """A process with a model, loaded with `options` of `fencepost.load`; it is called with the row of a part.
 
-    What a user can cause is returned as `problem`: raised, it would come wrapped in Ray's own words.
+    An error that a user can cause is returned as `problem`: raised, it would be wrapped in Ray's own words.
     """
 
-    def __init__(self, work: Work) -> None:
-        self.tables = Tables()
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.reader = PartReader()
         self.problem = ""
         try:
-            self.recogniser = work.recogniser()
+            self.recogniser = load(**options)
         except FencepostError as error:
             self.problem = str(error)
+            return
+        if self.recogniser.engine == "pytorch":
+            import torch
+
+            torch.set_num_threads(options.get("threads", 1))
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         tries, problem = 1, self.problem
@@ -92,25 +65,21 @@ class Worker:
 
     def _predict(self, row: dict[str, Any]) -> int:
         output = PartFile(Path(row["output"]))
-        tries = output.tried()
-        if tries > TRIES:
+        tries = output.count_try()
+        if tries > MOST_TRIES:
             raise FencepostError(
-                f"{row['path']}: {TRIES} workers died while they predicted {row['texts']} texts of it, from "
+                f"{row['path']}: {MOST_TRIES} workers died while predicting {row['texts']} texts of it, from "
                 f"{row['start']:,} to {row['end']:,} ({'rows' if row['kind'] == PARQUET else 'bytes'})"
             )
-        part = Part(row["start"], row["end"], row["texts"])
         file = File(row["path"], row["kind"], row["size"], row["text_column"])
-        texts = texts_of(file, part, self.tables)
-        output.write(find(self.recogniser, texts))
+        texts = self.reader.read(file, Part(row["start"], row["end"], row["texts"]))
+        output.write(predict_texts(self.recogniser, texts))
         return tries
 
 
 @dataclass(slots=True)
 class Progress:
-    """What was done in this run: texts, and parts that were done again because a worker had died.
-
-    `before` is how many texts were there already.
-    """
+    """Numbers of texts done before and in this run, and of parts done again because a worker had died."""
 
     before: int = 0
     texts: int = 0
@@ -119,63 +88,64 @@ class Progress:
 
 def predict(
     shards: Sequence[Shard],
-    work: Work,
+    options: Mapping[str, Any],
     folder: OutputFolder,
     workers: int | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
-) -> tuple[list[Done], Progress]:
-    """Makes the output of each shard, as far as it is not there already; Ray must be `running`.
+    report: Callable[[Progress], None] = lambda _: None,
+) -> tuple[list[Summary], Progress]:
+    """Write the output of each shard, as far as it is missing; Ray must be `running`.
 
-    `workers` is how many there are, unless set as many as the cluster has processors for. `tell` is called
-    whenever a part is done.
+    `options` are those of `fencepost.load`. The number of `workers` is by default what the processors of the
+    cluster allow. `report` is called whenever a part is done.
     """
     done = [folder.finished(number) for number in range(len(shards))]
-    missing = [
-        set() if done[number] else set(folder.missing(number, len(shard.parts)))
-        for number, shard in enumerate(shards)
-    ]
+    missing: list[set[int]] = []
+    rows: list[dict[str, Any]] = []
     for number, shard in enumerate(shards):
+        missing.append(set() if done[number] else set(folder.missing(number, len(shard.parts))))
         if not (missing[number] or done[number]):
             done[number] = folder.assemble(number, len(shard.parts))
-    rows = [
-        {
-            "shard": number,
-            "part": part,
-            "output": str(folder.part(number, part).path.resolve()),
-            **asdict(shard.file),
-            **asdict(shard.parts[part]),
-        }
-        for number, shard in enumerate(shards)
-        for part in sorted(missing[number])
-    ]
-    texts = sum(shard.texts for shard in shards)
-    progress = Progress(before=texts - sum(row["texts"] for row in rows))
-    for row in _results(rows, work, workers) if rows else ():
+        for part in sorted(missing[number]):
+            output = str(folder.part(number, part).path.resolve())
+            rows.append(
+                {
+                    "shard": number,
+                    "part": part,
+                    "output": output,
+                    **asdict(shard.file),
+                    **asdict(shard.parts[part]),
+                }
+            )
+    progress = Progress(before=sum(shard.texts for shard in shards) - sum(row["texts"] for row in rows))
+    for row in _results(rows, options, workers) if rows else ():
         number = row["shard"]
         missing[number].discard(row["part"])
         if not missing[number]:
             done[number] = folder.assemble(number, len(shards[number].parts))
         progress.texts += row["texts"]
         progress.again += row["tries"] > 1
-        tell(progress)
+        report(progress)
     return [one for one in done if one is not None], progress
 
 
-def _results(rows: list[dict[str, Any]], work: Work, workers: int | None) -> Iterator[dict[str, Any]]:
-    """What the workers say of each part, in any order."""
+def _results(
+    rows: list[dict[str, Any]], options: Mapping[str, Any], workers: int | None
+) -> Iterator[dict[str, Any]]:
+    """Yield what the workers return for each part, in any order."""
     import ray
     from ray.data import ActorPoolStrategy
     from ray.exceptions import RayError
 
+    threads = options["threads"]
     processors = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
-    size = min(workers or max(1, processors // work.threads), len(rows))
+    size = min(workers or max(1, processors // threads), len(rows))
     try:
         parts = ray.data.from_items(rows, override_num_blocks=min(len(rows), _BLOCKS))
         results = parts.map(
             cast("Any", Worker),
-            fn_constructor_args=(work,),
+            fn_constructor_args=(options,),
             compute=ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=2),
-            num_cpus=work.threads,
+            num_cpus=threads,
         )
         for row in results.iter_rows():
             if row["problem"]:
@@ -183,18 +153,18 @@ def _results(rows: list[dict[str, Any]], work: Work, workers: int | None) -> Ite
             yield row
     except RayError as error:
         last = shorten(str(error).strip().rpartition("\n")[2])
-        raise FencepostError(f"Ray could not go on ({type(error).__name__}): {last}") from error
+        raise FencepostError(f"Ray could not continue ({type(error).__name__}): {last}") from error
 
 
 def check_ready(address: str | None) -> None:
-    """Refuses what cannot work before anything is begun: no Ray, or an address that it is not reached by."""
+    """Refuse what cannot work before anything is begun: no Ray, or an address by which it is not reached."""
     address = _address(address)
     if address is not None and address.startswith(_CLIENT):
         raise UsageError(
             f"--ray-address {address}: run the command on a machine of the cluster, with --ray-address auto"
         )
     with _silence():
-        _prepare(address)
+        _import_ray(address)
 
 
 def _address(given: str | None) -> str | None:
@@ -203,9 +173,10 @@ def _address(given: str | None) -> str | None:
 
 @contextmanager
 def running(address: str | None, processors: int, threads: int) -> Iterator[None]:
-    """A Ray of our own with so many processors, which ends with the work, or else a connection to a cluster.
+    """Connect to a cluster, or start a local Ray with this number of processors that ends with the block.
 
-    One that runs in this process already is used, and left as it is. A worker will need `threads` processors.
+    A Ray that this process has started already is used, and left as it is. A worker needs `threads`
+    processors.
     """
     check_ready(address)
     with _silence():
@@ -227,25 +198,25 @@ def running(address: str | None, processors: int, threads: int) -> Iterator[None
                 ray.shutdown()
 
 
-def _prepare(address: str | None) -> None:
-    """Imports Ray, which looks at these variables only then."""
+def _import_ray(address: str | None) -> None:
+    """Import Ray, which reads these variables only then."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if address is None:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # its word for: loopback only
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # this means: loopback only
     with require_extra("ray", "--engine ray"):
         import_module("ray.data")
 
 
 def _check_room(threads: int) -> None:
-    """That a machine has the processors that a worker needs; Ray would wait for one that has, in silence."""
+    """Refuse workers for which no machine has enough processors; Ray would wait for one in silence."""
     import ray
 
     nodes = ray.nodes()  # type: ignore[no-untyped-call]
     most = max((int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]), default=0)
     if most < threads:
         raise UsageError(
-            f"--threads {threads}: a worker runs on one machine, and none has so many processors for Ray; "
-            f"the most that one has is {most}"
+            f"--threads {threads}: a worker runs on one machine, and none has that many processors for Ray; "
+            f"the largest has {most}"
         )
 
 
@@ -283,7 +254,7 @@ def _no_cloud_queries(address: str | None) -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Ray tells the terminal of its doings in several ways, which cannot be switched off in Ray."""
+    """Suppress messages and warnings of Ray for which it has no setting."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -296,7 +267,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _no_errors() -> Iterator[None]:
-    """Without what libraries in C++ write to standard error."""
+    """Suppress what libraries in C++ write to standard error."""
     kept = os.dup(2)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)

@@ -1,6 +1,6 @@
 """The spaCy component `fencepost`: nested entities in `doc.spans`, and flat ones in `doc.ents`.
 
-spaCy imports this module for every pipeline that anybody makes: what is heavy waits until it is needed.
+spaCy imports this module for every pipeline that anybody makes, so heavy imports are inside functions.
 """
 
 # Annotations are not postponed here: spaCy checks the component's config by those of its factory.
@@ -33,55 +33,41 @@ from fencepost.runtime.folder import CONFIG_FILE, files_of, is_model_file
 if TYPE_CHECKING:
     from fencepost.data.formats.overlaps import Prefer
     from fencepost.runtime.recogniser import Recogniser
-    from fencepost.runtime.recogniser import Span as Found
+    from fencepost.runtime.recogniser import Span as Predicted
 
 SCORES, UNALIGNED = "scores", "unaligned"
-"""What is told of a group of spans, in its `attrs`: a score for each, and what no tokens fit."""
+"""Attributes of a group of spans: a score for each, and the entities that fit on no tokens."""
 
 ALIGNMENT_MODES = ("strict", "contract", "expand")
 FLAT = ("outermost", "innermost", "best")
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
-_CONFIGURED = "model"  # in what is saved: the model by the name that the config has for it
-_MOST_BYTES = 2**32 - 1  # of what MessagePack holds in one piece
+_MOST_BYTES = 2**32 - 1  # that MessagePack holds in one piece
 
 Source = Path | Mapping[str, bytes] | None
-"""A model: its folder, or its files by name; none is the one that ships with Fencepost."""
+"""A model: its folder, or its files by name; None is the one that ships with Fencepost."""
 
 
 @Language.factory(
     "fencepost",
     assigns=["doc.spans", "doc.ents", "token.ent_iob", "token.ent_type", "span._.fencepost_score"],
-    default_config={
-        "model": None,
-        "engine": "auto",
-        "min_confidence": 0.0,
-        "types": None,
-        "settings": {},
-        "threads": None,
-        "language": None,
-        "spans_key": "fencepost",
-        "ents": "outermost",
-        "overwrite_ents": False,
-        "alignment_mode": "strict",
-    },
 )
 def make(
     nlp: Language,
     name: str,
-    model: str | None,
-    engine: str,
-    min_confidence: float,
-    types: list[str] | None,
-    settings: dict[str, Any],
-    threads: int | None,
-    language: str | None,
-    spans_key: str,
-    ents: str | None,
-    overwrite_ents: bool,
-    alignment_mode: str,
+    model: str | None = None,
+    engine: str = "auto",
+    min_confidence: float = 0.0,
+    types: list[str] | None = None,
+    settings: dict[str, Any] = {},  # noqa: B006 - spaCy copies it into the config
+    threads: int | None = None,
+    language: str | None = None,
+    spans_key: str = "fencepost",
+    ents: str | None = "outermost",
+    overwrite_ents: bool = False,
+    alignment_mode: str = "strict",
 ) -> "FencepostComponent":
-    """The component that `nlp.add_pipe("fencepost", config={...})` adds."""
+    """Return the component that `nlp.add_pipe("fencepost", config={...})` adds."""
     options = {
         "engine": engine,
         "min_confidence": min_confidence,
@@ -90,14 +76,8 @@ def make(
         "threads": threads,
         "language": language,
     }
-    component = FencepostComponent(
-        name,
-        None if model is None else Path(model).absolute(),
-        options,
-        Marking(spans_key, ents, overwrite_ents, alignment_mode),
-        configured=model,
-        awaits_files=_is_being_read(nlp, name),
-    )
+    marking = Marking(spans_key, ents, overwrite_ents, alignment_mode)
+    component = FencepostComponent(name, model, options, marking, awaits_files=_is_being_read(nlp, name))
     if not component.awaits_files:
         component.load()
     return component
@@ -107,7 +87,7 @@ _MADE_HERE: WeakSet[Language] = WeakSet()
 
 
 def _is_being_read(nlp: Language, name: str) -> bool:
-    """Whether this pipeline was saved and is about to get its own copy of the model.
+    """Return whether this pipeline was saved and is about to get its own copy of the model.
 
     The folder that its config names may be gone, or be on another machine. spaCy saves the names of all
     components; until the property `meta` is read, which replaces them, they are still those of the saved one.
@@ -122,10 +102,10 @@ def _is_being_read(nlp: Language, name: str) -> bool:
 class Marking:
     """How entities are put on a document; see docs/spacy.md."""
 
-    spans_key: str = "fencepost"
-    ents: str | None = "outermost"
-    overwrite_ents: bool = False
-    alignment_mode: str = "strict"
+    spans_key: str
+    ents: str | None
+    overwrite_ents: bool
+    alignment_mode: str
 
     def __post_init__(self) -> None:
         if self.ents is not None and self.ents not in FLAT:
@@ -133,9 +113,9 @@ class Marking:
         if self.alignment_mode not in ALIGNMENT_MODES:
             raise UsageError.unknown("alignment_mode", self.alignment_mode, ALIGNMENT_MODES)
 
-    def __call__(self, doc: Doc, found: Sequence["Found"]) -> list["Found"]:
-        """Puts what was found in the document's text on its tokens; returns what does not fit on them."""
-        entities, unaligned = aligned(doc, found, self.alignment_mode)
+    def __call__(self, doc: Doc, predicted: Sequence["Predicted"]) -> list["Predicted"]:
+        """Put the entities of the document's text on its tokens; return those that do not fit on them."""
+        entities, unaligned = align(doc, predicted, self.alignment_mode)
         spans = [Span(doc, entity.start, entity.end, label=entity.type) for entity in entities]
         attributes = {
             SCORES: np.array([entity.score for entity in entities], dtype=np.float64),
@@ -168,15 +148,15 @@ class Marking:
         doc.set_ents(spans)
 
 
-def aligned(doc: Doc, found: Iterable["Found"], mode: str) -> tuple[list[Entity], list["Found"]]:
-    """What was found, on the document's tokens, each once and in reading order; and what fits on none.
+def align(doc: Doc, predicted: Iterable["Predicted"], mode: str) -> tuple[list[Entity], list["Predicted"]]:
+    """Return the entities on the document's tokens, each once and in order, and those that fit on none.
 
     By `mode`, as in `Doc.char_span`, an entity that begins or ends inside a token is left out (`strict`), has
     the tokens that lie within it (`contract`), or all that it touches (`expand`).
     """
     best: dict[tuple[int, int, str], Entity] = {}
-    unaligned: list[Found] = []
-    for one in found:
+    unaligned: list[Predicted] = []
+    for one in predicted:
         span = doc.char_span(one.start, one.end, alignment_mode=mode)
         words = [] if span is None else [token.i for token in span if not token.is_space]
         if not words:
@@ -189,9 +169,9 @@ def aligned(doc: Doc, found: Iterable["Found"], mode: str) -> tuple[list[Entity]
 
 
 def score_of(span: Span) -> float | None:
-    """The confidence of an entity that Fencepost has found, be it from `doc.spans` or `doc.ents`.
+    """Return the confidence of an entity of Fencepost, be it from `doc.spans` or `doc.ents`.
 
-    It is None where several components have found it and their confidences differ.
+    It is None for other spans, and where the confidences of several components differ.
     """
     wanted, found = _place(span), set()
     for group in span.doc.spans.values():
@@ -218,44 +198,43 @@ class FencepostComponent(Pipe):
     def __init__(
         self,
         name: str,
-        model: Source,
+        configured: str | None,
         options: Mapping[str, Any],
         marking: Marking,
         *,
-        configured: str | None = None,
-        awaits_files: bool = False,
+        awaits_files: bool,
     ) -> None:
-        """`options` are those of `fencepost.load`; `configured` is what the config calls the model."""
+        """`configured` is the folder of the model in the config; `options` are those of `fencepost.load`."""
         self.name = name
         self.marking = marking
-        self._model = model
+        self._model: Source = None if configured is None else Path(configured).absolute()
         self._configured = configured
         self.awaits_files = awaits_files
         self._options = options
-        self._told = False
+        self._has_warned = False
         self._recogniser: Recogniser | None = None
         self._process = os.getpid()
         self._parents: Recogniser | None = None
 
     @property
     def recogniser(self) -> "Recogniser":
-        """The model at work, which each process has for itself."""
+        """The loaded model; each process loads its own."""
         if self._recogniser is not None and self._process != os.getpid():
             self._forked(self._recogniser)
         return self._recogniser or self.load()
 
     def _forked(self, inherited: "Recogniser") -> None:
-        """A process begun as a copy of another has none of its threads, for which the model would wait."""
+        """A forked process has none of its parent's threads, for which the model would wait."""
         self._process = os.getpid()
         if inherited.engine == "pytorch":
             import torch
 
             torch.set_num_threads(1)
         else:
-            self._parents, self._recogniser = inherited, None  # kept, for its end would wait for them too
+            self._parents, self._recogniser = inherited, None  # kept, since its end would wait for them too
 
     def load(self) -> "Recogniser":
-        """Loads the model, if it can be; this is done again only when another one is put in its place."""
+        """Load the model and return it."""
         from fencepost.runtime.loading import load
 
         self._process = os.getpid()
@@ -269,7 +248,7 @@ class FencepostComponent(Pipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The types that can be found; none while no model is loaded."""
+        """The types of entities; none while no model is loaded."""
         if self._recogniser is None:
             return ()
         wanted = self._options["types"]
@@ -280,97 +259,93 @@ class FencepostComponent(Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """The documents with their entities; the texts of each batch go through the model together."""
+        """Yield the documents with their entities; the texts of each batch are predicted together."""
         stream = iter(stream)
         while docs := list(islice(stream, batch_size)):
             yield from self._batch(docs)
 
     def _batch(self, docs: Sequence[Doc]) -> Iterator[Doc]:
         """If a batch fails, each document is tried alone: spaCy's error handler gets those that fail."""
-        found: Sequence[list[Found] | None]
+        predicted: Sequence[list[Predicted] | None]
         try:
-            found = list(self.recogniser.pipe([doc.text for doc in docs]))
-        except Exception:  # noqa: BLE001 - whatever it is, it will come again with the document that has it
-            found = [None] * len(docs)
-        for doc, entities in zip(docs, found, strict=True):
+            predicted = list(self.recogniser.pipe([doc.text for doc in docs]))
+        except Exception:  # noqa: BLE001 - it will be raised again for the document that causes it
+            predicted = [None] * len(docs)
+        for doc, entities in zip(docs, predicted, strict=True):
             try:
                 self._mark(doc, self.recogniser(doc.text) if entities is None else entities)
-            except Exception as error:  # noqa: BLE001 - what to do about it is for the handler to say
+            except Exception as error:  # noqa: BLE001 - the handler decides
                 self.get_error_handler()(self.name, self, [doc], error)
             else:
                 yield doc
 
-    def _mark(self, doc: Doc, found: Sequence["Found"]) -> None:
-        unaligned = self.marking(doc, found)
-        if unaligned and not self._told:
-            self._told = True
+    def _mark(self, doc: Doc, predicted: Sequence["Predicted"]) -> None:
+        unaligned = self.marking(doc, predicted)
+        if unaligned and not self._has_warned:
+            self._has_warned = True
             warnings.warn(
-                f"{self.name}: of the {len(found)} entities in a text, {len(unaligned)} cannot be put on its "
-                f"tokens, such as {unaligned[0].text!r}, which begins or ends inside one. These are in "
+                f"{self.name}: of the {len(predicted)} entities in a text, {len(unaligned)} cannot be put on "
+                f"its tokens, such as {unaligned[0].text!r}, which begins or ends inside one. These are in "
                 f"doc.spans[{self.marking.spans_key!r}].attrs[{UNALIGNED!r}] instead; with alignment_mode "
                 "'expand' each would have all tokens that it touches. (This is said once.)",
                 stacklevel=2,
             )
 
     def _files(self) -> Path | Mapping[str, bytes]:
-        """Of the model, as far as they belong to the pipeline."""
+        """Return the files of the model that belong to the pipeline."""
         if isinstance(self._model, Path) and not (self._model / CONFIG_FILE).is_file():
             raise UsageError(f"{self._model}: the model is no longer here; the pipeline is saved with it")
         return {} if self._model is None else self._model
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002
-        """Into a folder of the pipeline's: the model too, unless it is the one that ships with Fencepost."""
+        """Save into a folder: the model too, unless it is the one that ships with Fencepost."""
         from fencepost import __version__
 
         path, files = Path(path), self._files()
-        about = {
-            "fencepost": __version__,
-            "shipped": self._model is None,
-            _CONFIGURED: self._configured,
-        }
+        about = {"fencepost": __version__, "shipped": self._model is None, "model": self._configured}
         _write_file(f"{json.dumps(about)}\n".encode(), path / _ABOUT_FILE)
         _write(files, path / _MODEL_FOLDER)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
-        """The model that was saved there; where nothing was, the one that the pipeline's config names."""
+        """Load the model that was saved there, or else the one that the pipeline's config names."""
         about = Path(path) / _ABOUT_FILE
         if about.exists():
             saved = read_json_object(about, limit=SETTINGS_BYTES)
             if not isinstance(saved.get("shipped"), bool):
                 message = "this is not what Fencepost saves: shipped is missing; save the pipeline again"
                 raise DataError(message, source=str(about))
-            if not self._is_to_have_another(saved):
-                return self._with(None if saved["shipped"] else Path(path).absolute() / _MODEL_FOLDER)
-        return self._with(self._model)
+            if not self._names_another(saved):
+                return self._replace(None if saved["shipped"] else Path(path).absolute() / _MODEL_FOLDER)
+        return self._replace(self._model)
 
-    def _is_to_have_another(self, saved: Mapping[str, Any]) -> bool:
-        """Whether the config with which a saved pipeline is read names another model than was saved."""
-        return self.awaits_files and saved.get(_CONFIGURED, self._configured) != self._configured
+    def _names_another(self, saved: Mapping[str, Any]) -> bool:
+        """Return whether the config for a saved pipeline names another model than the saved one."""
+        return self.awaits_files and saved.get("model", self._configured) != self._configured
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:  # noqa: ARG002
-        """All files of the model, unless it is the one that ships with Fencepost."""
+        """Return all files of the model, unless it is the one that ships with Fencepost."""
         files = {
             name: content if isinstance(content, bytes) else content.read_bytes()
             for name, content in _contents(self._files())
         }
         if sum(map(len, files.values())) > _MOST_BYTES:
             raise UsageError(f"{self.name}: the model is too large for bytes; save the pipeline to a folder")
-        saved = {"shipped": self._model is None, _CONFIGURED: self._configured, "files": files}
+        saved = {"shipped": self._model is None, "model": self._configured, "files": files}
         return bytes(srsly.msgpack_dumps(saved))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
         try:
             saved = srsly.msgpack_loads(data)
-            shipped, files, another = saved["shipped"], dict(saved["files"]), self._is_to_have_another(saved)
+            shipped, files, another = saved["shipped"], dict(saved["files"]), self._names_another(saved)
             if not all(is_model_file(name) and isinstance(content, bytes) for name, content in files.items()):
                 raise ValueError(f"files are {quote(sorted(map(str, files)))}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             message = f"these are not bytes of Fencepost's: {describe_error(error)}"
             raise DataError(message, source=self.name) from None
-        return self._with(self._model if another else None if shipped else files)
+        return self._replace(self._model if another else None if shipped else files)
 
-    def _with(self, model: Source) -> Self:
-        """Itself with another model; if that cannot be loaded, all stays as it was."""
+    def _replace(self, model: Source) -> Self:
+        """Load another model; if that fails, the component stays as it was."""
         before, self._model = self._model, model
         try:
             self.load()
@@ -381,11 +356,11 @@ class FencepostComponent(Pipe):
         return self
 
     def __reduce__(self) -> tuple[Callable[..., "FencepostComponent"], tuple[dict[str, Any]]]:
-        """Another process loads the model for itself."""
-        return _revived, ({**vars(self), "name": self.name, "_recogniser": None, "_parents": None},)
+        """Leave out the loaded model, which another process loads for itself."""
+        return _unpickle, ({**vars(self), "name": self.name, "_recogniser": None, "_parents": None},)
 
 
-def _revived(state: dict[str, Any]) -> FencepostComponent:
+def _unpickle(state: dict[str, Any]) -> FencepostComponent:
     component = FencepostComponent.__new__(FencepostComponent)
     for name, value in state.items():
         setattr(component, name, value)
@@ -393,15 +368,15 @@ def _revived(state: dict[str, Any]) -> FencepostComponent:
 
 
 def _contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | bytes]]:
-    """The files of a model by name, in the order in which they are written."""
+    """Yield the files of a model by name, in the order in which they are written."""
     if isinstance(model, Mapping):
         yield from sorted(model.items(), key=lambda item: item[0] == CONFIG_FILE)
-        return
-    yield from ((name, model / name) for name in files_of(model))
+    else:
+        yield from ((name, model / name) for name in files_of(model))
 
 
 def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
-    """The files of a model into a folder, where those of another one go; whatever else is there stays."""
+    """Write the files of a model into a folder, in place of those of another; all other files stay."""
     for part in (folder, folder / "onnx"):
         if part.is_symlink():
             raise UsageError(f"{part}: is a link, and would lead out of the pipeline's folder; remove it")
@@ -417,7 +392,7 @@ def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
 
 
 def _write_file(content: Path | bytes, path: Path) -> None:
-    """Not into a file that is there, but in its place: it may be a link, or be in use."""
+    """Replace a file instead of writing into it: it may be a link, or be in use."""
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")

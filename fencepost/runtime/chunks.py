@@ -1,7 +1,7 @@
-"""Which texts are computed together: a rule that looks at the texts alone.
+"""Groups of texts that are computed together, by a rule that depends on the texts alone.
 
-What is found in a text depends a little on its company in a batch. So wherever texts are cut into chunks by
-this rule, each chunk gives the same, in whatever process it is computed.
+The entities of a text depend a little on the other texts of its batch. Since chunks follow this rule
+everywhere, each gives the same entities in whatever process it is computed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TEXTS = 1024
-"""A chunk has at most so many texts."""
+"""Largest number of texts of a chunk."""
 
 CHARACTERS = 128_000
-"""A chunk has at most so many characters, unless one text alone has more."""
+"""Largest number of characters of a chunk, unless one text alone has more."""
 
 
 def chunks(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
-    """The items in lists, as a stream; `length` is how many characters the text of an item has.
+    """Yield the items in lists, as a stream; `length` returns the number of characters of an item.
 
-    A chunk alone is again one chunk, and so are several one behind the other the same chunks.
+    A chunk alone gives the same chunk again, and several in a row give the same chunks.
     """
     chunk: list[T] = []
     characters = 0

@@ -1,4 +1,4 @@
-"""A model behind HTTP: requests that come together are computed together, and a page to try it on."""
+"""HTTP server of a model: requests that come together are computed together, and a page to try it on."""
 
 from fencepost.server.app import make_app
 from fencepost.server.batching import Batcher, Limits

@@ -1,4 +1,4 @@
-"""A question about texts, from its bytes to its answer."""
+"""Answers a question about texts, from the bytes of the request to the response."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
-from fencepost.runtime.prediction.found import entity_object
-from fencepost.runtime.recogniser import Span
-from fencepost.server.batching import Batcher, Full, Limits, NotAtWork
+from fencepost.runtime.prediction.results import entity_record
+from fencepost.server.batching import Batcher, Full, Limits, NotReady
 from fencepost.server.metrics import Metrics
+from fencepost.server.request import Result, TooManyWords
 from fencepost.server.schema import Question
-from fencepost.server.work import TooManyWords
 
-_GONE = 499  # as proxies have it for a client that did not wait; nobody reads it
-_PROBLEMS = 50  # of a request that are told
-_MANY_ENTITIES = 500  # an answer with more is written in a thread, while the event loop serves others
+_GONE = (499, "the client has hung up")  # as proxies log it; nobody reads this answer
+_MOST_PROBLEMS = 50  # of a request that are described
+_MANY_ENTITIES = 500  # a response with more is written in a thread, while the event loop serves others
 
 
 class Entities:
-    """Answers questions with what a model finds."""
+    """Answers questions with the entities that a model finds."""
 
     def __init__(self, batcher: Batcher, types: Sequence[str], metrics: Metrics) -> None:
         self._batcher = batcher
@@ -40,55 +39,52 @@ class Entities:
             async with asyncio.timeout(limits.timeout):
                 body = await request.body()
         except TimeoutError:
-            return refusal(408, f"the body did not come within {limits.timeout:g} s")
+            raise HTTPException(408, f"the body did not come within {limits.timeout:g} s") from None
         except ClientDisconnect:
-            return Response(status_code=_GONE)
+            raise HTTPException(*_GONE) from None
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            return refusal(415, "send JSON, with the header Content-Type: application/json")
+            raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
         try:
-            question = _checked(body, limits, self._types)
+            question = _parse(body, limits, self._types)
         except ValidationError as error:
-            return JSONResponse({"detail": _problems(error)}, 422)
-        found = await _found(self._batcher, request, question)
-        if isinstance(found, Response):
-            return found
+            raise RequestValidationError(_describe(error)) from None
+        result = await _find(self._batcher, request, question)
         texts = question.all_texts
         self._metrics.texts.inc(len(texts))
         self._metrics.characters.inc(sum(map(len, texts)))
-        if sum(map(len, found)) > _MANY_ENTITIES:
-            return await asyncio.to_thread(_answer, found, question, self._metrics)
-        return _answer(found, question, self._metrics)
+        if sum(map(len, result)) > _MANY_ENTITIES:
+            return await asyncio.to_thread(_write, result, question, self._metrics)
+        return _write(result, question, self._metrics)
 
 
-def _checked(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
-    """The question, if it is one. Pydantic parses it in one go; it also refuses halves of characters."""
+def _parse(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
+    """Return the question, if it is valid. Pydantic parses the JSON too, and refuses lone surrogates."""
     question = Question.model_validate_json(body)
     problems: list[InitErrorDetails] = []
+
+    def add(place: tuple[str | int, ...], kind: Any, message: Any, **context: object) -> None:
+        error = PydanticCustomError(kind, message, context)
+        problems.append({"type": error, "loc": place, "input": None})
+
     if len(question.all_texts) > limits.texts:
-        told = PydanticCustomError("too_many", "a request has at most {most} texts", {"most": limits.texts})
-        problems.append({"type": told, "loc": ("texts",), "input": None})
-    for place, text in enumerate(question.all_texts):
+        add(("texts",), "too_many", "a request has at most {most} texts", most=limits.texts)
+    for number, text in enumerate(question.all_texts):
         if len(text) > limits.characters:
-            told = PydanticCustomError(
-                "too_long", "a text has at most {most} characters", {"most": limits.characters}
-            )
-            where = ("text",) if question.text is not None else ("texts", place)
-            problems.append({"type": told, "loc": where, "input": None})
-    for place, type_ in enumerate(question.types or ()):
+            place = ("text",) if question.text is not None else ("texts", number)
+            add(place, "too_long", "a text has at most {most} characters", most=limits.characters)
+    for number, type_ in enumerate(question.types or ()):
         if type_ not in types:
-            told = PydanticCustomError(
-                "unknown", "the model has no such type; it has {types}", {"types": ", ".join(types)}
-            )
-            problems.append({"type": told, "loc": ("types", place), "input": None})
+            message = "the model has no such type; it has {types}"
+            add(("types", number), "unknown", message, types=", ".join(types))
     if problems:
-        raise ValidationError.from_exception_data("Question", problems[:_PROBLEMS])
+        raise ValidationError.from_exception_data("Question", problems[:_MOST_PROBLEMS])
     return question
 
 
-def _problems(error: ValidationError) -> list[dict[str, Any]]:
-    """As FastAPI tells them, but without the text itself, which may be long."""
+def _describe(error: ValidationError) -> list[dict[str, Any]]:
+    """Return the problems as FastAPI describes them, but without the text itself, which may be long."""
     count = error.error_count()
-    if count > _PROBLEMS:  # to tell them all would take longer than to answer
+    if count > _MOST_PROBLEMS:  # to describe them all would take longer than to answer
         return [{"loc": ["body"], "msg": f"{count:,} things are wrong with this request", "type": "too_many"}]
     return [
         {"loc": ["body", *one["loc"]], "msg": one["msg"], "type": one["type"]}
@@ -96,37 +92,32 @@ def _problems(error: ValidationError) -> list[dict[str, Any]]:
     ]
 
 
-async def _found(batcher: Batcher, request: Request, question: Question) -> list[list[Span]] | Response:
-    """The entities, or why there are none. When nobody waits any more, nothing is computed."""
+async def _find(batcher: Batcher, request: Request, question: Question) -> Result:
+    """Return the entities of the texts; stop when the client hangs up. Raises `HTTPException`."""
     work = asyncio.ensure_future(batcher.find(question.all_texts, flat=question.flat))
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            return Response(status_code=_GONE)
+    finally:
+        gone.cancel()
+        is_unfinished = work.cancel()
+    if is_unfinished:
+        raise HTTPException(*_GONE)
+    try:
         return work.result()
     except TooManyWords as error:
-        return refusal(413, _too_many_words(error))
-    except Full as full:
-        return refusal(429, str(full), {"Retry-After": str(full.retry_after)})
+        raise HTTPException(413, str(error)) from None
+    except Full as error:
+        raise HTTPException(429, str(error), {"Retry-After": str(error.retry_after)}) from None
     except TimeoutError:
-        told = f"there was no answer within {batcher.limits.timeout:g} s; send less at a time, or try later"
-        return refusal(503, told)
-    except NotAtWork:
-        return refusal(503, "the model is not at work")
-    except Exception as error:  # noqa: BLE001 - whatever the model raised; it is in the log
-        return refusal(500, f"the model failed on a text of this request ({type(error).__name__})")
-    finally:
-        work.cancel()
-        gone.cancel()
-
-
-def _too_many_words(error: TooManyWords) -> str:
-    what = "a text has" if error.of == "text" else "the texts of a request have together"
-    return (
-        f"too many words: {what} at most {error.limit:,} words (a rare or long one counts as several); "
-        "send less at a time"
-    )
+        seconds = f"{batcher.limits.timeout:g} s"
+        message = f"there was no answer within {seconds}; send less at a time, or try later"
+        raise HTTPException(503, message) from None
+    except NotReady as error:
+        raise HTTPException(503, str(error)) from None
+    except Exception as error:  # noqa: BLE001 - an error of the model, which is in the log
+        message = f"the model failed on a text of this request ({type(error).__name__})"
+        raise HTTPException(500, message) from None
 
 
 async def _disconnected(request: Request) -> None:
@@ -134,15 +125,15 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _answer(found: Sequence[Sequence[Span]], question: Question, metrics: Metrics) -> Response:
+def _write(result: Result, question: Question, metrics: Metrics) -> Response:
     """Return the entities that were asked for as JSON, and count them."""
     wanted = None if question.types is None else set(question.types)
     counts: Counter[str] = Counter()
     results = []
-    for spans in found:
+    for spans in result:
         kept = [
             one
-            for one in map(entity_object, spans)
+            for one in map(entity_record, spans)
             if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
         ]
         counts.update(one["type"] for one in kept)
@@ -150,7 +141,3 @@ def _answer(found: Sequence[Sequence[Span]], question: Question, metrics: Metric
     for type_, count in counts.items():
         metrics.entities.labels(type_).inc(count)
     return Response(json.dumps({"results": results}, ensure_ascii=False), media_type="application/json")
-
-
-def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status, headers)

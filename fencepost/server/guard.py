@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, from where and how much; and counts the answers."""
+"""Checks the host name, the token and the size of every request, and counts the answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,11 +27,11 @@ _HEADERS = (
 _PROTECTED = ("/v1/", "/metrics", "/openapi.json", "/docs")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
 _PATIENCE = 5.0
-"""Seconds that a client has to send the rest of a body that is too long, and that nobody reads."""
+"""Seconds that a client has to send the rest of a body that is too long and not read."""
 
 
 class Guard:
-    """Refuses what is not for this server, is too large or comes without the token."""
+    """Refuses requests that are for another server, are too large or lack the token."""
 
     def __init__(
         self,
@@ -44,11 +43,12 @@ class Guard:
         token: str | None,
         hosts: Collection[str] | None,
     ) -> None:
-        """`paths` are those that are counted by name; `hosts` are the names that the server answers to."""
+        """`paths` are counted by name; `hosts` are the names of this server, and None allows any."""
         self._app = app
         self._metrics = metrics
         self._paths = frozenset(paths)
         self._body = body
+        self._too_large = f"the body is too large: at most {body:,} bytes are read"
         self._token = token
         self._hosts = None if hosts is None else frozenset(host.lower().removesuffix(".") for host in hosts)
 
@@ -58,7 +58,7 @@ class Guard:
             return
         start, status = time.perf_counter(), 500
 
-        async def counted(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -66,37 +66,36 @@ class Guard:
             await send(message)
 
         try:
-            await self._guarded(scope, receive, counted)
+            await self._check(scope, receive, send_counted)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.requests.labels(path, status).inc()
             self._metrics.seconds.labels(path).observe(time.perf_counter() - start)
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        rest = None if "expect" in headers else receive  # who waits for a word sends nothing more
+        rest = None if "expect" in headers else receive  # a client that waits for 100 sends no body
         if self._hosts is not None and _host(headers) not in self._hosts:
-            told = "this server does not answer to that name; start it with --allow-host"
-            await self._refuse(send, rest, 421, told)
-        elif not self._knows(scope["path"], headers.get("authorization", "")):
-            told = "this needs the header Authorization: Bearer TOKEN"
-            await self._refuse(send, rest, 401, told, {"www-authenticate": "Bearer"})
+            message = "this server does not answer to that name; start it with --allow-host"
+            await self._refuse(send, rest, 421, message)
+        elif not self._is_allowed(scope["path"], headers.get("authorization", "")):
+            await self._refuse(send, rest, 401, "this needs the header Authorization: Bearer TOKEN")
         elif int(headers.get("content-length", 0)) > self._body:
             await self._refuse(send, rest, 413, self._too_large)
         else:
-            await self._measured(scope, receive, send)
+            await self._pass_on(scope, receive, send)
 
-    def _knows(self, path: str, authorization: str) -> bool:
+    def _is_allowed(self, path: str, authorization: str) -> bool:
         if self._token is None or not path.startswith(_PROTECTED):
             return True
         kind, _, token = authorization.partition(" ")
         return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())
 
-    async def _measured(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """With a body whose length is not said before it comes."""
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application on a body whose length may not be known before it has come."""
         read = 0
 
-        async def measured() -> Message:
+        async def receive_bounded() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
@@ -105,27 +104,17 @@ class Guard:
             return message
 
         try:
-            await self._app(scope, measured, send)
+            await self._app(scope, receive_bounded, send)
         except _TooLarge:
             await self._refuse(send, receive, 413, self._too_large)
 
-    @property
-    def _too_large(self) -> str:
-        return f"the body is too large: at most {self._body:,} bytes are read"
-
-    async def _refuse(
-        self,
-        send: Send,
-        rest: Receive | None,
-        status: int,
-        detail: str,
-        headers: dict[str, Any] | None = None,
-    ) -> None:
-        """Reads the rest of the body before the end: who is cut off while still sending sees no answer."""
+    async def _refuse(self, send: Send, rest: Receive | None, status: int, detail: str) -> None:
+        """Answer, but read the rest of the body first: a client cut off while sending sees no answer."""
         body = json.dumps({"detail": detail}).encode()
-        told = {"content-type": "application/json", "content-length": len(body), **(headers or {})}
-        raw = [(name.encode(), str(value).encode()) for name, value in told.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": True})
         if rest is not None:
             await _drain(rest, 8 * self._body)
@@ -133,13 +122,13 @@ class Guard:
 
 
 class _TooLarge(Exception):
-    """More came than is read."""
+    """The body is longer than allowed."""
 
 
 def _host(headers: Headers) -> str | None:
     """Return the name in the header Host, in lower case and without the port; None if it is malformed.
 
-    An IPv6 address comes in brackets. A dot at the end of a name says that it is complete, and is left out.
+    An IPv6 address comes in brackets. A dot at the end marks a name as complete, and is left out.
     """
     values = headers.getlist("host")
     match = _HOST.fullmatch(values[0].lower()) if len(values) == 1 else None
@@ -147,7 +136,7 @@ def _host(headers: Headers) -> str | None:
 
 
 async def _drain(receive: Receive, most: int) -> None:
-    """Reads on, for as long as it is worth it."""
+    """Read the rest of a body, within limits of time and size."""
     read = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):

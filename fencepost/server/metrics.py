@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""The server's metrics, for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,45 +6,33 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters of one server; each has its own, so that several can live in one process."""
+    """Metrics of one server; each has its own, so that several can live in one process."""
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
-        registry = self._registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "fencepost_requests", "Answered requests.", ("path", "status"), registry=registry
-        )
-        self.seconds = Histogram(
-            "fencepost_request_seconds",
-            "From a request's first byte to its answer.",
-            ("path",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.texts = Counter("fencepost_texts", "Texts whose entities were found.", registry=registry)
-        self.characters = Counter("fencepost_characters", "Characters of these texts.", registry=registry)
-        self.entities = Counter(
-            "fencepost_entities", "Entities in the answers, by type.", ("type",), registry=registry
-        )
-        self.queue = Gauge("fencepost_queue_texts", "Texts that wait.", registry=registry)
-        self.batch_texts = Histogram(
-            "fencepost_batch_texts",
-            "Texts that were computed together.",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
-            registry=registry,
-        )
-        self.batch_seconds = Histogram(
-            "fencepost_batch_seconds", "How long a batch took.", buckets=_SECONDS, registry=registry
-        )
-        self.model_errors = Counter(
-            "fencepost_model_errors", "Texts on which the model failed.", registry=registry
-        )
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self.requests = self._counter("requests", "Answered requests.", "path", "status")
+        self.seconds = self._histogram("request_seconds", "Time until the answer.", _SECONDS, "path")
+        self.texts = self._counter("texts", "Texts whose entities were found.")
+        self.characters = self._counter("characters", "Characters of these texts.")
+        self.entities = self._counter("entities", "Entities in the answers, by type.", "type")
+        self.queue = Gauge("fencepost_queue_texts", "Texts that wait.", registry=self._registry)
+        self.batch_texts = self._histogram("batch_texts", "Texts that were computed together.", _TEXTS)
+        self.batch_seconds = self._histogram("batch_seconds", "Duration of a batch.", _SECONDS)
+        self.model_errors = self._counter("model_errors", "Texts on which the model failed.")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"fencepost_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"fencepost_{name}", text, labels, buckets=buckets, registry=self._registry)
 
     def page(self) -> bytes:
-        """All of them, as Prometheus reads it."""
+        """Return all metrics in the format that Prometheus reads."""
         return generate_latest(self._registry)

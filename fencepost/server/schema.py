@@ -1,4 +1,4 @@
-"""What is asked and answered, in JSON."""
+"""The JSON of requests and answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANSWER: JsonDict = {"start": 0, "end": 12, "type": "person", "score": 0.9873, "
 
 
 class Question(BaseModel):
-    """One text or many, and what to find in them."""
+    """One text or several, and which entities to find in them."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -78,7 +78,9 @@ class Answer(BaseModel):
 
 
 class RequestLimits(BaseModel):
-    """How large a request may be."""
+    """Largest request that is answered."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     texts: int
     characters: int = Field(description="Of one text.")
@@ -88,7 +90,7 @@ class RequestLimits(BaseModel):
 
 
 class ModelFacts(BaseModel):
-    """What runs here."""
+    """The model that runs here."""
 
     name: str
     method: str

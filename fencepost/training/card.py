@@ -1,4 +1,4 @@
-"""The card of a model that has just been trained."""
+"""The card of a trained model."""
 
 from __future__ import annotations
 
@@ -15,14 +15,8 @@ def model_card(
     test: Evaluation | None,
     calibration: dict[str, float | None] | None = None,
 ) -> str:
-    """Markdown for `README.md`; figures only where they were measured."""
-    return card(
-        Facts(
-            types=model.types,
-            config=model.settings.model_dump(mode="json"),
-            weights=sum(parameter.numel() for parameter in model.parameters()),
-            dev=dev,
-            test=None if test is None else test.to_dict(),
-            calibration=calibration,
-        )
-    )
+    """Return the Markdown of `README.md`, with the scores that were measured."""
+    config = model.settings.model_dump(mode="json")
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    scores = None if test is None else test.to_dict()
+    return card(Facts(model.types, config, weights, dev, scores, calibration))

@@ -14,13 +14,17 @@ SILENT = reliability([], [])
 
 def test_by_hand() -> None:
     found = calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
-    of_model = found.told["models"]["a_$x$"]
+    of_model = found.content["models"]["a_$x$"]
     # two bins of two: confidences 0.935 and 0.33, half of each right
     assert of_model["ece"] == pytest.approx((0.435 + 0.17) / 2)
     assert of_model["overconfidence"] == pytest.approx((0.435 - 0.17) / 2)
     assert [one["count"] for one in of_model["bins"]] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 2]
-    assert found.told["data"] == "d"
-    assert found.told["models"]["silent"]["ece"] is found.told["models"]["silent"]["overconfidence"] is None
+    assert found.content["data"] == "d"
+    assert (
+        found.content["models"]["silent"]["ece"]
+        is found.content["models"]["silent"]["overconfidence"]
+        is None
+    )
     assert len(found.table.rows) == 20
     assert found.table.rows[3] == ("a_$x$", 0.3, 0.4, 2, pytest.approx(0.33), 0.5)
     assert found.table.rows[0][3:] == (0, None, None)

@@ -25,11 +25,11 @@ RUNS = {
 
 def test_by_hand() -> None:
     found = curves(RUNS, {"folders": {"one": "a"}})
-    assert found.told["folders"] == {"one": "a"}
+    assert found.content["folders"] == {"one": "a"}
     names = ("epoch", "train_loss", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece")
     assert found.table.columns == ("run", *names)
     assert found.table.rows[1] == ("one", 2, 4.0, 2.0, 0.6, 0.3, 0.6, 0.05)
-    assert found.told["runs"]["one"][1] == dict(zip(names, found.table.rows[1][1:], strict=True))
+    assert found.content["runs"]["one"][1] == dict(zip(names, found.table.rows[1][1:], strict=True))
     assert len(found.table.rows) == 5
     assert found.summary is not None
     # of epochs that are as good, the first is kept

@@ -24,7 +24,7 @@ PERFECT = mistakes(GOLD, GOLD)
 
 def test_counts_shares_and_examples() -> None:
     found = errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
-    told = found.told["models"]["one"]
+    told = found.content["models"]["one"]
     assert told["mistakes"] == 5
     assert told["f1"] == evaluate(GOLD, GUESSED).overall.f1
     counts = {kind: of["count"] for kind, of in told["kinds"].items()}
@@ -35,7 +35,7 @@ def test_counts_shares_and_examples() -> None:
     assert sum(of["share"] for of in told["kinds"].values()) == pytest.approx(1)
     assert sum(of["share"] for of in told["groups"].values()) == pytest.approx(1)
     assert told["groups"]["nested level"]["count"] == 1
-    assert told["kinds"]["end"]["f1_if_mended"] == ONE.f1_without("end")
+    assert told["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
     assert told["shifts"] == {"start": {}, "end": {"1": 1}}
     assert {kind for kind, some in told["examples"].items() if some} == {k for k in KINDS if counts[k]}
     assert told["examples"]["type"] == [
@@ -47,7 +47,7 @@ def test_counts_shares_and_examples() -> None:
             "predicted": {"start": 5, "end": 7, "type": "A", "text": "w5 w6", "score": 0.5},
         }
     ]
-    flawless = found.told["models"]["perfect"]
+    flawless = found.content["models"]["perfect"]
     assert (flawless["mistakes"], flawless["f1"]) == (0, 1.0)
     assert all(of["share"] == 0 for of in flawless["kinds"].values())
 
@@ -122,9 +122,9 @@ def test_boundaries_that_are_far_off_are_one_bar() -> None:
 def test_the_surest_mistakes_are_the_examples() -> None:
     gold = [Sentence(WORDS)] * 3
     guessed = [Sentence(WORDS, [Entity(0, 1, "A", score)]) for score in (0.2, 0.9, 0.5)]
-    found = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=2).told["models"]["a"]["examples"]
+    found = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=2).content["models"]["a"]["examples"]
     assert [one["sentence"] for one in found["spurious"]] == [2, 3]
-    none = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=0).told["models"]["a"]["examples"]
+    none = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=0).content["models"]["a"]["examples"]
     assert set(map(len, none.values())) == {0}
 
 

@@ -254,7 +254,7 @@ LOSSES: dict[str, Losses] = {
 
 def test_table_and_summary() -> None:
     found = landscape(LOSSES, PLACES, {"seed": 1})
-    assert found.told == {"seed": 1, "points": PLACES, "models": LOSSES}
+    assert found.content == {"seed": 1, "points": PLACES, "models": LOSSES}
     assert len(found.table.rows) == 20
     assert found.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
     assert found.summary is not None

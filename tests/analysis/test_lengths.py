@@ -23,9 +23,9 @@ def test_numbers_are_those_of_evaluate() -> None:
     found = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
     for name, result in (("one", ONE), ("other", OTHER)):
         expected = result.to_dict()["by_length"]
-        assert found.told["models"][name]["by_length"] == expected
-    assert found.told["models"]["one"]["enumerated"] == [1, 2]
-    assert found.told["models"]["other"]["enumerated"] is None
+        assert found.content["models"][name]["by_length"] == expected
+    assert found.content["models"]["one"]["enumerated"] == [1, 2]
+    assert found.content["models"]["other"]["enumerated"] is None
     assert [row[:2] for row in found.table.rows] == [
         *(("one", words) for words in (1, 3, 11, 12)),
         *(("other", words) for words in (1, 2, 3, 12)),
@@ -48,7 +48,7 @@ def test_the_figure_has_groups_and_marks_what_was_not_gone_through() -> None:
     assert ticks_of(axis) == ["1\n(2)", "2\n(0)", "3\n(1)", "10+\n(1)"]
     assert lines_of(axis)["one"] == ([0, 1, 2, 3], pytest.approx([200 / 3, 0, 100, 200 / 3]))
     assert lines_of(axis)["other"] == ([0, 1, 2, 3], pytest.approx([100, 0, 0, 0]))
-    assert legend_of(axis) == ["one", "other", "lengths that training does not go through"]
+    assert legend_of(axis) == ["one", "other", "lengths that training does not enumerate"]
     assert [patch.get_x() + patch.get_width() / 2 for patch in axis.patches] == pytest.approx([2, 3])
     differ = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure.axes[0]
     assert legend_of(differ) == ["one", "other"]  # whose lengths would they be?

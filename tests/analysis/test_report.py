@@ -9,14 +9,16 @@ from itertools import islice
 
 import pytest
 
+from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import MARK, Contents, Epoch, Speed, render, run_contents
-from fencepost.analysis.report.charts import learning_curves, logarithmic_ticks, shift_histogram, ticks
+from fencepost.analysis.report.charts import learning_curve, logarithmic_ticks, shift_histogram, ticks
 from fencepost.analysis.report.contents import EXAMPLES
-from fencepost.analysis.report.examples import SHOWN_WORDS, example, picked
+from fencepost.analysis.report.examples import SHOWN_WORDS, choose, example
 from fencepost.analysis.report.page import EXPLAINED
-from fencepost.data import read, statistics
+from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
-from fencepost.errors import UsageError
+from fencepost.data.statistics import statistics
+from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import GROUPS, KINDS, Mistake, evaluate, intervals, match, mistakes
 from tests.analysis.pages import Page, rows
 
@@ -376,13 +378,13 @@ def test_the_surest_mistakes_come_first_and_each_sentence_and_phrase_once():
     sentences = [Sentence(["Ada", str(number), "x"]) for number in range(6)]
     found = [Mistake("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
     found += [Mistake("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
-    chosen = picked(found, sentences, 4)
+    chosen = choose(found, sentences, 4)
     assert chosen[0].predicted.score == 0.9  # one Ada
     assert [one.predicted.score for one in chosen[1:]] == pytest.approx([0.5, 0.4, 0.3])
     assert len({one.sentence for one in chosen}) == 4
     missed = [Mistake("missed", number, None, Entity(1, 2, "PER")) for number in range(6)]
-    assert picked(missed, sentences, 2) == picked(missed, sentences, 2)
-    assert picked([], sentences, 2) == []
+    assert choose(missed, sentences, 2) == choose(missed, sentences, 2)
+    assert choose([], sentences, 2) == []
 
 
 def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
@@ -427,13 +429,17 @@ def test_ticks_are_round_and_hold_the_values():
 
 
 def test_learning_curves_show_what_was_measured():
-    f1, loss = learning_curves(EPOCHS, 2.0)
+    f1 = learning_curve({"F1": points_of(EPOCHS, "dev_f1", 100)}, 2.0, ".1f")
     assert [dot.tip for dot in f1.lines[0].dots] == ["epoch 1: 45.0", "epoch 2: 65.0", "epoch 3: 60.0"]
     assert f1.rules[0].place == f1.lines[0].dots[1].x
-    assert [line.name for line in loss.lines] == ["training data", "development data"]
-    (only,) = learning_curves([Epoch(1, 3.0), Epoch(2, 0.1)], None)
-    assert only.y_label == "loss, logarithmic"
-    assert learning_curves([Epoch(1)], None) == []
+    page = render(contents(epochs=EPOCHS, kept=2.0))
+    assert "after each of 3 epochs; the best is 65.0." in page
+    assert all(f"<bdi>{name}</bdi>" in page for name in ("training data", "development data"))
+    steep = render(contents(epochs=[Epoch(1, 3.0), Epoch(2, 0.1)]))
+    assert "loss, logarithmic" in steep
+    assert "F1 by epoch" not in steep
+    assert "There are no learning curves" in render(contents(epochs=[Epoch(1)]))
+    assert learning_curve({"F1": []}, None, ".1f") is None
 
 
 def test_far_shifts_are_counted_at_the_edge():
@@ -467,15 +473,15 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("metrics.json", "{", "is damaged: it is not valid JSON"),
-        ("metrics.json", "[]", "is damaged: it is no JSON object"),
-        ("metrics.json", '{"test": {"f1": 1}}', "its test scores cannot be understood"),
+        ("metrics.json", "{", "this file is not valid JSON"),
+        ("metrics.json", "[]", "this file does not contain a JSON object"),
+        ("metrics.json", '{"test": {"f1": 1}}', "its test scores are not those of a training run"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, text, told):
     (tmp_path / "config.json").write_text('{"types": ["A"], "config": {"method": {"name": "x"}}}')
     (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=told) as error:
+    with pytest.raises(DataError, match=told) as error:
         run_contents(tmp_path)
     assert name in str(error.value)
 

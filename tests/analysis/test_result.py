@@ -128,7 +128,7 @@ def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
     assert len(found) == len(rows) + 1
     for (word, number), (read_word, read_number) in zip(rows, found[1:], strict=True):
         assert read_word.removeprefix("'") == word.removeprefix("'")
-        assert (float(read_number) if read_number else None) == number
+        assert (type(number)(read_number) if number is not None else None) == number
 
 
 # Names

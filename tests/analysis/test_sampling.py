@@ -22,7 +22,7 @@ ROWS = [
 
 def test_a_line_for_each_value_of_the_second_setting() -> None:
     found = sampling({"a": ROWS}, ["steps", "spans"], {"data": "d"})
-    assert found.told == {"data": "d", "models": {"a": ROWS}}
+    assert found.content == {"data": "d", "models": {"a": ROWS}}
     assert found.table.columns == (
         "model",
         "steps",

@@ -19,7 +19,7 @@ STAGES: Tables = {
 def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
     found = stages("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
     assert found.name == "offsets"
-    told = found.told["models"]["m_$1$"]["labels"]
+    told = found.content["models"]["m_$1$"]["labels"]
     assert told["S-1"]["true_positives"] == 1
     assert told["S-1"]["f1"] == 2 / 6
     assert ("m_$1$", "labels", "S-1", "recall", 0.25) in found.table.rows

@@ -54,12 +54,12 @@ def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
 def test_numbers_and_labels() -> None:
     found = sweep(EPSILON, {"folder": "f"})
     assert found.name == "sweep-f1"
-    assert (found.told["over"], found.told["measure"], found.told["folder"]) == (
+    assert (found.content["over"], found.content["measure"], found.content["folder"]) == (
         "method.epsilon",
         "dev_f1",
         "f",
     )
-    assert found.told["cells"] == EPSILON
+    assert found.content["cells"] == EPSILON
     assert found.table.rows[0] == (EPSILON[0]["cell"], 3, 0.7, 0.01)
     assert len(found.table.rows) == 4  # what is not finished has no score
     assert_labelled(found.figure)
@@ -72,7 +72,7 @@ def test_numbers_and_labels() -> None:
 def test_shares_come_first_and_test_scores_before_development_scores() -> None:
     cells = [cell(0.1, 0.2 + share / 2, seeds=1, share=share, a=1) for share in (0.1, 0.5, 1.0)]
     found = sweep(cells, {})
-    assert (found.told["over"], found.told["measure"]) == ("share", "test_f1")
+    assert (found.content["over"], found.content["measure"]) == ("share", "test_f1")
     [axis] = found.figure.axes
     assert axis.get_xlabel() == "share of the training data"
     assert not legend_of(axis)
@@ -92,8 +92,8 @@ def test_texts_stand_side_by_side_and_so_do_numbers_that_would_collide() -> None
 
 
 def test_one_cell_alone_and_one_without_settings() -> None:
-    assert sweep([cell(0.5)], {}).told["over"] == "cell"
-    assert sweep([cell(0.5, a=1)], {}).told["over"] == "a"
+    assert sweep([cell(0.5)], {}).content["over"] == "cell"
+    assert sweep([cell(0.5, a=1)], {}).content["over"] == "a"
 
 
 def test_what_cannot_be_shown() -> None:
@@ -113,7 +113,7 @@ def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
         cell(0.5, **{"encoder.lstm.layers": 0}),
     ]
     found = sweep(cells, {})
-    assert found.told["over"] == "cell"
+    assert found.content["over"] == "cell"
     [axis] = found.figure.axes
     points = np.asarray(axis.containers[0][0].get_xydata()).tolist()
     assert points == [[70.0, 3.0], [60.0, 2.0], [50.0, 1.0]]

@@ -41,7 +41,7 @@ def points(collection: Any) -> list[tuple[float, float]]:
 def test_only_complete_trials_are_ever_the_best() -> None:
     found = history(TRIALS, {"tuning": "f"})
     assert found.name == "tuning-history"
-    assert found.told == {"tuning": "f", "trials": TRIALS}
+    assert found.content == {"tuning": "f", "trials": TRIALS}
     assert list(found.table.rows) == [
         (0, "failed", 0.9, None),
         (1, "complete", 0.4, 0.4),
@@ -93,4 +93,4 @@ def test_bars_of_importance_in_their_order() -> None:
     assert lowest_first == ["method.epsilon", "training.learning_rate"]
     assert list(panel.get_yticks()) == [2, 1]
     assert list(found.table.rows) == [("method.epsilon", 0.7), ("training.learning_rate", 0.3)]
-    assert found.told["importance"] == {"method.epsilon": 0.7, "training.learning_rate": 0.3}
+    assert found.content["importance"] == {"method.epsilon": 0.7, "training.learning_rate": 0.3}

@@ -76,7 +76,7 @@ def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
         out = tmp_path / f"out {code}"
         with monkeypatch.context() as patch:
             if not drawn:
-                patch.setattr("fencepost.analysis.result._drawn", lambda *_: b"")
+                patch.setattr("fencepost.analysis.result._draw", lambda *_: b"")
             result = run("analyze", name, *there, "--out", out, code=code)
         if code:
             assert not list(out.glob("*"))
@@ -354,7 +354,7 @@ def test_only_the_first_sentences(analyzed) -> None:
 def test_a_model_that_finds_nothing(analyzed) -> None:
     found = analyzed("errors", "silent", "data.jsonl").told["models"]["silent"]
     assert found["mistakes"] == found["groups"]["missed"]["count"] == 11
-    assert found["groups"]["missed"]["f1_if_mended"] == 1.0
+    assert found["groups"]["missed"]["f1_if_corrected"] == 1.0
     lengths = analyzed("lengths", "silent", "data.jsonl").told["models"]["silent"]["by_length"]
     assert {scores["f1"] for scores in lengths.values()} == {0.0}
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli import judged
+from fencepost.cli.judging import JudgingOptions
 from fencepost.cli.models import common_language
-from fencepost.data import ReadOptions, read, write
+from fencepost.data import read, write
 from fencepost.data.source import Source
 from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
-from fencepost.runtime.prediction import texts as texts_module
-from fencepost.runtime.prediction.found import find
+from fencepost.runtime.prediction.kinds import detect_kind, is_json_text
+from fencepost.runtime.prediction.results import predict_texts
 from fencepost.runtime.prediction.texts import Text
 
 LEARNT = list(islice(read("sample:train"), 40))
@@ -98,7 +98,7 @@ def test_standard_input_is_read_where_nothing_is_given(run, small_model, ner):
 
 
 def test_in_a_terminal_nothing_to_read_is_wrong_usage(run, shipped, monkeypatch):
-    monkeypatch.setattr("fencepost.cli.predict_options.sys", _Terminal())
+    monkeypatch.setattr("fencepost.cli.predict_arguments.sys", _Terminal())
     assert "give texts, as fencepost predict" in run("predict", code=2).stderr
 
 
@@ -205,34 +205,33 @@ def test_an_object_without_a_text(run, small_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "way"),
+    ("name", "content", "kind"),
     [
-        ("a.txt", "London calling\n", "_lines"),
-        ("a.txt", '{"text": "a"}\n', "_lines"),
-        ("a.txt", "Ada\tB-PER\nmet\tO\n\nhi\tO\n", "_sentences"),
-        ("a.dat", "Vitamin O\n", "_lines"),
-        ("a.dat", "The letter O\nis here\n", "_lines"),
-        ("a.dat", "[Music] Hello\n", "_lines"),
-        ("a.dat", '"Quoted," he said.\n"All"\n', "_lines"),
-        ("a.dat", '"Quoted"\n', "_objects"),
-        ("a.dat", '{"text": "a"}\n', "_objects"),
-        ("a.jsonl", '{"text": "a", "labels": ["sports"]}\n', "_objects"),
-        ("a.jsonl", '{"text": "a", "spans": []}\n', "_objects"),
-        ("a.jsonl", '{"text": "a", "label": [[0, 1, "X"]]}\n', "_sentences"),
-        ("a.jsonl", '{"text": "a", "tokens": [{"start": 0, "end": 1}], "spans": []}\n', "_sentences"),
-        ("a.jsonl", '{"words": ["a"], "entities": []}\n', "_sentences"),
-        ("a.conll", "a O\n", "_sentences"),
-        ("a.csv", "text,n\na,1\n", "_csv_rows"),
-        ("a.tsv", "text\tn\na\t1\n", "_csv_rows"),
-        ("a.tsv", "Ada\tB-PER\nmet\tO\n", "_sentences"),
+        ("a.txt", "London calling\n", "text"),
+        ("a.txt", '{"text": "a"}\n', "text"),
+        ("a.txt", "Ada\tB-PER\nmet\tO\n\nhi\tO\n", "conll"),
+        ("a.dat", "Vitamin O\n", "text"),
+        ("a.dat", "The letter O\nis here\n", "text"),
+        ("a.dat", "[Music] Hello\n", "text"),
+        ("a.dat", '"Quoted," he said.\n"All"\n', "text"),
+        ("a.dat", '"Quoted"\n', "json"),
+        ("a.dat", '{"text": "a"}\n', "json"),
+        ("a.jsonl", '{"text": "a", "labels": ["sports"]}\n', "json"),
+        ("a.jsonl", '{"text": "a", "spans": []}\n', "json"),
+        ("a.jsonl", '{"text": "a", "label": [[0, 1, "X"]]}\n', "jsonl-text"),
+        ("a.jsonl", '{"text": "a", "tokens": [{"start": 0, "end": 1}], "spans": []}\n', "jsonl-text"),
+        ("a.jsonl", '{"words": ["a"], "entities": []}\n', "jsonl"),
+        ("a.conll", "a O\n", "conll"),
+        ("a.csv", "text,n\na,1\n", "csv"),
+        ("a.tsv", "text\tn\na\t1\n", "csv"),
+        ("a.tsv", "Ada\tB-PER\nmet\tO\n", "conll"),
     ],
 )
-def test_text_or_corpus(tmp_path, name, content, way):
+def test_text_or_corpus(tmp_path, name, content, kind):
     (tmp_path / name).write_text(content)
-    for format_, expected_way in ((None, way), ("text", "_lines")):
+    for format_, expected_kind in ((None, kind), ("text", "text")):
         with closing(Source.open(tmp_path / name)) as source:
-            kind = texts_module._kind(source, format_)
-            assert texts_module.read_as(kind, None).func.__name__ == expected_way
+            assert detect_kind(source, format_) == expected_kind
 
 
 def test_an_unknown_format_and_a_folder_of_text(run, small_model, tmp_path):
@@ -308,8 +307,8 @@ def test_types_and_confidence(run, small_model, ner):
         (["--to", "jsonl"], "--to is about --output, which is missing"),
         (["--resume"], "--resume is about --output"),
         (["--output", "x.jsonl", "--resume", "--force"], "choose one of them"),
-        (["--output", "-", "--resume"], "--resume goes on with a file of JSON lines"),
-        (["--output", "x.xml", "--resume"], "--resume goes on with a file of JSON lines"),
+        (["--output", "-", "--resume"], "--resume continues a file of JSON lines"),
+        (["--output", "x.xml", "--resume"], "--resume continues a file of JSON lines"),
         (["--output", "x.unknown"], "the name does not tell the format"),
         (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
         (["--output", "x.conll"], "conll cannot hold overlapping entities"),
@@ -376,10 +375,10 @@ def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_wo
             words = ([sentence], [sentence.word_offsets()]) if with_words else ()
             yield Text(sentence.text, {"number": read_so_far}, *words)
 
-    found = find(ner, endless())
+    found = predict_texts(ner, endless())
     for number in range(1, 30):
         one = next(found)
-        assert one.source.carried == {"number": number}
+        assert one.source.fields == {"number": number}
         assert one.annotated.text == one.source.text
         assert read_so_far <= number + 9
     assert LOOK_AHEAD > 8
@@ -388,9 +387,9 @@ def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_wo
 def test_texts_without_words_among_others(ner):
     blank = Text("", {}, [], [])
     with_words = Text("a", {}, [LEARNT[0].with_entities(())], [LEARNT[0].word_offsets()])
-    found = list(find(ner, [blank, with_words, blank, blank, with_words, blank]))
+    found = list(predict_texts(ner, [blank, with_words, blank, blank, with_words, blank]))
     assert [len(one.annotated.sentences) for one in found] == [0, 1, 0, 0, 1, 0]
-    assert list(find(ner, [])) == []
+    assert list(predict_texts(ner, [])) == []
 
 
 @pytest.mark.parametrize(
@@ -402,10 +401,10 @@ def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning)
     behind = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
     path.write_text(beginning + "Ada met Charles. " * 100_000 + behind + "\n")
     with closing(Source.open(path)) as source:
-        assert texts_module._is_json_text(source)
+        assert is_json_text(source)
     path.write_text('{"tokens": ["' + 'Ada", "' * 200_000 + '"]}\n')
     with closing(Source.open(path)) as source:
-        assert not texts_module._is_json_text(source)
+        assert not is_json_text(source)
 
 
 def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
@@ -431,11 +430,11 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
     assert words("--language", "en") == ["ca", "n't"]
     assert common_language([german, german]) == "de"
     assert common_language([german, small_model]) is None
-    options = ReadOptions()
-    assert [len(s) for s in judged.Source([german], options).read(_corpus(tmp_path))] == [1]
-    assert [len(s) for s in judged.Source([small_model], options).read(_corpus(tmp_path))] == [2]
-    english = judged.Source([german], ReadOptions(language="en"))
-    assert [len(s) for s in english.read(_corpus(tmp_path))] == [2]
+    options, corpus = JudgingOptions(), _corpus(tmp_path)
+    assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
+    assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]
+    english = JudgingOptions(language="en")
+    assert [len(s) for s in english.read_for([str(german)], corpus)] == [2]
 
 
 def _corpus(folder: Path) -> str:

@@ -16,7 +16,7 @@ import pytest
 from fencepost.data import read
 from fencepost.data.entity import Entity
 from fencepost.runtime.prediction import lines as lines_module
-from fencepost.runtime.prediction.lines import whole_lines
+from fencepost.runtime.prediction.lines import cut_to_whole_lines
 from fencepost.runtime.recogniser import Recogniser
 from tests.cli.conftest import heed_ctrl_c
 
@@ -42,7 +42,7 @@ def test_an_output_that_is_there_is_not_touched_unless_that_is_said(run, small_m
     out.write_text("precious\n")
     arguments = ["predict", small_model, "--input", source, "--output", out]
     told = run(*arguments, code=2).stderr
-    assert "is there already; --resume goes on where it stopped, --force begins anew" in told
+    assert "already exists; --resume continues where it stopped, --force overwrites it" in told
     assert "is no line of fencepost predict" in run(*arguments, "--resume", code=2).stderr
     assert out.read_text() == "precious\n"
     run(*arguments, "--force")
@@ -170,7 +170,7 @@ def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
 
 def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):
     out = source.with_name("out.jsonl")
-    encoded = lines_module.encoded
+    encode = lines_module.encode
     count = 0
 
     def torn(value):
@@ -180,9 +180,9 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
             with out.open("ab") as stream:
                 stream.write(b'{"text": "half')  # as a full disk leaves it
             raise OSError("No space left on device")
-        return encoded(value)
+        return encode(value)
 
-    monkeypatch.setattr(lines_module, "encoded", torn)
+    monkeypatch.setattr(lines_module, "encode", torn)
     told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
     assert "No space left" in told
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
@@ -201,7 +201,7 @@ def test_whole_lines(tmp_path, monkeypatch, size):
         (b"\n\n", (2, b"\n")),
     ):
         path.write_bytes(content)
-        assert whole_lines(path) == wanted
+        assert cut_to_whole_lines(path) == wanted
         assert path.read_bytes() == content.removesuffix(b"torn")
 
 
@@ -211,8 +211,8 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
         "import time; from fencepost.cli import main; from fencepost.runtime.prediction import lines\n"
         "from fencepost.runtime import chunks\n"
         "chunks.TEXTS = 4\n"
-        "encoded = lines.encoded\n"
-        "lines.encoded = lambda value: (time.sleep(0.1), encoded(value))[1]\n"
+        "encode = lines.encode\n"
+        "lines.encode = lambda value: (time.sleep(0.1), encode(value))[1]\n"
         "main()"
     )
     arguments = ["predict", str(small_model), "--input", str(source), "--output", str(out)]

@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
-from fencepost.cli.serve import _shared
+from fencepost.server.run import share_cores
 
 
 @contextmanager
@@ -245,4 +245,4 @@ def test_what_is_not_installed_is_told(refusal, monkeypatch):
     ],
 )
 def test_cores_are_shared_among_workers(cores, workers, threads, expected):
-    assert _shared(cores, workers, threads) == expected
+    assert share_cores(cores, workers, threads) == expected

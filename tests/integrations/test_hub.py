@@ -269,7 +269,7 @@ def test_only_a_new_folder_will_do(trained, tmp_path):
     (tmp_path / "empty").mkdir()
     recogniser.save_pretrained(tmp_path / "empty")
     for taken in (tmp_path / "empty", tmp_path / "empty" / "config.json"):
-        with pytest.raises(UsageError, match="is there already and not an empty folder; give another name"):
+        with pytest.raises(UsageError, match="already exists and is not an empty folder; give another name"):
             recogniser.save_pretrained(taken)
     with pytest.raises(UsageError, match="cannot be written: Not a directory"):
         recogniser.save_pretrained(tmp_path / "empty" / "config.json" / "model")

@@ -21,7 +21,7 @@ from fencepost.cli import predict_ray
 from fencepost.cli.frame import app
 from fencepost.errors import UsageError
 from fencepost.integrations import ray as on_ray
-from fencepost.integrations.ray import Work, Worker
+from fencepost.integrations.ray import Worker
 from fencepost.runtime.prediction.folder import PartFile
 from tests.cli.conftest import heed_ctrl_c
 from tests.integrations.mortal import Mortal
@@ -55,7 +55,7 @@ def inputs(tmp_path_factory) -> Path:
 def ray() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        on_ray._prepare(None)
+        on_ray._import_ray(None)
         on_ray._start(None, 2)
         import ray
 
@@ -155,35 +155,29 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
 def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, monkeypatch):
     output = tmp_path / "out"
     arguments = asked(model, inputs, output)
-    stopped = predict_ray.ShardPrediction._predict
 
-    def stopping(self, *given, **chosen):
-        def tell(progress):
-            if progress.texts > 60:
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], tell))
-            stopped(self, *given, **chosen)
+    def stop(progress):
+        if progress.texts > 60:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(predict_ray.ShardPrediction, "_predict", stopping)
+        patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], stop))
         told = run(*arguments, code=130).stderr
-    assert f"interrupted; what is done is in {output}: go on with the same command and --resume" in told
+    assert f"interrupted; what is done is in {output}: continue with the same command and --resume" in told
     assert not (output / "manifest.json").exists()
 
-    assert "--resume goes on where it stopped, --force begins anew" in run(*arguments, code=2).stderr
+    assert "--resume continues where it stopped, --force overwrites it" in run(*arguments, code=2).stderr
     other = run(*arguments, "--resume", "--min-confidence", 0.5, code=2).stderr
-    assert "was begun with other options, so it cannot go on; --force begins anew" in other
+    assert "was made with other options, so it cannot be continued; --force overwrites it" in other
 
     parts = sorted((output / "unfinished").glob("*.part"))
     parts[0].write_bytes(parts[0].read_bytes()[:-5])
     sent = []
     results = on_ray._results
 
-    def watched(rows, work, workers):
+    def watched(rows, options, workers):
         sent.extend(rows)
-        return results(rows, work, workers)
+        return results(rows, options, workers)
 
     monkeypatch.setattr(on_ray, "_results", watched)
     run(*arguments, "--resume")
@@ -195,7 +189,7 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
     changed, missing, _ = sorted(output.glob("part-*"))
     changed.write_bytes(changed.read_bytes().replace(b"Ada", b"Bob"))
     missing.unlink()
-    monkeypatch.setattr(on_ray, "_results", lambda rows, work, _: map(Worker(work), rows))
+    monkeypatch.setattr(on_ray, "_results", lambda rows, options, _: map(Worker(options), rows))
     told = run(*arguments, "--resume").stderr
     for path in (changed, missing):
         assert f"{path}: is missing or was changed, so it is made again" in told
@@ -204,8 +198,8 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
 
 def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path):
     told = run(*asked(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
-    assert "--threads 3: a worker runs on one machine, and none has so many processors for Ray" in told
-    assert "the most that one has is 2" in told
+    assert "--threads 3: a worker runs on one machine, and none has that many processors for Ray" in told
+    assert "the largest has 2" in told
     assert not (tmp_path / "out").exists()
 
 
@@ -227,7 +221,7 @@ def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
     )
     out, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert "go on with the same command and --resume" in said
+    assert "continue with the same command and --resume" in said
     assert "Traceback" not in said
     assert not out
     deadline = time.monotonic() + 30
@@ -262,11 +256,11 @@ def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
 def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
     (tmp_path / "in.txt").write_text("Ada\nLondon\n")
     of_part = row(tmp_path / "in.txt", tmp_path / "0.part", end=11)
-    for _ in range(on_ray.TRIES):
-        PartFile(tmp_path / "0.part").tried()
-    worker = Worker(Work(str(model), "onnx"))
+    for _ in range(on_ray.MOST_TRIES):
+        PartFile(tmp_path / "0.part").count_try()
+    worker = Worker({"path": str(model), "engine": "onnx"})
     told = worker(of_part)["problem"]
-    assert "in.txt: 4 workers died while they predicted 2 texts of it, from 0 to 11 (bytes)" in told
+    assert "in.txt: 4 workers died while predicting 2 texts of it, from 0 to 11 (bytes)" in told
     (tmp_path / "0.tries").unlink()
     assert worker(of_part) == {"shard": 0, "part": 0, "texts": 2, "tries": 1, "problem": ""}
     assert not (tmp_path / "0.tries").exists()
@@ -274,7 +268,7 @@ def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
 
 def test_what_a_worker_cannot_do_it_says(model, tmp_path):
     (tmp_path / "in.txt").write_text("Ada\nLondon\n")
-    worker = Worker(Work(str(model), "onnx"))
+    worker = Worker({"path": str(model), "engine": "onnx"})
     output = tmp_path / "0.part"
     assert (
         "nowhere.txt: cannot be read: No such file"
@@ -283,7 +277,7 @@ def test_what_a_worker_cannot_do_it_says(model, tmp_path):
     assert "has changed since" in worker(row(tmp_path / "in.txt", output, size=3))["problem"]
     assert "has changed since" in worker(row(tmp_path / "in.txt", output, end=3))["problem"]
     assert not output.exists()
-    nowhere = Worker(Work(str(tmp_path), "onnx"))
+    nowhere = Worker({"path": str(tmp_path), "engine": "onnx"})
     assert "there is no model here" in nowhere(row(tmp_path / "in.txt", output))["problem"]
 
 

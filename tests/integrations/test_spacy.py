@@ -23,7 +23,7 @@ from spacy.util import get_lang_class
 from fencepost.data.entity import Entity
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
-from fencepost.integrations.spacy import ALIGNMENT_MODES, aligned
+from fencepost.integrations.spacy import ALIGNMENT_MODES, align
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.runtime.recogniser import Span as Found
 from tests.limits import file_size_limit
@@ -267,16 +267,16 @@ def test_contracting_keeps_whole_tokens_without_white_space_at_the_edges(make) -
     doc = nlp(Doc(nlp.vocab, words=["Ada.met", "\n", "him"], spaces=[True, False, False]))
     assert doc.text == "Ada.met \nhim"
     found = [Found(4, 12, "LOC", 0.5, "met \nhim")]
-    assert aligned(doc, found, "contract") == ([Entity(2, 3, "LOC", 0.5)], [])
-    assert aligned(doc, found, "expand") == ([Entity(0, 3, "LOC", 0.5)], [])
-    assert aligned(doc, found, "strict") == ([], found)
+    assert align(doc, found, "contract") == ([Entity(2, 3, "LOC", 0.5)], [])
+    assert align(doc, found, "expand") == ([Entity(0, 3, "LOC", 0.5)], [])
+    assert align(doc, found, "strict") == ([], found)
 
 
 @pytest.mark.parametrize("scores", [(0.2, 0.8), (0.8, 0.2)])
 def test_what_becomes_the_same_entity_has_the_better_score(scores) -> None:
     doc = Doc(VOCABULARY, words=["New-York"])
     found = [Found(0, 3, "LOC", scores[0], "New"), Found(4, 8, "LOC", scores[1], "York")]
-    assert aligned(doc, found, "expand") == ([Entity(0, 1, "LOC", 0.8)], [])
+    assert align(doc, found, "expand") == ([Entity(0, 1, "LOC", 0.8)], [])
 
 
 VOCABULARY = spacy.blank("xx").vocab
@@ -327,7 +327,7 @@ def test_what_is_kept_is_what_a_look_at_every_token_says(mode, drawn) -> None:
             lost.append(one)
         else:
             expected[*place, one.type] = max(one.score, expected.get((*place, one.type), 0))
-    kept, unaligned = aligned(doc, found, mode)
+    kept, unaligned = align(doc, found, mode)
     assert [(entity.key, entity.score) for entity in kept] == sorted(expected.items())
     assert unaligned == lost
 

@@ -1,15 +1,16 @@
-"""Mistakes drawn in their sentences: gold entities above the words, predicted ones below.
+"""Examples of mistakes: a sentence with its gold entities above the words and the predicted ones below.
 
-A word is a cell, with a line of each entity that covers it, so that a sentence can be broken into lines
-anywhere. Long sentences are cut to what lies around the boundaries in question.
+A word is a cell, with a segment of the line of each entity that covers it, so that a sentence can be broken
+into lines anywhere. Long sentences are cut to the words around the boundaries of the mistake.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -19,60 +20,55 @@ from fencepost.evaluation import Mistake
 Role = Literal["gold", "wrong", "other"]
 
 SHOWN_WORDS, SHOWN_ENTITIES = 32, 8
-"""Of a sentence at most, and on each side of it."""
+"""Largest number of words of a sentence, and of entities on each side of it."""
 
 _MARGINS = (12, 8, 5, 3)
-"""How many words are shown around a boundary: the most with which few enough are shown."""
+"""Words around a boundary: the first number with which at most `SHOWN_WORDS` are shown, or the last."""
 
 _WORD, _LABEL = 60, 40
-"""Characters of a word, and of the name of a type, that are shown at most."""
+"""Largest number of characters of a word, and of the name of a type."""
 
 _LETTER, _GAP, _SMALL = 0.56, 0.3, 0.75
-"""The width of a letter and of the space between words, and how small labels are, in em: roughly."""
+"""The approximate width of a letter and of the space between words, and the size of labels, in em."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """The part of an entity's line at one word."""
 
     role: Role
-    label: str = ""  # where the line begins
-    opens: bool = False  # the entity begins here, and not before
-    closes: bool = False
+    label: str  # at the first word that is shown
+    opens: bool  # the entity begins here
+    closes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A word with the lines above and below it, from top to bottom; no word is what was cut out."""
+class Cell(NamedTuple):
+    """A word with the segments above and below it, from top to bottom; the word is None for a gap."""
 
     word: str | None
     above: Sequence[Segment | None]
     below: Sequence[Segment | None]
-    width: float  # in em, at least, so that labels have room
+    width: float  # at least, in em, so that labels have room; 0 is the word's own
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """A mistake and its sentence."""
 
     mistake: Mistake
-    number: int  # of the sentence, from 1
-    id: str | None
-    gold: str  # the words
-    predicted: str
+    sentence: Sentence
     right_to_left: bool
     cells: Sequence[Cell]
 
 
 def shortened(text: str, most: int) -> str:
+    """Return the text, cut to `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def picked(found: Sequence[Mistake], gold: Sequence[Sentence], count: int) -> list[Mistake]:
-    """So many mistakes: the most confident first, drawn where there is no confidence.
+def choose(found: Sequence[Mistake], gold: Sequence[Sentence], count: int) -> list[Mistake]:
+    """Return `count` mistakes: the most confident first, in random order where there is no confidence.
 
-    Of one sentence, and of equal words, there is one at most: a mistake that a model makes again and again
-    would crowd out the others.
+    At most one is from the same sentence or has the same words, so that a mistake that a model repeats does
+    not displace the others.
     """
     drawn = np.random.default_rng(0).permutation(len(found)).tolist()
     ranked = sorted((found[i] for i in drawn), key=lambda one: -one.predicted.score if one.predicted else 0.0)
@@ -90,38 +86,38 @@ def picked(found: Sequence[Mistake], gold: Sequence[Sentence], count: int) -> li
 
 
 def example(mistake: Mistake, gold: Sentence, predicted: Sentence) -> Example:
-    """A mistake, drawn."""
-    shown = _shown_words(mistake, len(gold))
+    """Lay out a mistake in its sentence."""
+    words = gold.words
+    shown = _shown_words(mistake, len(words))
     above = _Side(gold.entities, mistake.gold, "gold", mistake.span, shown)
     below = _Side(predicted.entities, mistake.predicted, "wrong", mistake.span, shown)
-    return Example(
-        mistake,
-        mistake.sentence + 1,
-        gold.id,
-        _phrase(gold, mistake.gold),
-        _phrase(gold, mistake.predicted),
-        _right_to_left(gold.words),
-        list(_cells(gold.words, shown, above, below)),
-    )
-
-
-def _phrase(sentence: Sentence, entity: Entity | None) -> str:
-    return "" if entity is None else shortened(" ".join(sentence.words[entity.start : entity.end][:50]), 160)
+    cells = []
+    for before, place in pairwise((-1, *shown, len(words))):
+        if before + 1 < place:
+            gap = range(before + 1, place)
+            cells.append(Cell(None, above.segments(gap)[::-1], below.segments(gap), 0.0))
+        if place < len(words):
+            here = range(place, place + 1)
+            labels = [*above.label_widths(words, place), *below.label_widths(words, place)]
+            needed = max(labels, default=0.0)
+            width = round(needed, 1) if needed > _width(words[place]) + _GAP else 0.0
+            word = shortened(words[place], _WORD)
+            cells.append(Cell(word, above.segments(here)[::-1], below.segments(here), width))
+    return Example(mistake, gold, _right_to_left(words), cells)
 
 
 def _shown_words(mistake: Mistake, length: int) -> list[int]:
-    """Those around the boundaries of the mistake."""
+    """Return the places of the words around the boundaries of the mistake, or of all if they are few."""
+    if length <= SHOWN_WORDS:
+        return list(range(length))
     entities = [entity for entity in (mistake.gold, mistake.predicted) if entity is not None]
     boundaries = {place for entity in entities for place in (entity.start, entity.end - 1)}
     shown: set[int] = set()
     for margin in _MARGINS:
-        shown = {
-            place for at in boundaries for place in range(max(0, at - margin), min(length, at + margin + 1))
-        }
+        ranges = (range(max(0, at - margin), min(length, at + margin + 1)) for at in boundaries)
+        shown = {place for one in ranges for place in one}
         if len(shown) <= SHOWN_WORDS:
             break
-    if length <= SHOWN_WORDS:
-        shown = set(range(length))
     return sorted(shown)
 
 
@@ -136,105 +132,65 @@ class _Side:
         span: tuple[int, int],
         shown: Sequence[int],
     ) -> None:
-        self.mistaken, self.role = mistaken, role
-        there = np.asarray(shown)
-        seen = {
-            entity.key: entity
-            for entity in reversed(entities)
-            if np.any((there >= entity.start) & (there < entity.end))
-        }
-        nearest = sorted(
-            seen.values(), key=lambda entity: (not self._is_mistaken(entity), _gap(entity, span))
-        )
+        """Place the entities that have a word among those `shown`; those nearest to `span`, if many."""
+        self.role: Role = role
+        self.shown = shown
+        self.mistaken = None if mistaken is None else mistaken.key
+        visible = {entity.key: entity for entity in reversed(entities) if self._words(entity)}
+        nearest = sorted(visible.values(), key=lambda one: (one.key != self.mistaken, _distance(one, span)))
         self.lanes = _lanes(nearest[:SHOWN_ENTITIES])
-        self.height = 1 + max((lane for _, lane in self.lanes), default=-1)
-        self.first = {entity.key: next(i for i in shown if i >= entity.start) for entity, _ in self.lanes}
 
-    def _is_mistaken(self, entity: Entity) -> bool:
-        return self.mistaken is not None and entity.key == self.mistaken.key
+    def _words(self, entity: Entity) -> Sequence[int]:
+        """Return the places of the entity's words that are shown."""
+        return self.shown[bisect_left(self.shown, entity.start) : bisect_left(self.shown, entity.end)]
 
-    def segments(self, places: Sequence[int]) -> list[Segment | None]:
-        """From lane 0 outwards, at one word or at those that were cut out."""
-        found: list[Segment | None] = [None] * self.height
+    def segments(self, places: range) -> list[Segment | None]:
+        """Return the segments from lane 0 outwards, up to the last, at one word or over a gap."""
+        found: dict[int, Segment] = {}
         for entity, lane in self.lanes:
             if entity.start <= places[0] and places[-1] < entity.end:
                 found[lane] = Segment(
-                    self.role if self._is_mistaken(entity) else "other",
-                    self.label(entity) if places[0] == self.first[entity.key] else "",
+                    self.role if entity.key == self.mistaken else "other",
+                    self._label(entity) if places[0] == self._words(entity)[0] else "",
                     entity.start == places[0],
                     entity.end == places[-1] + 1,
                 )
-        return found
+        return [found.get(lane) for lane in range(max(found, default=-1) + 1)]
 
-    def label(self, entity: Entity) -> str:
+    def label_widths(self, words: Sequence[str], place: int) -> Iterable[float]:
+        """Yield the width that the labels at a word need beyond the other words of their entities."""
+        for entity, _ in self.lanes:
+            first, *others = self._words(entity)
+            if first == place:
+                label = _SMALL * _width(self._label(entity)) + 0.4
+                yield label - sum(_width(words[i]) + _GAP for i in others)
+
+    def _label(self, entity: Entity) -> str:
         name = shortened(entity.type, _LABEL)
         return name if self.role == "gold" else f"{name} {entity.score:.2f}"
 
 
-def _gap(entity: Entity, span: tuple[int, int]) -> int:
-    """How many words lie between."""
+def _distance(entity: Entity, span: tuple[int, int]) -> int:
+    """Return the number of words between the two."""
     return max(0, entity.start - span[1], span[0] - entity.end)
 
 
-def _lanes(entities: Collection[Entity]) -> list[tuple[Entity, int]]:
-    """Each farther out than all shorter ones that it overlaps."""
+def _lanes(entities: Iterable[Entity]) -> list[tuple[Entity, int]]:
+    """Place each entity farther out than all shorter ones that it overlaps."""
     placed: list[tuple[Entity, int]] = []
     for entity in sorted(entities, key=lambda one: (len(one), one.key)):
-        below = [lane for other, lane in placed if other.start < entity.end and entity.start < other.end]
-        placed.append((entity, 1 + max(below, default=-1)))
+        inner = [lane for other, lane in placed if other.start < entity.end and entity.start < other.end]
+        placed.append((entity, 1 + max(inner, default=-1)))
     return placed
 
 
-def _cells(words: Sequence[str], shown: Sequence[int], above: _Side, below: _Side) -> Iterator[Cell]:
-    """The words that are shown, and a cell without a word for each part that is not."""
-    before = -1
-    for place in shown:
-        if place > before + 1:
-            yield _cell(None, range(before + 1, place), above, below, 0.0)
-        yield _cell(
-            words[place], range(place, place + 1), above, below, _needed(words, shown, place, above, below)
-        )
-        before = place
-    if before + 1 < len(words):
-        yield _cell(None, range(before + 1, len(words)), above, below, 0.0)
-
-
-def _cell(word: str | None, places: range, above: _Side, below: _Side, width: float) -> Cell:
-    shown = None if word is None else shortened(word, _WORD)
-    return Cell(shown, _trimmed(above.segments(places))[::-1], _trimmed(below.segments(places)), width)
-
-
-def _trimmed(segments: Sequence[Segment | None]) -> Sequence[Segment | None]:
-    """Without the empty lanes behind the last one, so that a line of words is no higher than it need be."""
-    height = max((lane + 1 for lane, segment in enumerate(segments) if segment is not None), default=0)
-    return segments[:height]
-
-
-def _needed(words: Sequence[str], shown: Sequence[int], place: int, *sides: _Side) -> float:
-    """How wide the cell must be so that each label that begins here is no longer than its entity's line."""
-    needed = 0.0
-    for side in sides:
-        for entity, _ in side.lanes:
-            if side.first[entity.key] == place:
-                label = _SMALL * _width(side.label(entity)) + 0.4
-                others = sum(_width(words[i]) + _GAP for i in shown if place < i < entity.end)
-                needed = max(needed, label - others)
-    return round(needed, 1) if needed > _width(words[place]) + _GAP else 0.0
-
-
 def _width(text: str) -> float:
-    """In em; Chinese letters are twice as wide."""
-    return sum(
-        _LETTER * (2 if unicodedata.east_asian_width(letter) in "WF" else 1)
-        for letter in shortened(text, _WORD)
-    )
+    """Return the width of a text in em; Chinese letters are twice as wide."""
+    letters = shortened(text, _WORD)
+    return sum(_LETTER * (2 if unicodedata.east_asian_width(letter) in "WF" else 1) for letter in letters)
 
 
 def _right_to_left(words: Sequence[str]) -> bool:
-    """Whether the first letter that has a direction is Hebrew, Arabic or the like."""
-    for word in words[:100]:
-        for letter in word:
-            direction = unicodedata.bidirectional(letter)
-            if direction in ("L", "R", "AL"):
-                return direction != "L"
-    return False
+    """Return whether the first letter that has a direction is Hebrew, Arabic or the like."""
+    directions = (unicodedata.bidirectional(letter) for word in words[:100] for letter in word)
+    return next((direction != "L" for direction in directions if direction in ("L", "R", "AL")), False)

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fencepost.analysis.epochs import points_of
 from fencepost.analysis.report import charts
 from fencepost.analysis.report.contents import Contents
-from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, example, picked, shortened
-from fencepost.analysis.report.judged import TYPES, Judged
+from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, choose, example, shortened
+from fencepost.analysis.report.scores import TYPES, ReportScores
 from fencepost.data.statistics import statistics
 from fencepost.errors import FencepostError
-from fencepost.evaluation import KINDS, Calibration, Kind
+from fencepost.evaluation import KINDS, Kind
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 MARK = "<!doctype html>\n<!-- fencepost report"
-"""How every report begins: what begins so may be overwritten by another one."""
+"""The beginning of every report; a file that begins like this may be overwritten by another report."""
 
 _VALUE = 300
-"""Characters of a setting's value and the like that are shown at most, unless fewer."""
+"""Default for the largest number of characters of a value."""
 
 _JOINERS = "\u200c\u200d"
-"""They cannot be seen, but words of some languages are not right without them."""
+"""Invisible letters that words of some languages need."""
 
 EXPLAINED: dict[str, str] = {
     "boundary": "The type is right, and at least a quarter of the words.",
@@ -44,94 +46,88 @@ EXPLAINED: dict[str, str] = {
 
 
 def render(contents: Contents) -> str:
-    """One HTML file; the same contents always give the same."""
-    judged = Judged.of(contents)
-    described = _described(contents)
-    calibration = judged.evaluation.calibration if judged is not None else None
-    lengths = {
-        name: {int(length): count for length, count in of_corpus["by_length"].items()}
-        for name, of_corpus in described.items()
-        if of_corpus.get("by_length")
-    }
+    """Return the report as one HTML file; the same contents always give the same."""
+    scores = ReportScores.of(contents)
+    corpora = dict(contents.statistics)
+    if contents.gold is not None:
+        corpora[contents.data or "the data"] = statistics(contents.gold).to_dict()
+    types = Counter[str]()
+    for corpus in corpora.values():
+        types.update(corpus.get("by_type", {}))
     return (
         _environment()
         .get_template("report.html")
         .render(
             mark=MARK,
             contents=contents,
-            judged=judged,
+            judged=scores,
             settings=list(_flat(contents.settings)),
             kept=next((one for one in contents.epochs if one.number == contents.kept), None),
-            curves=charts.learning_curves(contents.epochs, contents.kept),
-            lengths=_length_chart(judged),
-            calibration=calibration,
-            reliability=_reliability(calibration),
-            shifts=_shift_chart(judged),
-            examples=_examples(contents, judged),
+            **_learning_curves(contents),
+            examples=_examples(contents, scores),
             explained=EXPLAINED,
-            confusion=judged.confusion() if judged is not None else None,
-            described=described,
-            described_types=_types(described),
-            entity_lengths=charts.length_histogram(lengths) if lengths else None,
+            corpora=corpora,
+            corpus_types=sorted(types, key=lambda name: (-types[name], name)),
+            entity_lengths=_entity_lengths(corpora),
             most_types=TYPES,
             most_lanes=SHOWN_ENTITIES,
+            **_score_charts(scores),
         )
     )
 
 
-def _described(contents: Contents) -> dict[str, Mapping[str, Any]]:
-    """Statistics of all corpora that are known."""
-    found = dict(contents.statistics)
-    if contents.gold is not None:
-        found[contents.data or "the data"] = statistics(contents.gold).to_dict()
-    return found
+def _learning_curves(contents: Contents) -> dict[str, Any]:
+    """Return the development F1 by epoch, and the charts of it and of the losses."""
+    f1, dev_loss, loss = (points_of(contents.epochs, name) for name in ("dev_f1", "dev_loss", "loss"))
+    in_percent = [(number, 100 * value) for number, value in f1]
+    losses = {"training data": loss, "development data": dev_loss}
+    return {
+        "dev_f1": f1,
+        "f1_curve": charts.learning_curve({"F1": in_percent}, contents.kept, ".1f"),
+        "loss_curve": charts.learning_curve(losses, contents.kept, ".3f"),
+    }
 
 
-def _types(described: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """All types of all corpora, the most frequent first."""
-    counts: dict[str, int] = {}
-    for of_corpus in described.values():
-        for name, count in of_corpus.get("by_type", {}).items():
-            counts[name] = counts.get(name, 0) + count
-    return sorted(counts, key=lambda name: (-counts[name], name))
+def _score_charts(scores: ReportScores | None) -> dict[str, Any]:
+    """Return the calibration, the table of confusions, and the charts of what was scored."""
+    calibration = scores.evaluation.calibration if scores is not None else None
+    bins = calibration.bins if calibration is not None and calibration.ece is not None else None
+    lengths = scores.lengths() if scores is not None else None
+    shifts = scores.mistakes.shifts() if scores is not None and scores.mistakes is not None else {}
+    return {
+        "calibration": calibration,
+        "reliability": charts.reliability_diagram(bins) if bins else None,
+        "confidences": charts.confidence_histogram(bins) if bins else None,
+        "lengths": charts.f1_by_length(lengths) if lengths else None,
+        "shifts": charts.shift_histogram(shifts) if any(shifts.values()) else None,
+        "confusion": scores.confusion() if scores is not None else None,
+    }
 
 
-def _length_chart(judged: Judged | None) -> charts.Chart | None:
-    rows = judged.lengths() if judged is not None else []
-    if not rows:
-        return None
-    bounds = {row.name: row.bounds.f1 for row in rows if row.bounds is not None}
-    return charts.f1_by_length({row.name: row.score for row in rows}, bounds)
+def _entity_lengths(corpora: Mapping[str, Mapping[str, Any]]) -> charts.Chart | None:
+    lengths = {
+        name: {int(length): count for length, count in corpus["by_length"].items()}
+        for name, corpus in corpora.items()
+        if corpus.get("by_length")
+    }
+    return charts.length_histogram(lengths) if lengths else None
 
 
-def _reliability(calibration: Calibration | None) -> list[charts.Chart]:
-    if calibration is None or calibration.ece is None:
-        return []
-    return [charts.reliability_diagram(calibration.bins), charts.confidence_histogram(calibration.bins)]
-
-
-def _shift_chart(judged: Judged | None) -> charts.Chart | None:
-    if judged is None or judged.mistakes is None:
-        return None
-    shifts = judged.mistakes.shifts()
-    return charts.shift_histogram(shifts) if any(shifts.values()) else None
-
-
-def _examples(contents: Contents, judged: Judged | None) -> dict[Kind, list[Example]]:
-    if judged is None or judged.mistakes is None or contents.gold is None or contents.predicted is None:
+def _examples(contents: Contents, scores: ReportScores | None) -> dict[Kind, list[Example]]:
+    """Return the examples of each kind that has any."""
+    gold, predicted = contents.gold, contents.predicted
+    if scores is None or scores.mistakes is None or gold is None or predicted is None:
         return {}
-    found = {}
-    for kind in KINDS:
-        chosen = picked(judged.mistakes.of(kind), contents.gold, contents.examples)
-        if chosen:
-            found[kind] = [
-                example(one, contents.gold[one.sentence], contents.predicted[one.sentence]) for one in chosen
-            ]
-    return found
+    chosen = {kind: choose(scores.mistakes.of(kind), gold, contents.examples) for kind in KINDS}
+    return {
+        kind: [example(one, gold[one.sentence], predicted[one.sentence]) for one in of_kind]
+        for kind, of_kind in chosen.items()
+        if of_kind
+    }
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Settings by their whole keys, as `--set` has them."""
+    """Yield settings by their whole keys, as `--set` has them."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -156,19 +152,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, count=count, short=lambda text, most=_VALUE: shortened(str(text), most)
+        percent=_percent,
+        count="{:,.0f}".format,
+        short=lambda text, most=_VALUE: shortened(str(text), most),
     )
     return environment
 
 
 def _harmless(value: Any) -> Any:
-    """What is put into the page, without the letters that steer: control, direction, half letters.
+    """Return what is put into the page, without control and direction characters and half letters.
 
     What a template has made is harmless already.
     """
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    if value.isprintable():
+    if not isinstance(value, str) or hasattr(value, "__html__") or value.isprintable():
         return value
     return "".join(
         letter if letter.isprintable() or letter in _JOINERS or letter == "\n" else repr(letter)[1:-1]
@@ -176,10 +172,6 @@ def _harmless(value: Any) -> Any:
     )
 
 
-def percent(share: float | None) -> str:
-    """In percent with one decimal; a dash where there is none."""
+def _percent(share: float | None) -> str:
+    """Return a share in percent with one decimal; a dash where there is none."""
     return "–" if share is None or not math.isfinite(share) else f"{100 * share:.1f}"
-
-
-def count(number: float) -> str:
-    return f"{number:,.0f}"

@@ -14,24 +14,25 @@ from fencepost.data.formats.json_records import Record
 from fencepost.data.source import BYTE_ORDER_MARK, LINE_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote, shorten
 
-_DELIMITERS = ",;\t"
-
 
 def records(source: Source, column: str) -> Iterator[Record]:
-    """The rows as objects from the names in the header to the fields; `line` is where a row begins.
+    """Yield the rows as objects from the names in the header to the fields; `line` is where a row begins.
 
-    Raises `DataError` where there is no header with exactly one such column, and for a row of more than
-    `LINE_BYTES`. A row that cannot be read has a `problem`.
+    Raises `DataError` unless the header has exactly one such column, and for a row of more than `LINE_BYTES`.
+    A row that cannot be read has a `problem`.
     """
     lines = _Lines(source)
     delimiter = _delimiter(source, column)
-    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))  # `lines` has a limit for whole rows
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))  # `lines` limits whole rows
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = _header(rows, source)
+    try:
+        header = next((row for row in rows if row), None)
+    except csv.Error as error:
+        raise DataError(f"not a header of CSV: {describe_error(error)}", source=source.name) from None
     if header is None:
         return
     _check_header(header, column, source)
-    kept = {name for name in header if header.count(name) == 1}
+    unique = {name for name in header if header.count(name) == 1}
     while True:
         lines.start_row()
         try:
@@ -40,24 +41,17 @@ def records(source: Source, column: str) -> Iterator[Record]:
             return
         except csv.Error as error:
             reason = f"not a row of CSV, up to line {lines.number:,}: {describe_error(error)}"
-            yield Record(lines.first, lines.text, {}, reason)
+            yield Record(lines.first, "".join(lines.row), {}, reason)
             continue
-        problem = lines.problem
-        if row and len(row) != len(header):
-            problem = (
-                f"{len(row)} fields where the first line has {len(header)}, separated by {quote(delimiter)}"
-            )
-        if row:
-            fields = {name: field for name, field in zip(header, row, strict=False) if name in kept}
-            yield Record(lines.first, lines.text, {} if problem else fields, problem)
-
-
-def _header(rows: Iterator[list[str]], source: Source) -> list[str] | None:
-    """The first row that is not blank; None where there is none."""
-    try:
-        return next((row for row in rows if row), None)
-    except csv.Error as error:
-        raise DataError(f"not a header of CSV: {describe_error(error)}", source=source.name) from None
+        if not row:
+            continue
+        problem, fields = lines.problem, {}
+        if len(row) != len(header):
+            wanted = f"{len(header)}, separated by {quote(delimiter)}"
+            problem = f"{len(row)} fields where the first line has {wanted}"
+        elif not problem:
+            fields = {name: field for name, field in zip(header, row, strict=True) if name in unique}
+        yield Record(lines.first, "".join(lines.row), fields, problem)
 
 
 def _check_header(header: Sequence[str], column: str, source: Source) -> None:
@@ -73,48 +67,43 @@ def _check_header(header: Sequence[str], column: str, source: Source) -> None:
 
 
 def _delimiter(source: Source, column: str) -> str:
-    """The delimiter by which the header has the column, or else by which it has the most columns."""
+    """Return the delimiter by which the header has the column, or else the most columns."""
     head = source.head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
-    headers = {}
-    for delimiter in _DELIMITERS:
+
+    def rank(delimiter: str) -> tuple[bool, int]:
         try:
             rows = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
-            headers[delimiter] = next((row for row in rows if row), [])
+            header = next((row for row in rows if row), [])
         except csv.Error:
-            headers[delimiter] = []
-    return max(headers, key=lambda delimiter: (column in headers[delimiter], len(headers[delimiter])))
+            header = []
+        return column in header, len(header)
+
+    return max(",;\t", key=rank)
 
 
 class _Lines:
-    """The lines of a source for the `csv` module, with those of the row that is being read."""
+    """The lines of a source for the `csv` module; `row` has those of the row that is being read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._lines = source.raw_lines()
-        self._row: list[str] = []
         self.number = 0
-        self.first = 1
+        self.start_row()
+
+    def start_row(self) -> None:
+        self.row: list[str] = []
+        self.first = self.number + 1
         self.problem: str | None = None
         self._characters = 0
 
-    def start_row(self) -> None:
-        self._row, self._characters = [], 0
-        self.first, self.problem = self.number + 1, None
-
-    @property
-    def text(self) -> str:
-        """What there is of the row."""
-        return "".join(self._row)
-
     def __iter__(self) -> Iterator[str]:
-        for raw in self._lines:
+        for raw in self._source.raw_lines():
             self.number += 1
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 self.problem = f"not UTF-8 at byte {error.start + 1} of the line"
                 text = raw.decode("utf-8", "backslashreplace")
-            self._row.append(text)
+            self.row.append(text)
             self._characters += len(text)
             if self._characters > LINE_BYTES:
                 reason = f"a row of over {LINE_BYTES >> 20} MB; is the end of a quotation missing?"

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record
@@ -15,42 +15,35 @@ from fencepost.errors import DataError, describe_error, quote, require_extra, sh
 if TYPE_CHECKING:
     from fencepost.data.source import Source
 
-_MAGIC = b"PAR1"
 _BATCH = 1024  # rows that are in memory at a time
 
 
 def is_parquet(head: bytes) -> bool:
-    return head.startswith(_MAGIC)
+    return head.startswith(b"PAR1")
 
 
 class Table:
-    """A Parquet file, read forwards: rows behind those that were read last cost no second reading."""
+    """A Parquet file, read forwards: reading rows after those that were read last is cheap."""
 
     def __init__(self, path: Path, name: str, column: str) -> None:
         with require_extra("ray", f"{name}: reading Parquet"):
             from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
         self.name = name
         self.column = column
-        self._broken = (ArrowException, OSError, ValueError, OverflowError)
+        self._errors = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(path)
-        except self._broken as error:
+        except self._errors as error:
             raise DataError(f"not Parquet that can be read: {describe_error(error)}", source=name) from None
-        facts = self._file.metadata
-        sizes = (facts.row_group(number).num_rows for number in range(facts.num_row_groups))
-        self._groups = list(accumulate(sizes, initial=0))  # where each begins, and the end
+        metadata = self._file.metadata
+        sizes = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+        self._groups = list(accumulate(sizes, initial=0))  # the first row of each, and the end
         self.rows = self._groups[-1]
         self._batches: Iterator[Any] = iter(())
         self._batch: Any = None
         self._start = self._end = 0  # the rows of the current batch
         self._check_text()
-        self._columns, self._left_out = _chosen(self._file.schema_arrow)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._columns, self._notes = _choose(self._file.schema_arrow)
 
     def close(self) -> None:
         self._file.close()
@@ -72,30 +65,27 @@ class Table:
             raise DataError(f"the column {quote(self.column)} is {kind}, not string", source=self.name)
 
     def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
-        """The rows from `first` up to `end`; what JSON cannot hold is left out and noted at the source."""
-        if source is not None:
-            for told in self._left_out:
-                source.note(told)
+        """Yield the rows from `first` up to `end`; the source notes what JSON cannot hold."""
+        if source:
+            for note in self._notes:
+                source.note(note)
         try:
             while first < end:
                 self._seek(first)
-                some = self._batch.slice(first - self._start, end - first).to_pylist()
-                for row in some:
+                for row in self._batch.slice(first - self._start, end - first).to_pylist():
                     first += 1
-                    yield Record(first, "", {key: row[key] for key in self._held(row, first, source)})
-        except self._broken as error:
-            message = f"this row, or one close behind it, cannot be read: {describe_error(error)}"
+                    unfit = [key for key, value in row.items() if not is_json({key: value})]
+                    for key in unfit:
+                        del row[key]
+                        if source:
+                            source.note(f"what JSON cannot hold is not in the output: column {key!r}", first)
+                    yield Record(first, "", row)
+        except self._errors as error:
+            message = f"this row, or one close after it, cannot be read: {describe_error(error)}"
             raise DataError(message, source=self.name, line=first + 1) from None
 
-    def _held(self, row: dict[str, Any], number: int, source: Source | None) -> Iterator[str]:
-        for key, value in row.items():
-            if is_json({key: value}):
-                yield key
-            elif source is not None:
-                source.note(f"what JSON cannot hold is not in the output: column {key!r}", number)
-
     def _seek(self, row: int) -> None:
-        """Makes the batch with this row the current one."""
+        """Make the batch with this row the current one."""
         group = bisect_right(self._groups, row) - 1
         if row < self._start or self._groups[group] > self._end or self._batch is None:
             groups = list(range(group, len(self._groups) - 1))
@@ -110,24 +100,23 @@ class Table:
         self._start, self._end = self._end, self._end + self._batch.num_rows
 
 
-def _chosen(columns: Any) -> tuple[list[str], list[str]]:
-    """The names of the columns that go to the output, and what is to be said of the others."""
+def _choose(columns: Any) -> tuple[list[str], list[str]]:
+    """Return the names of the columns that go to the output, and notes on the others."""
     chosen: list[str] = []
-    left_out: dict[str, None] = {}
+    notes: dict[str, None] = {}  # each once, in order
     for column in columns:
         if columns.names.count(column.name) > 1:
-            left_out[f"columns with the same name are not in the output: {column.name!r}"] = None
+            notes[f"columns with the same name are not in the output: {column.name!r}"] = None
         elif not _fits_json(column.type):
-            left_out[
-                f"what JSON cannot hold is not in the output: column {column.name!r} ({column.type})"
-            ] = None
+            kind = f"column {column.name!r} ({column.type})"
+            notes[f"what JSON cannot hold is not in the output: {kind}"] = None
         else:
             chosen.append(column.name)
-    return chosen, list(left_out)
+    return chosen, list(notes)
 
 
 def _fits_json(kind: Any) -> bool:
-    """Whether JSON has something for values of this type, and of all that it consists of."""
+    """Return whether JSON can hold values of this type, and of all that it consists of."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -135,7 +124,7 @@ def _fits_json(kind: Any) -> bool:
     if types.is_nested(kind):
         return all(_fits_json(kind.field(number).type) for number in range(kind.num_fields))
     unfit = (
-        types.is_temporal,  # durations are among them
+        types.is_temporal,  # durations too
         types.is_decimal,
         types.is_binary,
         types.is_large_binary,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fencepost.data import ReadOptions
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.prediction.shards import planned
-from fencepost.runtime.prediction.texts import opened_texts
+from fencepost.runtime.prediction.shards import plan_shard
+from fencepost.runtime.prediction.texts import open_texts
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def texts(tmp_path):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         invalid = []
         on_invalid = invalid.append if skip else None
-        with opened_texts(str(path), format_, ReadOptions(), on_invalid, column) as opened:
-            found = [(text.text, text.carried) for text in opened]
+        with open_texts(str(path), format_, ReadOptions(), on_invalid, column) as opened:
+            found = [(text.text, text.fields) for text in opened]
         return found, [(one.line, one.reason) for one in invalid], list(opened.source.notes)
 
     return read
@@ -132,10 +132,10 @@ def test_csv_with_another_name(texts):
 def test_what_several_processes_cannot_share(tmp_path, name, content, message):
     (tmp_path / name).write_text(content, newline="")
     with (
-        opened_texts(str(tmp_path / name), None, ReadOptions(), None) as opened,
+        open_texts(str(tmp_path / name), None, ReadOptions(), None) as opened,
         pytest.raises(UsageError, match=message),
     ):
-        planned(opened)
+        plan_shard(opened)
 
 
 def test_a_row_without_end_is_refused_in_bounded_memory(texts, monkeypatch):
@@ -161,5 +161,5 @@ def test_what_the_csv_module_writes_comes_back(tmp_path_factory, rows, delimiter
     writer.writerows([("text", "n"), *rows])
     path = tmp_path_factory.mktemp("csv") / "texts.csv"
     path.write_bytes(stream.getvalue().encode())
-    with opened_texts(str(path), None, ReadOptions(), None) as opened:
-        assert [(text.text, text.carried["n"]) for text in opened] == rows
+    with open_texts(str(path), None, ReadOptions(), None) as opened:
+        assert [(text.text, text.fields["n"]) for text in opened] == rows

@@ -12,14 +12,14 @@ import pytest
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile
-from fencepost.runtime.prediction.found import Found
+from fencepost.runtime.prediction.results import PredictedText
 from fencepost.runtime.prediction.texts import Text
 from fencepost.runtime.recogniser import Annotated
 
 
-def found(*names: str) -> list[Found]:
+def found(*names: str) -> list[PredictedText]:
     return [
-        Found(
+        PredictedText(
             Text(name, {"id": name}),
             Annotated(name, [Sentence([name], [Entity(0, 1, "PER", 0.5)])], [[(0, len(name))]]),
         )
@@ -38,7 +38,7 @@ def job(*names: str, **changes: Any) -> dict[str, Any]:
 def test_a_part_is_there_as_a_whole_or_not_at_all(tmp_path):
     part = PartFile(tmp_path / "0.part")
     assert part.read() is None
-    assert [part.tried(), part.tried()] == [1, 2]
+    assert [part.count_try(), part.count_try()] == [1, 2]
     done = part.write(found("Ada", "日本"))
     assert (done.texts, done.sentences, done.entities) == (2, 2, 2)
     assert {path.name for path in tmp_path.iterdir()} == {"0.part"}
@@ -66,7 +66,7 @@ def test_parts_become_files_and_a_manifest_says_so(tmp_path):
     folder = filled(tmp_path / "out", given)
     folder.part(0, 1).path.unlink()
     assert [list(folder.missing(shard, 2)) for shard in range(2)] == [[1], []]
-    with pytest.raises(FencepostError, match="is gone, or was changed; go on with --resume"):
+    with pytest.raises(FencepostError, match="is missing or was changed; continue with --resume"):
         folder.assemble(0, 2)
     assert not folder.file(0).exists()
     folder.part(0, 1).write(found("text 01"))
@@ -134,7 +134,7 @@ def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
 def test_only_the_same_job_goes_on(tmp_path, complete):
     given = job("a", "b")
     folder = filled(tmp_path / "out", given)
-    folder.part(0, 0).tried()
+    folder.part(0, 0).count_try()
     if complete:
         folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
     folder.begin(given, resume=True)
@@ -146,11 +146,11 @@ def test_only_the_same_job_goes_on(tmp_path, complete):
         (job("a", "b", model={"name": "n"}), "another model"),
         (job("a", "b", fencepost="2"), "another version of fencepost"),
     ):
-        with pytest.raises(UsageError, match=f"was begun with {what}, so it cannot go on; --force begins"):
+        with pytest.raises(UsageError, match=f"was made with {what}, so it cannot be continued; --force"):
             folder.begin(other, resume=True)
     folder.check(resume=True, force=False)
     folder.check(resume=False, force=True)
-    with pytest.raises(UsageError, match="is there already; --resume goes on where it stopped"):
+    with pytest.raises(UsageError, match="already exists; --resume continues where it stopped"):
         folder.check(resume=False, force=False)
 
 
@@ -186,7 +186,7 @@ def test_a_folder_that_is_not_its_own(tmp_path):
     ):
         (tmp_path / "out" / "manifest.json").write_text(manifest)
         for resume, force in ((False, False), (True, False), (False, True)):
-            with pytest.raises(UsageError, match="is there already, and is no output of predict"):
+            with pytest.raises(UsageError, match="already exists, and is no output of predict"):
                 OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
 
 
@@ -196,7 +196,7 @@ def test_what_others_have_put_into_it(tmp_path):
     for name in ("mine.txt", "1.json"):
         (folder.unfinished / name).write_text("precious")
     (folder.unfinished / ".fencepost-abcdefgh").mkdir()
-    folder.part(0, 0).tried()
+    folder.part(0, 0).count_try()
     folder.begin(given, resume=False)
     assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
 

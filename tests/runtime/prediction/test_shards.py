@@ -13,8 +13,8 @@ from pyarrow import StructArray, Table, array, date32, list_, parquet, table
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.prediction.shards import Part, Shard, Tables, planned, shard_files, texts_of
-from fencepost.runtime.prediction.texts import Text, Texts, opened_texts
+from fencepost.runtime.prediction.shards import Part, PartReader, Shard, find_files, plan_shard
+from fencepost.runtime.prediction.texts import Text, Texts, open_texts
 
 LINES = ["Ada", "", "met", "Charles Babbage", "日本 ß", "\ufeffmarked", "x" * 30, "in", "London\x85here", "."]
 
@@ -27,13 +27,13 @@ def _small_parts(monkeypatch) -> None:
 
 def shard(path: Path, format_: str | None = None, *, skip: bool = False, column: str | None = None) -> Shard:
     on_invalid = (lambda _: None) if skip else None
-    with opened_texts(str(path), format_, ReadOptions(), on_invalid, column) as texts:
-        return planned(texts)
+    with open_texts(str(path), format_, ReadOptions(), on_invalid, column) as texts:
+        return plan_shard(texts)
 
 
 def read_back(of: Shard) -> list[list[str]]:
-    tables = Tables()
-    return [[text.text for text in texts_of(of.file, part, tables)] for part in of.parts]
+    reader = PartReader()
+    return [[text.text for text in reader.read(of.file, part)] for part in of.parts]
 
 
 EXPECTED = [["Ada", "", "met"], ["Charles Babbage", "日本 ß"], ["\ufeffmarked"], ["x" * 30]]
@@ -64,7 +64,7 @@ def test_json_lines_with_blank_and_invalid_ones(tmp_path):
         shard(path)
     cut = shard(path, skip=True)
     assert read_back(cut) == EXPECTED
-    carried = [text.carried for part in cut.parts for text in texts_of(cut.file, part, Tables())]
+    carried = [text.fields for part in cut.parts for text in PartReader().read(cut.file, part)]
     assert carried == [{"n": number} for number in range(len(LINES))]
 
 
@@ -78,10 +78,10 @@ def test_rows_of_parquet(tmp_path, size, monkeypatch):
         shard(path)
     cut = shard(path, skip=True)
     assert read_back(cut) == EXPECTED
-    tables = Tables()
-    backwards = [[t.text for t in texts_of(cut.file, part, tables)] for part in reversed(cut.parts)]
+    reader = PartReader()
+    backwards = [[t.text for t in reader.read(cut.file, part)] for part in reversed(cut.parts)]
     assert backwards == EXPECTED[::-1]
-    assert [t.carried for t in texts_of(cut.file, cut.parts[-1], tables)] == [{"n": n} for n in (8, 9, 10)]
+    assert [t.fields for t in reader.read(cut.file, cut.parts[-1])] == [{"n": n} for n in (8, 9, 10)]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
@@ -108,7 +108,7 @@ def test_parquet_that_cannot_be_used(tmp_path):
         shard(path)
     broken = array([b"Ada", b"\xff\xfe"]).cast("string", safe=False)
     parquet.write_table(table({"text": broken}), path)
-    with pytest.raises(DataError, match=r"a\.parquet:1: this row, or one close behind it, cannot be read"):
+    with pytest.raises(DataError, match=r"a\.parquet:1: this row, or one close after it, cannot be read"):
         shard(path)
 
 
@@ -132,7 +132,7 @@ def test_a_blank_file_is_no_corpus(tmp_path, content):
 
 def noted(path: Path) -> tuple[list[Text], list[str]]:
     """The texts of a file, and what is said of it."""
-    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+    with open_texts(str(path), None, ReadOptions(), None) as texts:
         found = list(texts)
         return found, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
 
@@ -156,7 +156,7 @@ def test_columns_that_json_cannot_hold(tmp_path):
     arrays = [*columns.values(), array([1, 2]), array([3, 4])]
     parquet.write_table(Table.from_arrays(arrays, names=names), path)
     texts, notes = noted(path)
-    assert [text.carried for text in texts] == [
+    assert [text.fields for text in texts] == [
         {"n": 1, "a": {"b": 1, "c": [2]}, "word": "x"},
         {"n": 2, "a": None, "word": "x"},
     ]
@@ -181,7 +181,7 @@ def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "Ada", "entities": {entities}}}\n' * 3)
     texts, notes = noted(path)
-    assert [text.carried for text in texts] == [{}] * 3
+    assert [text.fields for text in texts] == [{}] * 3
     told = (
         ":1: the output has entities of its own, not what the input has as 'entities' (3 times, first here)"
     )
@@ -204,11 +204,11 @@ def test_a_file_that_changes_meanwhile(tmp_path):
     cut = shard(path)
     path.write_text("Ada\nmet\nhim\n")
     with pytest.raises(DataError, match=r"a\.txt: has changed since"):
-        texts_of(cut.file, cut.parts[0], Tables())
+        PartReader().read(cut.file, cut.parts[0])
     path.write_text("Adamet\n\n")
-    assert [text.text for text in texts_of(cut.file, Part(0, 8, 2), Tables())] == ["Adamet", ""]
+    assert [text.text for text in PartReader().read(cut.file, Part(0, 8, 2))] == ["Adamet", ""]
     with pytest.raises(DataError, match="has changed since"):
-        texts_of(cut.file, Part(0, 7, 2), Tables())
+        PartReader().read(cut.file, Part(0, 7, 2))
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -224,10 +224,10 @@ def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
             path.write_text("Bob\nmet\n")  # as many bytes and lines
             os.utime(path, ns=(1, 1))
 
-    with opened_texts(str(path), None, ReadOptions(), None) as texts:
+    with open_texts(str(path), None, ReadOptions(), None) as texts:
         texts.__class__ = Changing
         with pytest.raises(DataError, match=r"a\.txt: has changed since"):
-            planned(texts)
+            plan_shard(texts)
 
 
 def test_which_files_are_meant(tmp_path):
@@ -236,7 +236,7 @@ def test_which_files_are_meant(tmp_path):
         (tmp_path / name).touch()
 
     def names(given: object) -> list[str]:
-        return [str(path.relative_to(tmp_path)) for path in shard_files(str(given))]
+        return [str(path.relative_to(tmp_path)) for path in find_files(str(given))]
 
     assert names(tmp_path) == ["a.txt", "b.txt", "c.jsonl"]
     assert names(tmp_path / "*.txt") == ["a.txt", "b.txt"]
@@ -250,7 +250,7 @@ def test_which_files_are_meant(tmp_path):
         ("", "an empty file name"),
     ):
         with pytest.raises(UsageError, match=told):
-            shard_files(str(given))
+            find_files(str(given))
     (tmp_path / "deep" / "d.txt").unlink()
     with pytest.raises(UsageError, match="there is no file in it"):
-        shard_files(str(tmp_path / "deep"))
+        find_files(str(tmp_path / "deep"))

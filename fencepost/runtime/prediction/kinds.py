@@ -1,0 +1,162 @@
+"""The kind of an input file: raw texts in lines, JSON, Parquet or CSV, or a corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from fencepost.data.formats import conll, conll2012, iob, json_text, json_tokens
+from fencepost.data.formats.docbin import is_docbin
+from fencepost.data.formats.json_fields import SURROGATES
+from fencepost.data.formats.json_records import Record, records
+from fencepost.data.formats.registry import FORMATS, detect_format
+from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source
+from fencepost.errors import DataError, UsageError
+from fencepost.runtime.prediction.parquet import is_parquet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAIN_TEXT, JSON_TEXT, PARQUET, CSV = "text", "json", "parquet", "csv"
+"""The kinds of files that are not corpora."""
+
+_JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
+_BEGINS_WITH_TEXT = re.compile(
+    rb'\s*\[?\s*(\{\s*("(?!tokens|words)\w+"\s*:\s*("[^"]{0,99}"|-?[\d.]+)\s*,\s*)*"text"\s*:\s*)?"'
+)
+_HEAD = 100  # number of objects that detection reads
+_TAGGED = 0.9  # share of a corpus's lines that have a tag; hardly any line of a text has one
+
+
+def detect_kind(source: Source, format_: str | None, *, has_column: bool = False) -> str:
+    """Return the kind of a file, or the name of its corpus format.
+
+    `format_` is the format that the user names, and `has_column` says whether they name a column or a key.
+    """
+    if format_ in (PLAIN_TEXT, CSV) and _is_folder(source):
+        raise UsageError(f"{source.name}: is a folder; text is read from a file")
+    if has_column:
+        return _kind_with_column(source, format_)
+    if format_ is not None:
+        return format_
+    if is_parquet(source.head):
+        return PARQUET
+    if _has_csv_name(source) and not _has_tags(source.head_lines()):
+        return CSV
+    if _is_blank(source) and (kind := _kind_of_blank(source)):
+        return kind
+    if _is_plain(source):
+        return PLAIN_TEXT
+    return JSON_TEXT if is_json_text(source) else detect_format(source).name
+
+
+def _kind_with_column(source: Source, format_: str | None) -> str:
+    """Return the kind of a file in which the user has named a column or a key."""
+    if format_ == CSV:
+        return CSV
+    if format_ is None:
+        if is_parquet(source.head):
+            return PARQUET
+        if _has_csv_name(source):
+            return CSV
+        if _JSON.match(_head(source).lstrip()) or (_is_blank(source) and _kind_of_blank(source) == JSON_TEXT):
+            return JSON_TEXT
+    raise UsageError(
+        f"{source.name}: --text-column names a column of CSV, TSV or Parquet, or a key of JSON objects, and "
+        "this file is not read as any of these; CSV with another ending needs --format csv"
+    )
+
+
+def _head(source: Source) -> bytes:
+    return source.head.removeprefix(BYTE_ORDER_MARK)
+
+
+def _is_folder(source: Source) -> bool:
+    return source.path is not None and source.path.is_dir()
+
+
+def _has_csv_name(source: Source) -> bool:
+    path = source.path
+    return path is not None and path.suffix.lower() in (".csv", ".tsv") and not path.is_dir()
+
+
+def _is_blank(source: Source) -> bool:
+    """Return whether a file has nothing but white space."""
+    is_whole = len(source.head) < HEAD_BYTES
+    return is_whole and not _is_folder(source) and not _head(source).strip()
+
+
+def _kind_of_blank(source: Source) -> str | None:
+    """Return the kind by the name alone; None where that is the name of a corpus."""
+    if source.path is None:
+        return PLAIN_TEXT
+    if source.path.name.lower().endswith(FORMATS["jsonl"].suffixes):
+        return JSON_TEXT
+    return None if _is_corpus_name(source.path) else PLAIN_TEXT
+
+
+def _is_corpus_name(path: Path) -> bool:
+    suffixes = tuple(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+    return path.name.lower().endswith(suffixes) or path.with_suffix(".ann").is_file()
+
+
+def _is_plain(source: Source) -> bool:
+    """Return whether each line is a text: by the name, or because the content is nothing else."""
+    path = source.path
+    if path is not None and (path.is_dir() or _is_corpus_name(path)):
+        return False
+    if is_docbin(source.head) or _has_tags(source.head_lines()):
+        return False
+    if path is not None and path.name.lower().endswith((".txt", ".text")):
+        return True
+    head = _head(source).lstrip()
+    if b"\x00" in head or head.startswith(b"<") or _JSON.match(head):
+        return False
+    # JSON strings, as `jq .text` writes them
+    lines = [line for line in source.head_lines() if line.strip()][:_HEAD]
+    return not lines or any(string_of(Record(0, line, {}, "a string")) is None for line in lines)
+
+
+def _has_tags(lines: Sequence[str]) -> bool:
+    """Return whether the lines are words with tags. A single line is not: many a text ends in a lone O."""
+    contents = [text for line in lines if (text := line.strip()) and not text.startswith(("#", "-DOCSTART-"))]
+    if len(contents) < 2:
+        return False
+    tagged = sum(any(map(iob.parse, conll.columns_of(text).split(text)[1:])) for text in contents)
+    return tagged >= _TAGGED * len(contents) or conll2012.looks_bracketed(list(lines))
+
+
+def is_json_text(source: Source) -> bool:
+    """Return whether a file has strings, or objects with a text and neither words nor entities."""
+    if len(source.head) == HEAD_BYTES and b"\n" not in source.head.rstrip():  # an object that is cut off
+        return _BEGINS_WITH_TEXT.match(_head(source)) is not None
+    try:
+        first = list(islice(records(Source.from_bytes(source.head, source.name)), _HEAD))
+    except DataError:  # a line without an end
+        return False
+    values = [record.value for record in first]
+    if any("tokens" in value or _has_entities(value) for value in values):
+        return False
+    if any(shape.fits(value) for value in values for shape in json_tokens.SHAPES):
+        return False
+    return any(string_of(record) or isinstance(record.value.get("text"), str) for record in first)
+
+
+def _has_entities(record: dict[str, Any]) -> bool:
+    """Return whether there may be an entity where entities are expected; a list of names has none."""
+    lists = (record.get(key) for key in json_text.SPAN_KEYS)
+    return any(isinstance(item, dict | list) for one in lists if isinstance(one, list) for item in one)
+
+
+def string_of(record: Record) -> str | None:
+    """Return the text of a record that is a string instead of an object."""
+    if not record.problem or not record.raw.lstrip().startswith('"'):
+        return None
+    try:
+        value = json.loads(record.raw)
+    except ValueError:  # also for bytes that are not UTF-8
+        return None
+    return value if isinstance(value, str) and not SURROGATES.search(value) else None

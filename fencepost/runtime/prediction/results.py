@@ -1,0 +1,104 @@
+"""Predicted texts, as JSON objects with character offsets or as sentences of a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise, tee
+from typing import TYPE_CHECKING, Any
+
+from fencepost.data.formats.json_fields import name
+
+if TYPE_CHECKING:
+    from fencepost.data.entity import Sentence
+    from fencepost.runtime.prediction.texts import Text
+    from fencepost.runtime.recogniser import Annotated, Recogniser, Span
+
+DIGITS = 4  # of a confidence
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedText:
+    """A text as it was read, and with the entities that were predicted."""
+
+    source: Text
+    annotated: Annotated
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the other fields of the input, the text, and the entities by character offsets."""
+        return {**self.source.to_record(), "entities": [entity_record(one) for one in self.annotated.spans]}
+
+
+def entity_record(span: Span) -> dict[str, Any]:
+    return {
+        "start": span.start,
+        "end": span.end,
+        "type": span.type,
+        "score": round(span.score, DIGITS),
+        "text": span.text,
+    }
+
+
+@dataclass(slots=True)
+class Counts:
+    """Numbers of texts, sentences and entities."""
+
+    texts: int = 0
+    sentences: int = 0
+    entities: int = 0
+
+    def count(self, predicted: Iterable[PredictedText]) -> Iterator[PredictedText]:
+        """Yield the same texts, counted."""
+        for one in predicted:
+            self.texts += 1
+            self.sentences += len(one.annotated.sentences)
+            self.entities += sum(len(sentence.entities) for sentence in one.annotated.sentences)
+            yield one
+
+    def add(self, other: Counts) -> None:
+        self.texts += other.texts
+        self.sentences += other.sentences
+        self.entities += other.entities
+
+
+def predict_texts(recogniser: Recogniser, texts: Iterable[Text]) -> Iterator[PredictedText]:
+    """Yield each text with its entities, in order, as a stream. All texts have words, or none has."""
+    from fencepost.runtime.recogniser import Annotated
+
+    texts = iter(texts)
+    first = next(texts, None)
+    if first is None:
+        return
+    texts, again = tee(chain([first], texts))
+    if first.sentences is None:
+        yield from map(PredictedText, again, recogniser.annotate(text.text for text in texts))
+        return
+    predicted = recogniser.predict(sentence for text in texts for sentence in text.sentences or ())
+    for text in again:
+        sentences = list(islice(predicted, len(text.offsets)))
+        yield PredictedText(text, Annotated(text.text, sentences, text.offsets))
+
+
+def to_sentences(predicted: Iterable[PredictedText]) -> Iterator[Sentence]:
+    """Yield the sentences, for corpus formats; those of a raw text name the text that they belong to."""
+    for number, one in enumerate(predicted, start=1):
+        if one.source.sentences is None:
+            yield from _with_names(one, number)
+        else:
+            yield from one.annotated.sentences
+
+
+def _with_names(text: PredictedText, number: int) -> Iterator[Sentence]:
+    fields = text.source.fields
+    id_key, id_ = name(fields, ("id",))
+    doc_key, doc = name(fields, ("doc", "doc_id"))
+    meta = {key: value for key, value in fields.items() if key not in (id_key, doc_key)}
+    pairs = zip(text.annotated.sentences, text.annotated.offsets, strict=True)
+    for place, (sentence, offsets) in enumerate(pairs, start=1):
+        yield replace(
+            sentence,
+            id=None if id_ is None and doc is None else f"{id_ or doc}-{place}",
+            doc=doc or id_ or str(number),
+            space_after=[start > end for (_, end), (start, _) in pairwise(offsets)] + [True],
+            meta=meta,
+        )

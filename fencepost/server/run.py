@@ -1,0 +1,119 @@
+"""Runs the server until a signal ends it: sockets, signals, workers and tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from ipaddress import ip_address
+
+import uvicorn
+from fastapi import FastAPI
+
+from fencepost.errors import FencepostError, UsageError, describe_error
+
+INTERRUPTED = 130  # exit code, as shells have it for Ctrl-C
+
+_BACKLOG = 4096  # connections that wait to be accepted
+_MOST_WORKERS = 4  # by default; each takes memory for what it computes
+
+
+def share_cores(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
+    """Return the number of workers, and of threads of each.
+
+    On two cores, two workers were faster than two threads.
+    """
+    if workers is None:
+        workers = min(_MOST_WORKERS, max(1, cores // (threads or 1)))
+    return workers, threads or max(1, cores // workers)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def listen(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Yield a socket and its URL; raises `UsageError` where it cannot listen."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:
+        message = f"--host {host} --port {port}: cannot listen there: {describe_error(error)}"
+        raise UsageError(message) from None
+    with listener:
+        name = f"[{host}]" if ":" in host else host
+        yield listener, f"http://{name}:{listener.getsockname()[1]}"
+
+
+def run(app: FastAPI, listener: socket.socket, timeout: float, greet: Callable[[], None]) -> None:
+    """Serve until a signal; requests that were accepted are answered first, within `timeout` seconds.
+
+    `greet` is called when a signal ends the server properly.
+    """
+    _raise_file_limit()
+    config = uvicorn.Config(
+        app,
+        backlog=_BACKLOG,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,  # longer than proxies keep connections, which else find them closed
+        timeout_graceful_shutdown=math.ceil(timeout),
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
+    server = uvicorn.Server(config)
+    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
+    with _signals(server), suppress(SystemExit):
+        greet()
+        server.run(sockets=[listener])
+    if not server.started:
+        raise FencepostError("the server could not be started; what is above says why")
+
+
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Return whether a message is not only about a client that hung up, or a request ended by a shutdown."""
+    error = record.exc_info[1] if record.exc_info else None
+    hung_up = isinstance(error, RuntimeError) and "handler is closed" in str(error)  # raised by uvloop
+    return not (hung_up or isinstance(error, asyncio.CancelledError | ConnectionError))
+
+
+def _raise_file_limit() -> None:
+    """Allow as many open files as the system permits: each connection is one."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextmanager
+def _signals(server: uvicorn.Server) -> Iterator[None]:
+    """End the server at the first signal, and the process at Ctrl-C after it.
+
+    uvicorn installs its handlers later, and raises the signal again at the end.
+    """
+
+    def stop(signum: int, _: object) -> None:
+        if server.should_exit and signum == signal.SIGINT:
+            os.write(2, b"stopped at once\n")  # the handler may have interrupted a write to sys.stderr
+            os._exit(INTERRUPTED)
+        server.should_exit = True
+
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
