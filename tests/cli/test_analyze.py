@@ -163,7 +163,7 @@ def test_lengths(run, analyzed, folder: Path) -> None:
     assert found.told["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
     assert found.told["models"]["smoothing"]["enumerated"] is None
     alone = analyzed("lengths", "locate-and-label", "data.jsonl", drawn=True)
-    assert "lengths that training does not go through" in alone.texts
+    assert "lengths that training does not enumerate" in alone.texts
 
 
 @pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
