@@ -29,10 +29,12 @@ from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
 from fencepost.encoder.pretrained import Pretrained
-from fencepost.methods.decoder import PredictSettings
 from fencepost.methods.model import Model
+from fencepost.methods.settings import PredictSettings
+from fencepost.runtime.pytorch import make_predictor
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.trainer import parameter_groups
+from fencepost.training.optimizer import parameter_groups
 
 CLIP = 5.0
 
@@ -91,7 +93,7 @@ def alternate(contenders: Sequence[Sequence[Callable[[], Any]]], rounds: int) ->
 
 
 def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int) -> list[float]:
-    settings = model.settings.training
+    settings = model.config.training
     our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
     bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=settings.encoder_learning_rate, fused=True)
     model.train()
@@ -123,10 +125,12 @@ def measure_prediction(
     assert isinstance(embedder, Pretrained)
 
     def ours(batch: list[Sentence], predict: PredictSettings) -> Callable[[], None]:
+        model.set_predict(predict)
+        recogniser = Recogniser(make_predictor(model))
+
         def run() -> None:
-            model.use(predict)
             embedder.subwords._pieces = {}  # every word is tokenised anew
-            for _ in model.predict(batch):
+            for _ in recogniser.predict(batch):
                 pass
 
         return run
@@ -165,7 +169,8 @@ def main() -> None:
     bare = Bare(config, 1 + len(model.types))
 
     def batches(size: int) -> list[list[Sentence]]:
-        grouped = LengthGroupedBatches([model.encoder.size(s) for s in sentences], size, seed=0)
+        sizes = [sum(model.encoder.inputs.sizes(s.words)) for s in sentences]
+        grouped = LengthGroupedBatches(sizes, size, seed=0)
         return [[sentences[i] for i in batch] for batch in list(grouped)[: arguments.batches]]
 
     say("training")
@@ -173,9 +178,9 @@ def main() -> None:
     train_ours, train_bare = measure_training(model, bare, trained, arguments.rounds)
     say("prediction")
     predicted = batches(config.predict.batch_size)
-    others = [model.settings.changed([change]).predict for change in arguments.also]
+    others = [model.config.changed([change]).predict for change in arguments.also]
     predict_ours, *predict_others, predict_bare = measure_prediction(
-        model, bare, predicted, arguments.rounds, [model.settings.predict, *others]
+        model, bare, predicted, arguments.rounds, [model.config.predict, *others]
     )
     count_trained, count_predicted = sum(map(len, trained)), sum(map(len, predicted))
     report(

@@ -22,8 +22,8 @@ import fencepost
 from benchmarks.common import ROOT, machine, report, say
 from fencepost import Entity, Recogniser, Sentence
 from fencepost.data import read
+from fencepost.encoder import windows
 from fencepost.evaluation import evaluate
-from fencepost.runtime import recogniser as windows
 from fencepost.training import held_out
 
 TOGETHER = 40
@@ -69,13 +69,13 @@ def score_windows(
 ) -> dict[str, dict[str, float]]:
     """Return F1 and seconds with windows of each size, and of the sentences that were not joined."""
     rows = {}
-    usual = windows._WINDOW, windows._OVERLAP
+    usual = windows.WINDOW, windows.OVERLAP
     try:
         for size, overlap in SIZES:
-            windows._WINDOW, windows._OVERLAP = size, overlap
+            windows.WINDOW, windows.OVERLAP = size, overlap
             rows[f"windows of {size} that overlap by {overlap}"] = score(model, joined)
     finally:
-        windows._WINDOW, windows._OVERLAP = usual
+        windows.WINDOW, windows.OVERLAP = usual
     return {**rows, "not joined": score(model, sentences)}
 
 

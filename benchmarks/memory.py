@@ -72,8 +72,10 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     from fencepost.config import Config
     from fencepost.data import read
     from fencepost.methods.model import Model
+    from fencepost.runtime.pytorch import load_model, make_predictor
+    from fencepost.runtime.recogniser import Recogniser
     from fencepost.training.batches import LengthGroupedBatches
-    from fencepost.training.trainer import parameter_groups
+    from fencepost.training.optimizer import parameter_groups
 
     folder = corpora()
     assert folder is not None
@@ -83,14 +85,15 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
         sentences = [with_types(joined(sentences[i:], 200), 18) for i in range(0, 800, 100)]
     trained = folder_of_model is not None and job.startswith("predict")
     config = Config.compose(changes=[f"method.name={method}"])
-    model = Model.load(str(folder_of_model)) if trained else Model.build(config, sentences)
+    model = load_model(str(folder_of_model)) if trained else Model.build(config, sentences)
     if job.startswith("train"):
-        sizes, size = [model.encoder.size(sentence) for sentence in sentences], config.training.batch_size
+        sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
+        size = config.training.batch_size
         grouped = LengthGroupedBatches(sizes, size, seed=0)
         batches = [[sentences[i] for i in batch] for batch in grouped][:STEPS]
         if job == "train_600_words":
-            batches = [[joined(sentences, 600), *sentences[: size - 1]]] * 3
-        optimiser = torch.optim.AdamW(parameter_groups(model, model.settings.training), fused=True)
+            batches = [model.split([joined(sentences, 600), *sentences[: size - 1]])] * 3
+        optimiser = torch.optim.AdamW(parameter_groups(model, model.config.training), fused=True)
         model.train()
         start = time.perf_counter()
         for batch in batches:
@@ -105,9 +108,9 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
             tested = [joined(sentences, 5000)]
         elif job == "predict_100_words":
             tested = [joined(sentences[i:], 100) for i in range(0, 1600, 50)]
-        model.eval()
+        recogniser = Recogniser(make_predictor(model.eval()))
         start = time.perf_counter()
-        for _ in model.predict(tested):
+        for _ in recogniser.predict(tested):
             pass
         done = len(tested)
     seconds = time.perf_counter() - start

@@ -21,8 +21,8 @@ from benchmarks.common import corpora, machine, report, say
 from fencepost import Sentence
 from fencepost.data import read
 from fencepost.evaluation import evaluate
-from fencepost.methods.model import Model
 from fencepost.runtime.export import export
+from fencepost.runtime.pytorch import load_model, save_model
 
 CORPORA = ("genia", "gum")
 
@@ -38,11 +38,11 @@ def main() -> None:
     tests = {name: list(read(data / name / "test.jsonl")) for name in CORPORA}
     results = {}
     for folder in arguments.models:
-        model = Model.load(folder)
+        model = load_model(folder)
         with tempfile.TemporaryDirectory() as name:
-            model.save(name)
+            save_model(model, name)
             export(model, name, int8=True)
-            results[folder.name] = {"method": model.settings.method.name} | {
+            results[folder.name] = {"method": model.config.method.name} | {
                 corpus: compared(Path(name), f"{folder.name}, {corpus}", sentences)
                 for corpus, sentences in tests.items()
             }

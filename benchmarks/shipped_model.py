@@ -26,6 +26,7 @@ from fencepost.methods.model import Model
 from fencepost.runtime.export import check, export
 from fencepost.runtime.folder import compute_sums, files_of, write_sums
 from fencepost.runtime.loading import SHIPPED
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -62,7 +63,7 @@ def main() -> None:
         config = Config.compose(changes=[*SETTINGS, *arguments.changes], flags={"training": {"seed": 1}})
         say(f"{len(learnt):,} sentences to learn from, {len(chosen):,} to choose the epoch by")
         train(config, learnt, folder, chosen, quiet=False)
-    model = Model.load(folder)
+    model = load_model(folder)
     export(model, folder, int8=True)
     checked = check(folder, parts["dev"], tell=say)
     of_test = evaluate(parts["test"], fencepost.load(folder, engine="int8").predict(parts["test"]))
@@ -106,8 +107,8 @@ def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int,
     lengths = scores.by_length_group([1, 2, 3, 5, 10])
     return TEMPLATE.read_text(encoding="utf-8").format(
         types=", ".join(f"`{type_}`" for type_ in model.types),
-        method=model.settings.method.name,
-        epochs=model.settings.training.epochs,
+        method=model.config.method.name,
+        epochs=model.config.training.epochs,
         learnt=f"{learnt:,}",
         tested=f"{tested:,}",
         of_types=_table({"all": scores.overall, **scores.by_type}),

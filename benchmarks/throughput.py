@@ -38,9 +38,10 @@ import fencepost
 from benchmarks.common import corpora, machine, report, say
 from fencepost.data import read
 from fencepost.data.text import make_splitter
+from fencepost.encoder.grouping import group_by_length
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.methods.model import Model
-from fencepost.runtime.engine import batches
+from fencepost.runtime.pytorch import load_model
 from fencepost.runtime.recogniser import Recogniser
 
 ENGINES = ("pytorch", "onnx", "int8")
@@ -81,7 +82,7 @@ def documents(path: Path) -> list[str]:
 
 def measured(folder: Path, texts: list[str], rounds: int) -> dict[str, Any]:
     recognisers = {name: fencepost.load(folder, engine=name) for name in ENGINES}  # type: ignore[arg-type]
-    encoder, rows = bare(Model.load(folder), texts)
+    encoder, rows = bare(load_model(folder), texts)
     sentences = sum(len(batch) for batch, _ in rows)
     say(f"{len(texts)} documents, {sentences:,} sentences")
 
@@ -139,7 +140,7 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
     ]
     sizes = [len(row) for row in rows]
     made = []
-    for batch in batches(sizes, sizes, model.settings.predict.batch_size):
+    for batch in group_by_length(sizes, count=model.config.predict.batch_size):
         padded = torch.nn.utils.rnn.pad_sequence(
             [torch.tensor(rows[index][: embedder.room]) for index in batch],
             batch_first=True,

@@ -18,9 +18,8 @@ from pydantic import Field, SerializeAsAny, create_model
 from fencepost.data.files import SETTINGS_BYTES, read_text
 from fencepost.encoder.settings import EncoderSettings, TextSettings
 from fencepost.errors import DataError, UsageError, describe_error, shorten
-from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.network import Method, MethodSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS, Method
+from fencepost.methods.settings import MethodSettings, PredictSettings
 from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"
@@ -90,7 +89,7 @@ class Config(Settings):
 
         `base` are the settings of a recipe, which stand before all of them; its method cannot change.
         """
-        of_file = tree = merged(base or {}, _read_yaml(file) if file else {})
+        of_file = tree = merged(base or {}, _read_tree(file) if file else {})
         for change in changes:
             tree = merged(tree, change_of(change))
         tree = merged(tree, flags or {})
@@ -123,15 +122,19 @@ class Config(Settings):
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes: the class is made for the method, and cannot be pickled by name."""
+        return Config.parse, (self.model_dump(mode="json"),)
+
 
 @cache
-def _config_of(method: type[Method[Any]]) -> type[Config]:
+def _config_of(method: Method) -> type[Config]:
     """The config whose method and prediction are those of this method."""
     return create_model(
         "Config",
         __base__=Config,
-        method=(method.Settings, Field(default_factory=method.Settings)),
-        predict=(method.Predict, Field(default_factory=method.Predict)),
+        method=(method.settings, Field(default_factory=method.settings)),
+        predict=(method.predict, Field(default_factory=method.predict)),
     )
 
 
@@ -146,16 +149,21 @@ def _check_same_method(recipe: Tree, tree: Tree) -> None:
         )
 
 
-def _read_yaml(path: Path) -> Tree:
+def read_yaml(path: Path) -> Any:
+    """Return the value in a YAML file; raises `DataError` if it cannot be read."""
     text = read_text(path, limit=SETTINGS_BYTES)
     try:
-        tree = parsed(text)
+        return parsed(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = shorten(getattr(error, "problem", None) or describe_error(error))
         raise DataError(
             f"this is not valid YAML: {reason}", source=str(path), line=mark.line + 1 if mark else None
         ) from None
+
+
+def _read_tree(path: Path) -> Tree:
+    tree = read_yaml(path)
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):

@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from tests.methods.doubles import register
 
 
@@ -210,8 +210,8 @@ def test_yaml_is_in_the_order_of_the_docs_and_readable() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_a_config(name: str) -> None:
     config = Config.parse({"method": {"name": name}})
-    assert type(config.method) is METHODS[name].Settings
-    assert type(config.predict) is METHODS[name].Predict
+    assert type(config.method) is METHODS[name].settings
+    assert type(config.predict) is METHODS[name].predict
     assert Config.parse(json.loads(config.model_dump_json())) == config
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from fencepost.config import Config
 from fencepost.data import FORMATS, read
 from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from tools.site import command_reference
 
 ROOT = Path(__file__).parent.parent

@@ -1,1 +1,1 @@
-"""What builds the documentation."""
+"""Programs for developers: the documentation site and the sample corpus."""

@@ -118,11 +118,13 @@ def strong_smoothing_underconfident(strong: Group, plain: Group) -> Found:
 def _overconfidence(run: FinishedRun) -> float:
     """The mean confidence, as the network gives it, minus the share of predictions that are right."""
     from fencepost.evaluation import Temperature, match
+    from fencepost.runtime.pytorch import make_predictor
+    from fencepost.runtime.recogniser import Recogniser
 
     model = run.model()
     model.calibration = Temperature()
     sentences = test_sentences()
-    found = match(sentences, model.predict(sentences)).predicted
+    found = match(sentences, Recogniser(make_predictor(model)).predict(sentences)).predicted
     return float(found.score.mean() - found.matched.mean())
 
 
@@ -180,13 +182,11 @@ _TABLES: dict[tuple[str, str], Any] = {}
 def _tables(run: FinishedRun, name: str) -> Any:
     key = (str(run.folder), name)
     if key not in _TABLES:
-        model = run.model()
-        report = model.report(name)
-        for _ in model.predict(
-            test_sentences(), lambda batch, _, scores, gold: report.add(batch, scores, gold)
-        ):
+        recogniser = run.recogniser()
+        reports = recogniser.make_reports([name])
+        for _ in recogniser.predict(test_sentences(), recogniser.watch_reports(reports)):
             pass
-        _TABLES[key] = report.tables()
+        _TABLES[key] = reports[name].tables()
     return _TABLES[key]
 
 
@@ -224,7 +224,7 @@ def filter_leaves_three(models: Group) -> Found:
     return Found(number, within(number, 2, 4), seeds, {"stages": evidence})
 
 
-def _more(key: str, few: int, many: int, others: str) -> Callable[..., Found]:
+def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[..., Found]:
     """By what the test F1 gains from more of something in prediction, with the same models."""
 
     def judged(models: Group) -> Found:
@@ -233,10 +233,10 @@ def _more(key: str, few: int, many: int, others: str) -> Callable[..., Found]:
         seeds, sentences = sorted(models), test_sentences()
         scores: dict[str, dict[str, float]] = {}
         for seed in seeds:
-            model = models[seed].model()
+            recogniser = models[seed].recogniser()
             for value in (few, many):
-                model.use(model.settings.changed([f"predict.{key}={value}", others]).predict)
-                found = evaluate(sentences, model.predict(sentences)).overall.f1
+                settings: dict[str, Any] = {**others, key: value}
+                found = evaluate(sentences, recogniser.using(**settings).predict(sentences)).overall.f1
                 scores.setdefault(str(seed), {})[f"{key}={value}"] = found
         number = estimate([of[f"{key}={many}"] - of[f"{key}={few}"] for of in scores.values()])
         return Found(number, above(number), seeds, {"f1": scores, "others": others})
@@ -371,7 +371,7 @@ CLAIMS = (
         "test F1 with 5 steps minus that with 1, with the same model and 60 spans",
         "above 0",
         (DENOISING,),
-        _more("steps", 1, 5, "predict.spans=60"),
+        _more("steps", 1, 5, {"spans": 60}),
     ),
     Claim(
         "more-spans-help",
@@ -380,7 +380,7 @@ CLAIMS = (
         "test F1 with 120 spans minus that with 20, with the same model and 5 steps",
         "above 0",
         (DENOISING,),
-        _more("spans", 20, 120, "predict.steps=5"),
+        _more("spans", 20, 120, {"steps": 5}),
     ),
     *(
         Claim(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
     from fencepost.experiments.sweep import Data, Sweep
     from fencepost.methods.model import Model
+    from fencepost.runtime.recogniser import Recogniser
 
 SEEDS = 3
 SHARE = 0.5
@@ -61,9 +62,14 @@ class FinishedRun:
         return [record["dev_loss"] for record in self.metrics["epochs"]]
 
     def model(self) -> Model:
-        from fencepost.methods.model import Model
+        from fencepost.runtime.pytorch import load_model
 
-        return Model.load(self.folder)
+        return load_model(self.folder)
+
+    def recogniser(self) -> Recogniser:
+        from fencepost.runtime.loading import load
+
+        return load(self.folder, engine="pytorch")
 
 
 class Runs:

@@ -18,11 +18,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import fencepost
 from benchmarks.common import machine, say
 from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
 from benchmarks.fuzz.mutations import Case, make_case
 from benchmarks.fuzz.reading import Outcome, read_case
 from fencepost.data import FORMATS
+from fencepost.data.text import make_splitter
 
 CASE_SECONDS = 20  # a reading of some hundred bytes that takes longer hangs
 STALL_SECONDS = 120  # the same, where the hang is in C code that no signal interrupts
@@ -34,6 +36,7 @@ KEPT_PER_SIGNATURE = 3  # inputs of one kind of failure that are saved
 WEIGHTS = {"jsonl-text": 50, "brat": 40, "spacy": 25, "gpml": 85}
 WEIGHT = 100
 LEAST = 20_000  # of a full run, for any format
+_PACKAGE = Path(fencepost.__file__).parent
 
 
 class TooSlow(BaseException):
@@ -82,7 +85,7 @@ def _place() -> str:
     ours = [
         frame
         for frame in frames
-        if "fencepost" in Path(frame.filename).parts[-3:-1] or "benchmarks" in frame.filename
+        if _PACKAGE in Path(frame.filename).parents or "benchmarks" in frame.filename
     ]
     place = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
     return f"{type(error).__name__} in {place}"
@@ -116,6 +119,7 @@ def _work(connection: Connection, current: Any, seed: int) -> None:
     """A worker: takes chunks until there are no more, and says which case it is at."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGALRM, _raise_too_slow)
+    make_splitter("en")  # loads spaCy, whose seconds are not those of a case
     with tempfile.TemporaryDirectory() as folder:
         while (chunk := connection.recv()) is not None:
             counts: Counter[str] = Counter()

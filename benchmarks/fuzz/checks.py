@@ -20,7 +20,7 @@ from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.json_tokens import SHAPES, encode
 from fencepost.data.formats.overlaps import overlapping
-from fencepost.data.source import BYTE_ORDER_MARK, Found, Reading, Rejected, Source
+from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejected, Source
 
 Key = tuple[int, int, str]
 
@@ -60,7 +60,7 @@ def _round_trip_complaints(sentences: list[Sentence]) -> Iterator[str]:
     """Fencepost's own format holds everything, so everything must come back from it."""
     data = "".join(encode(sentences, WriteOptions(), shape=SHAPES[0])).encode()
     readings = list(FORMATS["jsonl"].read(Source.from_bytes(data), ReadOptions()))
-    back = [reading.sentence for reading in readings if isinstance(reading, Found)]
+    back = [reading.sentence for reading in readings if isinstance(reading, ReadSentence)]
     if back != sentences:
         yield "not the same after a round trip through jsonl"
 
@@ -81,7 +81,7 @@ def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
     either = outcome.format in ("jsonl-tokens", "jsonl-mentions")  # where a file may not show its ends
     options = ReadOptions(ends="exclusive" if either else None, check_text=outcome.options.check_text)
     readings = list(format_.read(Source.from_bytes(path.read_bytes()), options))
-    back = [reading.sentence for reading in readings if isinstance(reading, Found)]
+    back = [reading.sentence for reading in readings if isinstance(reading, ReadSentence)]
     if [_content(sentence) for sentence in back] != [_content(sentence) for sentence in kept]:
         yield "not the same after a round trip through its own format"
 
@@ -162,7 +162,7 @@ def _json_pairs(outcome: Outcome) -> list[tuple[Sentence, dict[str, Any]]] | Non
     return [
         (reading.sentence, json.loads(value) if isinstance(value, str) else value)
         for reading, (_, value) in zip(outcome.readings, objects, strict=False)
-        if isinstance(reading, Found)
+        if isinstance(reading, ReadSentence)
     ]
 
 
@@ -180,7 +180,7 @@ def _array_complaints(outcome: Outcome) -> Iterator[str]:
         yield "a broken array was read without a complaint"
 
 
-def _object_at(outcome: Outcome, found: Found) -> dict[str, Any]:
+def _object_at(outcome: Outcome, found: ReadSentence) -> dict[str, Any]:
     """In an array that is broken somewhere: the object on the sentence's line that is most like it."""
     words_key, entities_key, type_key, ends = JSON_SHAPES[outcome.format]
     text = "\n".join(outcome.lines[found.line - 1 :])
@@ -240,7 +240,7 @@ def _json_text_complaints(outcome: Outcome) -> Iterator[str]:
     last = max(by_line, default=0)
     for number, line in enumerate(outcome.lines, start=1):
         readings = by_line.pop(number, [])
-        found = [reading for reading in readings if isinstance(reading, Found)]
+        found = [reading for reading in readings if isinstance(reading, ReadSentence)]
         if len(found) < len(readings):
             if len(readings) > 1:
                 yield "a line is both read and rejected"
@@ -250,7 +250,7 @@ def _json_text_complaints(outcome: Outcome) -> Iterator[str]:
         yield "a reading of a line that is not there"
 
 
-def _text_complaints(objects: list[Any], found: list[Found], options: ReadOptions) -> Iterator[str]:
+def _text_complaints(objects: list[Any], found: list[ReadSentence], options: ReadOptions) -> Iterator[str]:
     text, spans = "", []
     for record in objects:
         offset = len(text)
@@ -371,7 +371,7 @@ def _naive_brackets(cells: list[str]) -> list[Key]:
 def _gpml_complaints(outcome: Outcome) -> Iterator[str]:
     """Every sentence beside what ElementTree finds, as far as ElementTree gets."""
     for reading, element in zip(outcome.readings, _elements(outcome.parts[0]), strict=False):
-        if not isinstance(reading, Found):
+        if not isinstance(reading, ReadSentence):
             continue
         sentence = reading.sentence
         words: list[str] = []

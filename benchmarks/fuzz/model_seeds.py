@@ -12,8 +12,9 @@ from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.export import export
+from fencepost.runtime.pytorch import save_model
 from fencepost.settings import Tree, merged
 
 TEXT = "Ada Lovelace met Charles Babbage at the University of London."
@@ -53,9 +54,9 @@ def make_models(folder: Path) -> list[Path]:
         tree = merged({"encoder": encoder, "method": {"name": method}}, SIZES[method])
         model = Model.build(Config.parse(tree), LEARNT).eval()
         with torch.no_grad():  # as built, most models find nothing
-            for weight in model.method.parameters():
+            for weight in model.network.parameters():
                 weight.copy_(torch.randn_like(weight) * 0.5)
-        model.save(folder / name)
+        save_model(model, folder / name)
         export(model, folder / name)
         made.append(folder / name)
     return made

@@ -11,7 +11,7 @@ from benchmarks.fuzz.seeds import Parts
 from fencepost.data import FORMATS, ReadOptions
 from fencepost.data.formats.brat import read_document
 from fencepost.data.formats.registry import detect_format
-from fencepost.data.source import BYTE_ORDER_MARK, Found, Reading, Source
+from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Source
 from fencepost.data.text import make_splitter
 from fencepost.errors import FencepostError
 
@@ -27,8 +27,8 @@ class Outcome:
     complete: bool = False
 
     @property
-    def found(self) -> list[Found]:
-        return [reading for reading in self.readings if isinstance(reading, Found)]
+    def found(self) -> list[ReadSentence]:
+        return [reading for reading in self.readings if isinstance(reading, ReadSentence)]
 
     @property
     def lines(self) -> list[str]:

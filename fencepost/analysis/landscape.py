@@ -19,7 +19,7 @@ from fencepost.analysis.figures import LINES, heading, legend, look, panels, pla
 from fencepost.analysis.result import Analysis, Table
 from fencepost.data.context import with_context
 from fencepost.errors import UsageError
-from fencepost.runtime.engine import batches
+from fencepost.runtime.pytorch import make_predictor
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
@@ -113,15 +113,14 @@ def _direction(model: Model, seed: int) -> list[Tensor]:
 
 def _batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Batch, int]]:
     """Return the data set as tensors, each with its number of sentences."""
-    kept = [s for s in with_context(sentences, model.settings.encoder.context) if s.words]
+    kept = model.split([s for s in with_context(sentences, model.config.encoder.context) if s.words])
     if not kept:
         raise UsageError("a data set has no sentences to compute a loss on")
-    sizes = [model.encoder.size(sentence) for sentence in kept]
-    found = []
-    for indices in batches(sizes, [len(s) for s in kept], model.settings.predict.batch_size):
+    batches = []
+    for indices in make_predictor(model).batches(kept):
         tensors = model.collate([kept[i] for i in indices])
-        found.append(({name: tensor.to(model.device) for name, tensor in tensors.items()}, len(indices)))
-    return found
+        batches.append(({name: tensor.to(model.device) for name, tensor in tensors.items()}, len(indices)))
+    return batches
 
 
 def _loss(model: Model, of_data: Sequence[tuple[Batch, int]]) -> float:

@@ -31,7 +31,8 @@ def lengths(
     for number, (name, scores) in enumerate(grouped.items()):
         axis.plot(range(len(firsts)), [100 * s.f1 for s in scores], label=plain(name), **look(number))
     support = [scores.support for scores in next(iter(grouped.values()))]
-    axis.set_xticks(range(len(firsts)), [f"{n}\n({s:,})" for n, s in zip(names, support, strict=True)])
+    ticks = [f"{n}\n({s:,})" for n, s in zip(names, support, strict=True)]
+    axis.set_xticks(range(len(firsts)), ticks, fontsize=8)
     label = "words of an entity (in brackets: entities in the data)"
     axis.set(xlabel=label, ylabel="F1, in %", ylim=(0, 102))
     area = "lengths that training does not enumerate"

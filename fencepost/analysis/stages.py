@@ -18,7 +18,7 @@ from fencepost.evaluation import Score
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fencepost.methods.network import Row
+    from fencepost.methods.decoder import Row
 
 Tables = dict[str, dict[str, "Row"]]
 """By title, the rows by name."""

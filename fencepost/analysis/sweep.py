@@ -1,6 +1,6 @@
-"""What a sweep comes to, as a figure: F1 over one setting, the share of the data, or the noise in it.
+"""A figure of a sweep: F1 over one setting, the share of the data, or the noise in it.
 
-This is Table 4 of Zhu and Li (ACL 2022) and of Tang et al. (2023), and F1 by the size of the training data.
+As in Table 4 of Zhu and Li (ACL 2022) and of Tang et al. (2023), and F1 by the size of the training data.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Cell = Mapping[str, Any]
-"""As `sweep.json` has it."""
+Row = Mapping[str, Any]
+"""A cell as `sweep.json` has it."""
 
 _NAMES = {"share": "share of the training data", "boundary_noise": "probability of noise at a boundary"}
 
 
-def sweep(cells: Sequence[Cell], told: dict[str, Any], over: str | None = None) -> Analysis:
-    """Mean F1 over the values of one axis, with standard deviations; a line for each value of the others.
+def sweep(cells: Sequence[Row], source: dict[str, Any], over: str | None = None) -> Analysis:
+    """Draw mean F1 and its deviation over the values of one axis; a line for each value of the others.
 
     The axis is `over`; unless set, the share or the noise if there are several, else the first setting. A
     sweep whose cells do not all set the same keys, as a table of ablations, has a row for each cell instead.
@@ -51,21 +51,17 @@ def sweep(cells: Sequence[Cell], told: dict[str, Any], over: str | None = None) 
     panel.set_title(f"mean over {'-'.join(map(str, seeds[:1] + seeds[1:][-1:]))} seeds, ± standard deviation")
     rows = [(cell["cell"], cell["seeds"], cell[measure]["mean"], cell[measure]["std"]) for cell in done]
     shown = [(name, seeds, percent(mean), percent(std)) for name, seeds, mean, std in rows]
-    return Analysis(
-        "sweep-f1",
-        {**told, "over": axis, "measure": measure, "cells": list(cells)},
-        Table(("cell", "seeds", "f1_mean", "f1_std"), rows),
-        figure,
-        Table(("cell", "seeds", f"{part} F1", "±"), shown),
-    )
+    content = {**source, "over": axis, "measure": measure, "cells": list(cells)}
+    table, summary = ("cell", "seeds", "f1_mean", "f1_std"), ("cell", "seeds", f"{part} F1", "±")
+    return Analysis("sweep-f1", content, Table(table, rows), figure, Table(summary, shown))
 
 
-def _is_uneven(cells: Sequence[Cell]) -> bool:
+def _is_uneven(cells: Sequence[Row]) -> bool:
     return len({frozenset(cell["settings"]) for cell in cells}) > 1
 
 
-def _rows(cells: Sequence[Cell], measure: str) -> tuple[Figure, Axes]:
-    """A point for each cell, the first one above."""
+def _rows(cells: Sequence[Row], measure: str) -> tuple[Figure, Axes]:
+    """Draw a point for each cell, the first one at the top."""
     figure, [panel] = panels(1, width=5.6, height=1.0 + 0.32 * len(cells))
     places = range(len(cells), 0, -1)
     mean, deviation = _scores(cells, measure)
@@ -75,51 +71,48 @@ def _rows(cells: Sequence[Cell], measure: str) -> tuple[Figure, Axes]:
     return figure, panel
 
 
-def _lines(cells: Sequence[Cell], axis: str, others: Sequence[str], measure: str) -> tuple[Figure, Axes]:
-    lines: dict[str, list[Cell]] = {}
+def _lines(cells: Sequence[Row], axis: str, others: Sequence[str], measure: str) -> tuple[Figure, Axes]:
+    lines: dict[str, list[Row]] = {}
     for cell in cells:
         rest = [f"{other}={_at(cell, other)}" for other in others if _at(cell, other) is not None]
         lines.setdefault(" ".join(rest), []).append(cell)
-    values = list(dict.fromkeys(str(_at(cell, axis)) for cell in cells))
-    places = _places(values)
+    places = _places(list(dict.fromkeys(str(_at(cell, axis)) for cell in cells)))
     figure, [panel] = panels(1, width=5.6, height=3.8)
     for number, (name, of_line) in enumerate(lines.items()):
-        at = [places[values.index(str(_at(cell, axis)))] for cell in of_line]
-        in_order = sorted(zip(at, of_line, strict=True), key=lambda one: one[0])  # as lines go, not the grid
-        mean, deviation = _scores([cell for _, cell in in_order], measure)
-        named = {"label": plain(name) or None, **look(number)}
-        panel.errorbar([place for place, _ in in_order], mean, deviation, capsize=3, **named)
-    panel.set_xticks(places, [plain(value) for value in values])
+        ordered = sorted(of_line, key=lambda cell: places[str(_at(cell, axis))])  # not as in the grid
+        mean, deviation = _scores(ordered, measure)
+        at = [places[str(_at(cell, axis))] for cell in ordered]
+        panel.errorbar(at, mean, deviation, capsize=3, label=plain(name) or None, **look(number))
+    panel.set_xticks(list(places.values()), [plain(value) for value in places])
     if any(lines):
         legend(panel)
     return figure, panel
 
 
-def _scores(cells: Sequence[Cell], measure: str) -> tuple[list[float], list[float]]:
-    """Means and standard deviations, in percent."""
+def _scores(cells: Sequence[Row], measure: str) -> tuple[list[float], list[float]]:
+    """Return means and standard deviations, in percent."""
     found = [cell[measure] for cell in cells]
     return [100 * one["mean"] for one in found], [100 * (one["std"] or 0.0) for one in found]
 
 
-def _axes(cells: Sequence[Cell]) -> list[str]:
+def _axes(cells: Sequence[Row]) -> list[str]:
     own = [name for name in ("share", "boundary_noise") if any(cell[name] is not None for cell in cells)]
     return own + list(dict.fromkeys(key for cell in cells for key in cell["settings"])) or ["cell"]
 
 
-def _at(cell: Cell, axis: str) -> Any:
+def _at(cell: Row, axis: str) -> Any:
     return cell[axis] if axis in ("share", "boundary_noise", "cell") else cell["settings"].get(axis)
 
 
-def _places(values: Sequence[str]) -> list[float]:
-    """Numbers where they are, if there is room for what is written below; anything else side by side."""
-    beside = [float(place) for place in range(len(values))]
+def _places(values: Sequence[str]) -> dict[str, float]:
+    """Return where values are: numbers to scale, if there is room for their labels; others side by side."""
     try:
         numbers = [float(value) for value in values]
     except ValueError:
-        return beside
-    in_order = sorted(numbers)
+        numbers = [math.nan]
     if not math.isfinite(sum(numbers)):
-        return beside
-    if any(after - before < 0.06 * (in_order[-1] - in_order[0]) for before, after in pairwise(in_order)):
-        return [float(in_order.index(number)) for number in numbers]
-    return numbers
+        numbers = [float(place) for place in range(len(values))]
+    ordered = sorted(numbers)
+    if any(after - before < 0.06 * (ordered[-1] - ordered[0]) for before, after in pairwise(ordered)):
+        numbers = [float(ordered.index(number)) for number in numbers]
+    return dict(zip(values, numbers, strict=True))

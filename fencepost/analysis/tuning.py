@@ -1,4 +1,4 @@
-"""What a tuning comes to, as figures: how the search went, and which settings mattered."""
+"""Figures of a tuning: the course of the search, and which settings mattered."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from fencepost.analysis.result import Analysis, Table, percent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Trial = Mapping[str, Any]
-"""As `tuning.json` has it."""
+Row = Mapping[str, Any]
+"""A trial as `tuning.json` has it."""
 
 BEST, COMPLETE, PRUNED, FAILED = COLOURS[1], COLOURS[0], GREY, "#000000"
 
 
-def history(trials: Sequence[Trial], told: dict[str, Any]) -> Analysis:
-    """Two panels: the development F1 of each trial and of the best so far, and by epoch."""
+def history(trials: Sequence[Row], source: dict[str, Any]) -> Analysis:
+    """Draw the development F1 of each trial and of the best so far, and the development F1 by epoch."""
     figure, (scores, epochs) = panels(2, width=4.8)
     ended = [trial for trial in trials if trial["state"] != "running"]
     best = _best(ended)
     _draw_trials(scores, ended)
     for trial in ended:
         by_epoch = [100 * f1 for f1 in trial["dev_f1_by_epoch"]]
-        is_best = best is not None and trial["trial"] == best["trial"]
         style: dict[str, Any] = {"color": COMPLETE, "alpha": 0.45, "linewidth": 1.0}
         if trial["state"] != "complete":
             style = {"color": PRUNED, "alpha": 0.7, "linewidth": 1.0, "linestyle": "--"}
-        if is_best:
+        if trial is best:
             style = {"color": BEST, "linewidth": 2.0, "zorder": 3}
         epochs.plot(range(1, len(by_epoch) + 1), by_epoch, marker="o", markersize=2.5, **style)
     label = "F1 on the development data, in %"
@@ -44,11 +43,11 @@ def history(trials: Sequence[Trial], told: dict[str, Any]) -> Analysis:
         (trial["trial"], trial["state"], trial["dev_f1"], so_far)
         for trial, so_far in zip(ended, _so_far(ended), strict=True)
     ]
-    return Analysis("tuning-history", {**told, "trials": list(trials)}, Table(columns, rows), figure)
+    return Analysis("tuning-history", {**source, "trials": list(trials)}, Table(columns, rows), figure)
 
 
-def importance(shares: Mapping[str, float], told: dict[str, Any]) -> Analysis:
-    """A bar for each setting, the most important one above."""
+def importance(shares: Mapping[str, float], source: dict[str, Any]) -> Analysis:
+    """Draw a bar for each setting, the most important one at the top."""
     figure, [panel] = panels(1, width=5.6, height=1.1 + 0.32 * len(shares))
     places = range(len(shares), 0, -1)
     bars = panel.barh(places, [100 * share for share in shares.values()], 0.7, color=COMPLETE)
@@ -59,18 +58,13 @@ def importance(shares: Mapping[str, float], told: dict[str, Any]) -> Analysis:
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.1)
     heading(panel, "What tells the best quarter of the complete trials from all", width=60)
-    rows = list(shares.items())
-    shown = Table(("setting", "importance"), [(key, percent(share)) for key, share in rows])
-    return Analysis(
-        "tuning-importance",
-        {**told, "importance": dict(shares)},
-        Table(("setting", "importance"), rows),
-        figure,
-        shown,
-    )
+    columns, rows = ("setting", "importance"), list(shares.items())
+    shown = Table(columns, [(key, percent(share)) for key, share in rows])
+    content = {**source, "importance": dict(shares)}
+    return Analysis("tuning-importance", content, Table(columns, rows), figure, shown)
 
 
-def _draw_trials(panel: Axes, trials: Sequence[Trial]) -> None:
+def _draw_trials(panel: Axes, trials: Sequence[Row]) -> None:
     for state, colour, mark in (("complete", COMPLETE, "o"), ("pruned", PRUNED, "x")):
         own = [trial for trial in trials if trial["state"] == state]
         if own:
@@ -93,15 +87,12 @@ def _draw_trials(panel: Axes, trials: Sequence[Trial]) -> None:
     legend(panel)
 
 
-def _best(trials: Sequence[Trial]) -> Trial | None:
+def _best(trials: Sequence[Row]) -> Row | None:
     complete = [trial for trial in trials if trial["state"] == "complete"]
     return max(complete, key=lambda trial: trial["dev_f1"], default=None)
 
 
-def _so_far(trials: Sequence[Trial]) -> list[float | None]:
-    """After each trial, the highest F1 of those that are complete."""
-    best: list[float | None] = []
-    for number in range(len(trials)):
-        top = _best(trials[: number + 1])
-        best.append(None if top is None else top["dev_f1"])
-    return best
+def _so_far(trials: Sequence[Row]) -> list[float | None]:
+    """Return the highest F1 of the trials that are complete, after each trial."""
+    tops = (_best(trials[:number]) for number in range(1, len(trials) + 1))
+    return [None if top is None else top["dev_f1"] for top in tops]

@@ -24,7 +24,7 @@ from fencepost.cli.analyses import (
 from fencepost.cli.frame import command, command_group
 from fencepost.cli.groups import argument, option
 from fencepost.cli.judging import JudgingOptions, Label, facts_of, name_models
-from fencepost.cli.models import Threads, load_model, trained_lengths
+from fencepost.cli.models import Threads, trained_lengths, use_threads
 from fencepost.cli.prediction_sweep import combine_settings, score_settings
 from fencepost.cli.progress import count_to
 from fencepost.cli.scores import print_reports, wide_console
@@ -33,8 +33,7 @@ from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
-    from fencepost.methods.model import Model
-    from fencepost.methods.network import Row
+    from fencepost.methods.decoder import Row
 
 group = command_group(
     "analyze", "Figures and tables as the papers have them, for any model, and where it fails."
@@ -89,9 +88,7 @@ def _without_calibration(folder: str, sentences: Sequence[Sentence]) -> list[Sen
     """Return predictions of a model with the confidences of its network."""
     import numpy as np
 
-    from fencepost.runtime.engine import calibration_of
-
-    calibration = calibration_of(read_saved_config(Path(folder)), Path(folder))
+    calibration = read_saved_config(Path(folder)).parse_calibration()
     scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
     own = iter(calibration.undo(scores).tolist())
     return [s.with_entities(replace(entity, score=next(own)) for entity in s.entities) for s in sentences]
@@ -151,16 +148,20 @@ def method(
 
     sentences = options.read_for(list(models.values()), data)
     tables: dict[str, dict[str, Tables]] = {}
+    engines: dict[str, str] = {}
     for label, path in models.items():
-        filled = _fill_reports(options.load_model(path), names[label], sentences)
-        for name, of_model in filled.items():
-            tables.setdefault(name, {})[label] = of_model
+        recogniser = options.load(path)
+        engines[label] = recogniser.engine
+        reports = recogniser.make_reports(names[label])
+        for _ in recogniser.predict(sentences, recogniser.watch_reports(reports)):
+            pass
+        for name, filled in reports.items():
+            tables.setdefault(name, {})[label] = filled.tables()
     for name, by_label in tables.items():
         for label, of_model in by_label.items():
             print_reports(wide_console(), label, of_model)
-        facts = facts_of(
-            {label: models[label] for label in by_label}, data, dict.fromkeys(by_label, "pytorch")
-        )
+        of_report = {label: models[label] for label in by_label}
+        facts = facts_of(of_report, data, {label: engines[label] for label in by_label})
         show(analysis(name, by_label, facts), options.out)
 
 
@@ -170,10 +171,9 @@ Tables = dict[str, dict[str, "Row"]]
 
 def _reports_of(folder: str, chosen: str | None) -> list[str]:
     """Return the names of the reports that the method of the model in this folder declares."""
-    from fencepost.methods.model import read_config
-    from fencepost.methods.networks import METHODS
+    from fencepost.methods.registry import METHODS
 
-    name = read_config(Path(folder))[0].method.name
+    name = read_saved_config(Path(folder)).parse_config().method.name
     declared = list(METHODS[name].reports)
     if not declared:
         raise UsageError(f"{folder}: the method {name} has no reports of its own")
@@ -183,19 +183,6 @@ def _reports_of(folder: str, chosen: str | None) -> list[str]:
             f"{folder}: --report {chosen}: the method {name} has no such report; it has {listed}"
         )
     return declared if chosen is None else [chosen]
-
-
-def _fill_reports(model: Model, names: Sequence[str], sentences: Sequence[Sentence]) -> dict[str, Tables]:
-    """Return the tables of these reports on what the model predicts."""
-    reports = {name: model.report(name) for name in names}
-
-    def watch(batch: Sequence[Sentence], _: Any, scores: Any, gold: Any) -> None:
-        for report in reports.values():
-            report.add(batch, scores, gold)
-
-    for _ in model.predict(sentences, watch):
-        pass
-    return {name: report.tables() for name, report in reports.items()}
 
 
 @command("settings", group)
@@ -255,6 +242,7 @@ def landscape(
     check_output("landscape", options.out)
     with require_extra("train"):
         from fencepost.analysis import landscape as analysis
+        from fencepost.runtime.pytorch import load_model
     from fencepost.analysis.result import named
 
     places = analysis.points(points)
@@ -265,8 +253,10 @@ def landscape(
     folders = list(models.values())
     data = {name: options.read_for(folders, path) for name, path in zip(names, corpora, strict=True)}
     losses = {}
+    if options.threads is not None:
+        use_threads(options.threads)
     for label, path in models.items():
-        model = load_model(path, None, options.threads)
+        model = load_model(path)
         with count_to(points, label, "the loss at {} points", quiet=options.quiet) as advance:
             losses[label] = analysis.losses_along(model, data, places, seed, advance)
     facts = facts_of(models, corpora, dict.fromkeys(models, "pytorch"))

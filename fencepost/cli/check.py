@@ -76,8 +76,8 @@ def _run_engines(folder: Path) -> dict[str, str | None]:
     """Find entities in a text with each engine that the model has; return the error of each, or None."""
     from importlib.util import find_spec
 
-    from fencepost.runtime.exported import exported_precisions
     from fencepost.runtime.loading import load
+    from fencepost.runtime.onnx import exported_precisions
 
     names: list[EngineName] = ["onnx" if one == "float32" else one for one in exported_precisions(folder)]
     if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:

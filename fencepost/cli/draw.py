@@ -70,9 +70,14 @@ def _draw(
     shown = [printable(word) for word in words]
     waiting = sorted(entities, key=lambda entity: (-len(entity), entity.start))
     for first, last in _wrap(shown, gaps, width):
-        cells = _cells(shown, gaps, first, last)
-        pieces = zip(gaps[first + 1 : last], shown[first + 1 : last], strict=True)
-        drawing.append("".join([*shown[first : first + 1], *(gap + word for gap, word in pieces)]) + "\n")
+        line, end = "", 0
+        cells: list[tuple[int, int]] = []  # where each word begins and ends
+        for index in range(first, last):
+            gap = gaps[index] if index > first else ""
+            start, end = end + len(gap), end + len(gap) + cell_len(shown[index])
+            cells.append((start, end))
+            line += gap + shown[index]
+        drawing.append(f"{line}\n")
         waiting = [entity for entity in waiting if entity.end > first]
         bars = [_bar(entity, first, last, cells, width) for entity in waiting if entity.start < last]
         for row in _rows(bars):
@@ -104,17 +109,6 @@ def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[i
             needed = cell_len(word)
         used += needed
     return [*lines, (first, len(words))]
-
-
-def _cells(words: Sequence[str], gaps: Sequence[str], first: int, last: int) -> list[tuple[int, int]]:
-    """Return where each word of a line begins and ends, in cells of the terminal."""
-    places: list[tuple[int, int]] = []
-    end = 0
-    for index in range(first, last):
-        start = end + (len(gaps[index]) if index > first else 0)
-        end = start + cell_len(words[index])
-        places.append((start, end))
-    return places
 
 
 def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _Bar:

@@ -44,9 +44,9 @@ def export(
     if sentences is not None and not sentences:
         raise UsageError(f"{check}: there are no sentences to check the graphs with")
     with require_extra("train"):
-        from fencepost.methods.model import Model
         from fencepost.runtime import export as exporting
-    folder = exporting.export(Model.load(model), model, int8=int8)
+        from fencepost.runtime.pytorch import load_model
+    folder = exporting.export(load_model(model), model, int8=int8)
     for path in sorted(folder.glob("*.onnx")):
         reading.say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB")
     if sentences is None:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fencepost.cli.groups import OptionGroup, option
-from fencepost.errors import FencepostError, UsageError, require_extra
+from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
-    from fencepost.methods.model import Model
     from fencepost.runtime.recogniser import Recogniser
 
 MODEL = "Model"
@@ -88,22 +87,6 @@ class ModelOptions(OptionGroup):
         settings = {**saved_config(Path(folder)), "predict": recogniser.settings}
         return ModelRun(predicted, recogniser.engine, settings, seconds)
 
-    def load_model(self, folder: str) -> Model:
-        """Load the model in a folder in PyTorch, for what the other engines cannot do."""
-        if self.engine not in ("auto", "pytorch"):
-            raise UsageError(f"--engine {self.engine}: this needs the model in PyTorch (--engine pytorch)")
-        return load_model(folder, self.changes, self.threads)
-
-
-def load_model(folder: str, changes: Sequence[str] | None = None, threads: int | None = None) -> Model:
-    """Load a model in PyTorch."""
-    with require_extra("train"):
-        from fencepost.methods.model import Model
-    model = Model.load(folder, changes or ())
-    if threads is not None:
-        _use_threads(threads)
-    return model
-
 
 def load_recogniser(
     folder: Path,
@@ -117,14 +100,15 @@ def load_recogniser(
     from fencepost.runtime.loading import load
 
     settings = settings_of(folder, changes)
-    more: dict[str, Any] = {} if device == "auto" else {"device": device}
-    recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language, **more)
+    recogniser = load(
+        folder, engine=engine, device=device, threads=threads, settings=settings, language=language
+    )
     if threads is not None and recogniser.engine == "pytorch":
-        _use_threads(threads)
+        use_threads(threads)
     return recogniser
 
 
-def _use_threads(count: int) -> None:
+def use_threads(count: int) -> None:
     import torch
 
     torch.set_num_threads(count)
@@ -164,12 +148,8 @@ def common_language(models: Iterable[str | Path]) -> str | None:
 
 
 def trained_lengths(folder: str) -> Sequence[int] | None:
-    """Return the lengths of spans that the model was trained on; None is all, or without PyTorch unknown."""
-    try:
-        from fencepost.methods.model import read_config
-    except ModuleNotFoundError:
-        return None
-    return read_config(Path(folder))[0].method.trained_lengths()
+    """Return the lengths of spans that the model was trained on; None is all."""
+    return read_saved_config(Path(folder)).parse_config().method.trained_lengths()
 
 
 def usable_cores() -> int:

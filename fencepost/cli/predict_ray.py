@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from fencepost.cli.frame import say
 from fencepost.cli.models import usable_cores
 from fencepost.cli.predict_arguments import check_one_of
 from fencepost.cli.prediction import Input, describe, many
-from fencepost.cli.progress import bar
+from fencepost.cli.progress import progress_bar
 from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.ray import Progress, check_ready, predict, running
@@ -107,15 +106,20 @@ class RayPrediction:
         """Predict; the output is not touched before Ray runs."""
         processors = (self.workers or usable_cores() // self.threads or 1) * self.threads
         texts = sum(shard.texts for shard in shards)
+
+        def show(progress: Progress) -> None:
+            done = progress.before + progress.texts
+            report(done, done, progress.texts)
+
         with (
             running(self.address, processors, self.threads),
-            _progress(texts, quiet=self.reading.quiet) as report,
+            progress_bar(texts, quiet=self.reading.quiet) as report,
             self._how_to_continue(),
         ):
             for path in self.folder.begin(job, resume=self.resume):
                 self._say(f"{path}: is missing or was changed, so it is made again")
             start = time.perf_counter()
-            done, progress = predict(shards, options, self.folder, self.workers, report)
+            done, progress = predict(shards, options, self.folder, self.workers, show)
         self.folder.finish(job, done)
         rate = progress.texts / max(time.perf_counter() - start, 1e-9)
         counts = Counts()
@@ -150,21 +154,3 @@ def _describe_model(recogniser: Recogniser) -> dict[str, Any]:
         "settings": recogniser.settings,
         "sha256": hashlib.sha256(sums.encode()).hexdigest(),
     }
-
-
-@contextmanager
-def _progress(texts: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Show progress, in terminals only; yield what is to be called when a part is done."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    start = time.perf_counter()
-    with bar(known=True) as shown:
-        task = shown.add_task("", total=texts, texts=0, rate=0.0)
-
-        def report(progress: Progress) -> None:
-            rate = progress.texts / (time.perf_counter() - start)
-            done = progress.before + progress.texts
-            shown.update(task, completed=done, texts=done, rate=rate)
-
-        yield report

@@ -55,23 +55,25 @@ def count_to(total: int, name: str, unit: str, *, quiet: bool) -> Iterator[Calla
 def shown(
     predicted: Iterable[PredictedText], source: Source | None, *, done: int, quiet: bool
 ) -> Iterator[PredictedText]:
-    """Yield the same, with a bar; `done` texts were there before, and do not count for the speed."""
-    if quiet or not sys.stderr.isatty():
-        yield from predicted
-        return
+    """Yield the same texts and show progress; `done` texts were there before."""
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
-    start = time.perf_counter()
-    with bar(known=size is not None) as progress:
-        task = progress.add_task("", total=size, texts=done, rate=0.0)
+    with progress_bar(size, quiet=quiet) as report:
+        report(0, done, 0)
         for count, one in enumerate(predicted, start=1):
-            rate = count / (time.perf_counter() - start)
-            progress.update(task, completed=min(one.source.end, size or 0), texts=done + count, rate=rate)
+            report(min(one.source.end, size or 0), done + count, count)
             yield one
 
 
-def bar(*, known: bool) -> Progress:
-    """Return a bar with the number of texts and their rate, and the time left if the total is `known`."""
+@contextmanager
+def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """Show a bar; yield a function that updates it.
+
+    Its arguments are how much of `total` is done, the number of texts, and of those that count for the speed.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
     from rich.progress import (
         BarColumn,
         SpinnerColumn,
@@ -81,10 +83,21 @@ def bar(*, known: bool) -> Progress:
         TimeRemainingColumn,
     )
 
-    texts, rate = TextColumn("{task.fields[texts]:,} texts"), TextColumn("{task.fields[rate]:,.0f} a second")
-    if known:
-        return _bar(BarColumn(), TaskProgressColumn(), texts, rate, TimeRemainingColumn())
-    return _bar(SpinnerColumn(), texts, rate, TimeElapsedColumn())
+    columns = (
+        *((SpinnerColumn(),) if total is None else (BarColumn(), TaskProgressColumn())),
+        TextColumn("{task.fields[texts]:,} texts"),
+        TextColumn("{task.fields[rate]:,.0f} a second"),
+        TimeElapsedColumn() if total is None else TimeRemainingColumn(),
+    )
+    start = time.perf_counter()
+    with _bar(*columns) as bar:
+        task = bar.add_task("", total=total, texts=0, rate=0.0)
+
+        def report(completed: int, texts: int, new: int) -> None:
+            rate = new / max(time.perf_counter() - start, 1e-9)
+            bar.update(task, completed=completed, texts=texts, rate=rate)
+
+        yield report
 
 
 def _bar(*columns: ProgressColumn) -> Progress:

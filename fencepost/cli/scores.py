@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fencepost.evaluation import Evaluation, Score
-    from fencepost.methods.network import Row
+    from fencepost.methods.decoder import Row
 
 
 @dataclass(frozen=True, slots=True)

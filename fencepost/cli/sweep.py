@@ -38,54 +38,41 @@ class SweepOptions(TrainingOptions):
     title = "Sweep"
 
     out: Annotated[
-        Path | None,
-        Option(
-            "--out",
-            metavar="FOLDER",
-            help="The folder for all runs and results; a sweep in it is continued.",
-        ),
+        Path | None, Option(metavar="FOLDER", help="The folder for all runs; a sweep in it is continued.")
     ] = None
     grid: Annotated[
         list[str] | None,
         Option(
-            "--grid",
             metavar="KEY=V,V...",
-            help="The values of a setting, as method.epsilon=0,0.1; of several settings, all combinations.",
+            help="Values of a setting, as method.epsilon=0,0.1; of several, all combinations.",
         ),
     ] = None
     also: Annotated[
         list[str] | None,
         Option(
-            "--also",
             metavar="'KEY=V,V...'",
             help="More cells beside the grid, as method.max_offset=0,1; settings that change together are "
             "separated by spaces, in quotes. Repeatable.",
         ),
     ] = None
     seeds: Annotated[
-        int, Option("--seeds", min=1, help="Runs in each cell: training.seed, and the numbers after it.")
+        int, Option(min=1, help="Runs in each cell: training.seed, and the numbers after it.")
     ] = 1
     share: Annotated[
-        str | None,
-        Option("--share", metavar="S,S...", help="Shares of the training data, as 0.125,0.25,0.5,1."),
+        str | None, Option(metavar="S,S...", help="Shares of the training data, as 0.125,0.25,0.5,1.")
     ] = None
     boundary_noise: Annotated[
         str | None,
         Option(
-            "--boundary-noise",
-            metavar="P,P...",
-            help="Probabilities, as 0,0.1, with which an entity in the training data is off by a word.",
+            metavar="P,P...", help="Probabilities, as 0,0.1, that an entity to learn from is off by a word."
         ),
     ] = None
     workers: Annotated[
-        int, Option("--workers", min=1, help="Number of runs at once, in processes that share the cores.")
+        int, Option(min=1, help="Number of runs at once, in processes that share the cores.")
     ] = 1
-    keep_models: Annotated[
-        bool,
-        Option(
-            "--keep-models/--no-keep-models", help="Whether complete runs keep their models, or scores only."
-        ),
-    ] = True
+    keep_models: Annotated[bool, Option(help="Whether complete runs keep their models, or scores only.")] = (
+        True
+    )
 
     def cells(self) -> list[Cell]:
         """Return the cells of the grid, and those beside it."""

@@ -107,7 +107,7 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
     """Output the results of the run, as tables and as JSON."""
     scores = {
         "model": str(out),
-        "settings": outcome.model.settings.model_dump(mode="json"),
+        "settings": outcome.model.config.model_dump(mode="json"),
         "epochs": outcome.epochs,
         "kept": outcome.best,
         "calibration": outcome.calibration,

@@ -26,22 +26,14 @@ class DataOptions(OptionGroup):
 
     title = "Data"
 
-    train: Annotated[str | None, Option("--train", metavar="FILE", help="The corpus to learn from.")] = None
+    train: Annotated[str | None, Option(metavar="FILE", help="The corpus to learn from.")] = None
     dev: Annotated[
-        str | None,
-        Option(
-            "--dev",
-            metavar="FILE",
-            help="Development data: its F1 after each epoch decides which one is kept.",
-        ),
+        str | None, Option(metavar="FILE", help="Development data: the epoch with the best F1 on it is kept.")
     ] = None
     dev_share: Annotated[
-        float | None,
-        Option("--dev-share", help="Instead: hold out this share of the training data, by document."),
+        float | None, Option(help="Instead: hold out this share of the training data, by document.")
     ] = None
-    test: Annotated[
-        str | None, Option("--test", metavar="FILE", help="Data to score the model on at the end.")
-    ] = None
+    test: Annotated[str | None, Option(metavar="FILE", help="Data to score the model on at the end.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,34 +44,23 @@ class SettingsOptions(OptionGroup):
 
     method: Annotated[
         str | None,
-        Option(
-            "--method",
-            help="boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion.",
-        ),
+        Option(help="boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion."),
     ] = None
     recipe: Annotated[
         str | None,
-        Option(
-            "--recipe",
-            metavar="NAME",
-            help="Start from a paper's settings, as boundary-smoothing/conll2003; `fencepost recipes` lists "
-            "them.",
-        ),
+        Option(metavar="NAME", help="Start from the settings of a paper, which `fencepost recipes` lists."),
     ] = None
-    config: Annotated[
-        Path | None, Option("--config", metavar="FILE.yaml", help="All settings in a YAML file.")
-    ] = None
+    config: Annotated[Path | None, Option(metavar="FILE.yaml", help="All settings in a YAML file.")] = None
     changes: Annotated[
         list[str] | None,
         Option("--set", metavar="KEY=VALUE", help="Change one setting, as method.epsilon=0.2; repeatable."),
     ] = None
     encoder: Annotated[
-        str | None,
-        Option("--encoder", help="encoder.name: minilm, scratch, a folder, or a name on the hub."),
+        str | None, Option(help="encoder.name: minilm, scratch, a folder, or a name on the hub.")
     ] = None
-    epochs: Annotated[int | None, Option("--epochs", help="training.epochs")] = None
-    batch_size: Annotated[int | None, Option("--batch-size", help="training.batch_size")] = None
-    seed: Annotated[int | None, Option("--seed", help="training.seed")] = None
+    epochs: Annotated[int | None, Option(help="training.epochs")] = None
+    batch_size: Annotated[int | None, Option(help="training.batch_size")] = None
+    seed: Annotated[int | None, Option(help="training.seed")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

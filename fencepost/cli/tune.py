@@ -33,25 +33,15 @@ class TuneOptions(TrainingOptions):
     title = "Search"
 
     out: Annotated[
-        Path | None,
-        Option(
-            "--out",
-            metavar="FOLDER",
-            help="The folder for all trials and results; a search in it is continued.",
-        ),
+        Path | None, Option(metavar="FOLDER", help="The folder for all trials; a search in it is continued.")
     ] = None
     space: Annotated[
         Path | None,
-        Option(
-            "--space",
-            metavar="FILE.yaml",
-            help="The search space as a YAML file; unless set, a space for the method.",
-        ),
+        Option(metavar="FILE.yaml", help="The search space as YAML; unless set, that of the method."),
     ] = None
     search: Annotated[
         list[str] | None,
         Option(
-            "--search",
             metavar="KEY=...",
             help="A setting to search: KEY=LOW..HIGH, KEY=LOW..HIGH:log, KEY=LOW..HIGH:STEP or KEY=A,B,C; "
             "repeatable.",
@@ -61,37 +51,28 @@ class TuneOptions(TrainingOptions):
         False
     )
     trials: Annotated[
-        int, Option("--trials", min=1, help="Number of trials in all, with those that are there already.")
+        int, Option(min=1, help="Number of trials in all, with those that are there already.")
     ] = 20
-    minutes: Annotated[
-        float | None, Option("--minutes", min=0, help="Start no trial after this number of minutes.")
-    ] = None
+    minutes: Annotated[float | None, Option(min=0, help="Start no trial after this number of minutes.")] = (
+        None
+    )
     pruner: Annotated[
         Literal["median", "none"],
-        Option("--pruner", help="Give up trials whose F1 is below the median at the same epoch; or none."),
+        Option(help="Give up trials whose F1 is below the median at the same epoch; or none."),
     ] = "median"
     startup_trials: Annotated[
         int,
         Option(
-            "--startup-trials",
             min=1,
             help="Number of trials drawn at random at first, which must be complete before any is given up.",
         ),
     ] = 5
     grace_epochs: Annotated[
-        int | None,
-        Option(
-            "--grace-epochs",
-            min=0,
-            help="Epochs in which no trial is given up; a quarter of all unless set.",
-        ),
+        int | None, Option(min=0, help="Epochs in which no trial is given up; a quarter of all unless set.")
     ] = None
-    keep_models: Annotated[
-        bool,
-        Option(
-            "--keep-models/--no-keep-models", help="Whether all trials keep their models, or only the best."
-        ),
-    ] = False
+    keep_models: Annotated[bool, Option(help="Whether all trials keep their models, or only the best.")] = (
+        False
+    )
 
     def search_space(self, config: Config) -> Space:
         """Return the space of the file and `--search`, which has priority; without both, the default."""

@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fencepost.data.counts import Statistics, statistics
     from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
     from fencepost.data.formats.registry import FORMATS
     from fencepost.data.reader import Reader, read
     from fencepost.data.source import Note, Rejected
-    from fencepost.data.statistics import Statistics, statistics
     from fencepost.data.writer import CannotHold, Written, write
 
 __all__ = [
@@ -42,7 +42,7 @@ _MODULES = {
     "formats.registry": ("FORMATS",),
     "reader": ("Reader", "read"),
     "source": ("Note", "Rejected"),
-    "statistics": ("Statistics", "statistics"),
+    "counts": ("Statistics", "statistics"),
     "writer": ("CannotHold", "Written", "write"),
 }
 """Modules that are imported when one of their names is used: `import fencepost` needs none of them."""

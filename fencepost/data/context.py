@@ -1,4 +1,4 @@
-"""Sentences with their neighbours: what stands before and after them in the same document."""
+"""Sentences with their neighbours in the same document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fencepost.data.entity import Sentence
 
 
 def with_context(sentences: Iterable[Sentence], count: int) -> Iterator[Sentence]:
-    """Each sentence with the words of `count` neighbours on each side as `left` and `right`.
+    """Yield each sentence with the words of `count` neighbours on each side as `left` and `right`.
 
     Neighbours are sentences that follow each other and have the same `doc`. A sentence that comes with
     context of its own keeps it, and one without `doc` gets none. Only `2 * count + 1` are held at once.

@@ -1,4 +1,4 @@
-"""`Entity` and `Sentence`: the words that every part of Fencepost speaks.
+"""`Entity` and `Sentence`: the data model of all parts of Fencepost.
 
 An entity is a half-open range of words, as a Python slice: `words[entity.start:entity.end]`.
 Entities may nest, may overlap, and one span may carry several types. Both classes are immutable
@@ -128,7 +128,7 @@ class Sentence:
         return "".join([*pieces, *self.words[-1:]])
 
     def word_offsets(self) -> list[tuple[int, int]]:
-        """Where each word stands in `text`, in characters: `text[start:end] == word`."""
+        """Return the characters of each word in `text`: `text[start:end] == word`."""
         offsets = []
         position = 0
         for index, word in enumerate(self.words):

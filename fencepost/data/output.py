@@ -18,7 +18,7 @@ from fencepost.data.formats.format import WriteOptions
 from fencepost.errors import FencepostError, UsageError, describe_error
 
 TEMPORARY = ".fencepost-"
-"""How the names of temporary folders begin."""
+"""Prefix of the names of temporary folders."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Encode = Callable[[Iterable[Sentence], WriteOptions], Iterator[str]]
@@ -62,12 +62,19 @@ def naming(path: Path | str, *others: type[Exception]) -> Iterator[None]:
 
 def open_output(path: Path, mode: Literal["ab", "wb"], name: Path | None = None) -> BinaryIO:
     """Open a file whose write errors are `WriteError`s with its name, or with `name` in its place."""
-    try:
+    with _naming_if_full(name or path):
         return io.BufferedWriter(_Output(path, mode, name or path))
+
+
+@contextmanager
+def _naming_if_full(path: Path) -> Iterator[None]:
+    """Raise a `WriteError` that names the file for a full disk; any other error may be about another file."""
+    try:
+        yield
     except OSError as error:
-        if error.errno not in _FULL:  # it is not there, or may not be opened
+        if error.errno not in _FULL:
             raise
-        raise WriteError(f"{name or path}: cannot be written: {error.strerror}") from error
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 class _Output(io.FileIO):
@@ -130,15 +137,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
     if taken:
         raise UsageError(f"{path}: already there and not an empty folder; give another name")
-    with _beside(path, path) as temporary:
-        try:
-            temporary.mkdir()
-            yield temporary
-            temporary.replace(path)
-        except OSError as error:
-            if error.errno not in _FULL:  # it may be about what is read meanwhile
-                raise
-            raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
+    with _beside(path, path) as temporary, _naming_if_full(path):
+        temporary.mkdir()
+        yield temporary
+        temporary.replace(path)
 
 
 @contextmanager
@@ -172,7 +174,7 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path, pattern: str = f"{TEMPORARY}????????") -> None:
-    """Remove the temporary folders in `parent` whose processes have ended, which their locks tell."""
+    """Remove the temporary folders in `parent` whose processes have ended and so hold no lock."""
     for folder in [path for path in parent.glob(pattern) if path.is_dir() and not path.is_symlink()]:
         with suppress(ImportError, OSError), ExitStack() as stack:
             stack.callback(os.close, _lock(folder, wait=False))

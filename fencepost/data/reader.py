@@ -1,4 +1,4 @@
-"""Reading a corpus in any format, sentence by sentence."""
+"""Read a corpus in any format, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Self
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions
 from fencepost.data.formats.registry import detect_format, format_by_name
-from fencepost.data.source import Found, Note, Rejected, Source
+from fencepost.data.source import Note, ReadSentence, Rejected, Source
 from fencepost.errors import DataError, FencepostError, UsageError
 
 OnInvalid = Callable[[Rejected], None]
 
 
 class Reader:
-    """The sentences of a file, with what there is to say about the reading.
+    """The sentences of a file, and notes on the reading.
 
-    An invalid sentence raises a `DataError`, unless `on_invalid` takes it; then the reading goes on.
+    An invalid sentence raises a `DataError`, unless `on_invalid` takes it; then the next one is read.
     The source is read as the sentences are asked for, once; it is closed at its end, or with the reader
     (`with Reader(path) as reader`) where the reading stops earlier.
     """
@@ -47,7 +47,7 @@ class Reader:
 
     @property
     def place(self) -> str:
-        """Where the sentence stands that was given last."""
+        """The file and line of the last sentence."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
@@ -66,7 +66,7 @@ class Reader:
         self._read = True
         try:
             for reading in self.format.read(self.source, self.options):
-                if isinstance(reading, Found):
+                if isinstance(reading, ReadSentence):
                     self.line, self.file = reading.line, reading.file or self.source.name
                     self.sentences += 1
                     yield reading.sentence
@@ -91,7 +91,7 @@ def read(
     options: ReadOptions | None = None,
     on_invalid: OnInvalid | None = None,
 ) -> Iterator[Sentence]:
-    """The sentences of a corpus, streamed; the format is found out from the content.
+    """Yield the sentences of a corpus; the format is detected from the content.
 
     `on_invalid` is called with each invalid part of the file, which is then skipped; without it, the first
     one raises a `DataError`.

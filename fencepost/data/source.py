@@ -1,10 +1,12 @@
-"""Where sentences come from: a file or standard input, line by line, in bounded memory."""
+"""What sentences are read from: a file or standard input, line by line, in bounded memory."""
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -21,11 +23,11 @@ REASON_CHARACTERS = 1000  # a reason may quote what is in a file
 LINE_BYTES = 1 << 26  # a longer line is no sentence but a file of another kind
 STANDARD_INPUT = "-"
 SAMPLE = "sample:"  # before the name of a part of the corpus that ships with the package
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF16_PREFIX = 64
 _OTHER_FILES = {
-    b"\xff\xfe": "UTF-16; save it as UTF-8",
-    b"\xfe\xff": "UTF-16; save it as UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16; save it as UTF-8",
+    codecs.BOM_UTF16_BE: "UTF-16; save it as UTF-8",
     b"\x1f\x8b": "compressed with gzip; unpack it first",
     b"PK\x03\x04": "a ZIP archive (or an Excel or Word file); unpack it, or save the data as text",
     b"BZh91AY&SY": "compressed with bzip2; unpack it first",
@@ -36,7 +38,7 @@ _OTHER_FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReadSentence:
     """A sentence, and the line where it begins (0 where a format has no lines)."""
 
     line: int
@@ -57,7 +59,7 @@ class Rejected:
         object.__setattr__(self, "reason", shorten(self.reason, REASON_CHARACTERS))
 
 
-Reading = Found | Rejected
+Reading = ReadSentence | Rejected
 
 
 @dataclass(slots=True)
@@ -85,19 +87,40 @@ class Line:
 
 
 @dataclass
-class Source:
-    """Bytes with a name, whose beginning can be looked at before they are read (once)."""
+class Input:
+    """What sentences are read from, by name, and notes on what was changed or left out."""
 
     name: str
+    notes: dict[str, Note] = field(default_factory=dict, kw_only=True)
+
+    def position(self, line: int) -> str:
+        """Return the words for a place in the input, as part of a message."""
+        return f"line {line}"
+
+    def place(self, line: int | None) -> str:
+        """Return the name of the input with a line, as the beginning of a message."""
+        return self.name if line is None else f"{self.name}:{line}"
+
+    def note(self, kind: str, line: int | None = None, example: str = "", times: int = 1) -> None:
+        """Keep something that the user should know, by kind, with the first place and example."""
+        if times and kind not in self.notes:
+            self.notes[kind] = Note(kind, self.place(line), shorten(example))
+        if times:
+            self.notes[kind].count += times
+
+
+@dataclass
+class Source(Input):
+    """Bytes with a name, whose beginning can be looked at before they are read (once)."""
+
     head: bytes
     rest: io.BufferedIOBase
     path: Path | None = None
-    notes: dict[str, Note] = field(default_factory=dict)
     bytes_read: int = 0
 
     @classmethod
     def open(cls, path: str | Path) -> Source:
-        """A file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
+        """Open a file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
         if not str(path):
             raise UsageError("an empty file name")
         if str(path) == STANDARD_INPUT:
@@ -135,23 +158,14 @@ class Source:
         if sys.stdin is None or self.rest is not sys.stdin.buffer:
             self.rest.close()
 
-    def note(self, kind: str, line: int | None = None, example: str = "") -> None:
-        """Keeps something that the user should hear of, by kind, with the first place as example."""
-        if kind not in self.notes:
-            place = self.name if line is None else f"{self.name}:{line}"
-            self.notes[kind] = Note(kind, place, shorten(example))
-        self.notes[kind].count += 1
-
     def adopt(self, notes: Iterable[Note]) -> None:
-        """Takes over the notes on one of several files."""
+        """Take over the notes on one of several files."""
         for note in notes:
-            if note.kind in self.notes:
+            if self.notes.setdefault(note.kind, note) is not note:
                 self.notes[note.kind].count += note.count
-            else:
-                self.notes[note.kind] = note
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes, in pieces, without the byte order mark."""
+        """Yield all bytes, in pieces, without the byte order mark."""
         self.bytes_read = len(self.head)
         if head := self.head.removeprefix(BYTE_ORDER_MARK):
             yield head
@@ -160,16 +174,14 @@ class Source:
             yield chunk
 
     def read_all(self, limit: int) -> bytes:
-        """All bytes at once, for formats that cannot be streamed."""
-        pieces, size = [self.head], len(self.head)
-        while size <= limit and (piece := self.rest.read(CHUNK_BYTES)):
+        """Return all bytes at once, for formats that cannot be streamed."""
+        pieces, size = [], 0
+        for piece in self.chunks():
             pieces.append(piece)
             size += len(piece)
-        if size > limit:
-            raise DataError(
-                f"larger than {limit >> 20:,} MB; this format must be read whole, so split the file",
-                source=self.name,
-            )
+            if size > limit:
+                problem = f"larger than {limit >> 20:,} MB; this format must be read whole, so split the file"
+                raise DataError(problem, source=self.name)
         return b"".join(pieces)
 
     @property
@@ -183,21 +195,18 @@ class Source:
         return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
 
     def raw_lines(self) -> Iterator[bytes]:
-        """The lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
+        """Yield the lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
         for lines, end in self._batches():
             for raw in lines:
                 yield raw + end
 
     def lines(self) -> Iterator[Line]:
-        """The lines without their ends; separators such as U+2028 may occur in a word and end no line."""
-        number = 0
-        for lines, _ in self._batches():
-            for raw in lines:
-                number += 1
-                yield _line(number, raw)
+        """Yield the lines without their ends; separators such as U+2028 may be part of a word."""
+        raw_lines = chain.from_iterable(lines for lines, _ in self._batches())
+        return map(_line, count(1), raw_lines)
 
     def lines_with_marks_noted(self) -> Iterator[Line]:
-        """The lines, with a note on byte order marks that a reader takes for a part of a word or a text."""
+        """Yield the lines; note byte order marks that a reader takes for a part of a word or a text."""
         for line in self.lines():
             if line.text.startswith("\ufeff") and line.number > 1:
                 kind = "line that begins with a byte order mark, which is kept (were files joined?)"
@@ -205,7 +214,7 @@ class Source:
             yield line
 
     def _batches(self) -> Iterator[tuple[list[bytes], bytes]]:
-        """The lines of each chunk without their ends, and what ends them: nothing where the file does."""
+        """Yield the lines of each chunk without their ends, and their end (empty at the end of the file)."""
         end = self.line_end
         number = 0
         pending: list[bytes] = []  # the pieces of a line whose end is still to come
@@ -227,7 +236,7 @@ class Source:
             yield [b"".join(pending)], b""
 
     def head_lines(self) -> list[str]:
-        """The whole lines among the first megabyte, for detection; broken bytes are replaced.
+        """Return the whole lines among the first megabyte, for detection; broken bytes are replaced.
 
         A carriage return ends a line as well, since that is how columns are read.
         """
@@ -240,7 +249,7 @@ class Source:
 
 
 def _other_kind(head: bytes) -> str | None:
-    """What a file is whose bytes are neither UTF-8 nor a format of ours, if the first bytes show it."""
+    """Return what a file is that no reader reads, if the first bytes show it."""
     for magic, kind in _OTHER_FILES.items():
         if head.startswith(magic):
             return kind

@@ -1,4 +1,4 @@
-"""Writing a corpus in any format that can hold it; what a format cannot hold is never dropped silently."""
+"""Write a corpus in any format that can hold it; what a format cannot hold is never dropped silently."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(
     prefer: Prefer | None = None,
     on_refused: OnRefused | None = None,
 ) -> Written:
-    """Writes a corpus; the file appears whole at the end, or not at all. `-` is standard output.
+    """Write a corpus; the file appears whole at the end, or not at all. `-` is standard output.
 
     Where the format cannot hold overlapping entities, `prefer` says which to keep. Sentences that it cannot
     hold are given to `on_refused` and left out; without it, they are counted and raise `CannotHold` at the
@@ -52,7 +52,10 @@ def write(
     """
     to_stdout = str(path) == STANDARD_INPUT
     target = None if to_stdout else Path(path)
-    chosen = format_by_name(format) if format else _default_format(target)
+    if format:
+        chosen = format_by_name(format)
+    else:
+        chosen = FORMATS["jsonl"] if target is None else format_by_suffix(target)
     settings = options or WriteOptions()
     if target is not None and target.suffix.lower() == ".json":
         settings = replace(settings, array=True)
@@ -70,10 +73,6 @@ def check_no_loop(path: Path) -> None:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise UsageError(f"{path}: symbolic links here lead in a circle; give another name") from None
-
-
-def _default_format(target: Path | None) -> Format:
-    return FORMATS["jsonl"] if target is None else format_by_suffix(target)
 
 
 class _Gate:

@@ -1,21 +1,19 @@
-"""What turns words into vectors: the contract of the encoder's lowest part, and of its features."""
+"""The contract of the encoder's lowest part, which turns words into vectors."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN, Arrays, Vocabulary
-
-__all__ = ["NAMED", "PAD", "UNKNOWN", "Batch", "Embedder", "Vocabulary", "as_batch"]
+from fencepost.encoder.arrays import Arrays
+from fencepost.encoder.subwords import Subwords
 
 Batch = dict[str, Tensor]
-"""Sentences as tensors. Every part of the model puts in what it needs, under names of its own."""
+"""Input arrays of sentences as tensors, by name (see `fencepost.encoder.arrays.AXES`)."""
 
 
 def as_batch(arrays: Arrays) -> Batch:
@@ -31,10 +29,6 @@ class Embedder(nn.Module, ABC):
     """Of the prompt vectors that it takes; those that it gives are `width` wide."""
 
     @abstractmethod
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """What `forward` needs of these sentences."""
-
-    @abstractmethod
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Word vectors `[B, T, width]` and, for prompts `[P, prompt_width]`, theirs `[B, P, width]`."""
 
@@ -42,16 +36,11 @@ class Embedder(nn.Module, ABC):
         """What a prompt that says this would be, `[prompt_width]`; None if it is as good as random."""
         return None
 
+    subwords: Subwords | None = None
+    """What cuts words into pieces; None if words are read whole."""
+
     room: int | None = None
-    """How many pieces of a sentence it can see at once; None is any number."""
-
-    def sizes(self, words: Sequence[str]) -> list[int]:
-        """How many pieces each word has."""
-        return [1] * len(words)
-
-    def size(self, sentence: Sentence) -> int:
-        """The length of what is computed for a sentence."""
-        return sum(self.sizes(sentence.words))
+    """Number of pieces of a sentence that it reads at once; None is any number."""
 
     def pretrained(self) -> Iterable[nn.Parameter]:
         """The weights that know something already, and so learn at the lower rate."""

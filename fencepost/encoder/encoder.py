@@ -14,8 +14,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import NAMED, Vocabulary
-from fencepost.encoder.embedder import Batch, Embedder
+from fencepost.encoder.embedder import Batch, Embedder, as_batch
 from fencepost.encoder.features import WordVectors, features, vocabulary
+from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.scratch import Scratch
 from fencepost.encoder.settings import EncoderSettings, LSTMSettings
 from fencepost.encoder.vectors import read_vectors
@@ -56,6 +57,7 @@ class Encoder(nn.Module):
         self.embedder = embedder
         self.known = known
         self.vector_width = vector_width
+        self.inputs = InputReader(settings, known, embedder.subwords, embedder.room)
         wanted = features(settings, known, vector_width)
         self.features = nn.ModuleList(wanted)
         self.prompts = nn.Parameter(torch.randn(prompts, embedder.prompt_width)) if prompts else None
@@ -129,16 +131,9 @@ class Encoder(nn.Module):
         """The weights that learn at the encoder's rate; all others learn at the higher one."""
         yield from self.embedder.pretrained()
 
-    def size(self, sentence: Sentence) -> int:
-        """How much there is to compute: sentences of like size belong into one batch."""
-        return self.embedder.size(sentence)
-
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Sentences as tensors; none may be empty."""
-        batch = {"lengths": torch.tensor([len(sentence) for sentence in sentences])}
-        for part in (self.embedder, *self.features):
-            batch |= part.collate(sentences)
-        return batch
+        """Return the input arrays of sentences as tensors; none may be empty."""
+        return as_batch(self.inputs(sentences))
 
     def forward(self, batch: Batch) -> Words:
         vectors, prompts = self.embedder(batch, self.prompts)  # [B, T, d], [B, P, d]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, forms, letters, numbered, tags
-from fencepost.encoder.embedder import Batch, as_batch
+from fencepost.encoder.arrays import NAMED, PAD, Vocabulary
+from fencepost.encoder.embedder import Batch
 from fencepost.encoder.settings import EncoderSettings
 
 
@@ -31,10 +31,6 @@ class Feature(nn.Module, ABC):
     width: int
 
     @abstractmethod
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """What `forward` needs of these sentences."""
-
-    @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """`[B, T, width]`."""
 
@@ -45,16 +41,12 @@ class Characters(Feature):
     def __init__(self, kind: Literal["cnn", "lstm"], size: int, width: int, names: Sequence[str]) -> None:
         super().__init__()
         self.width = width
-        self.numbers = numbered(names)
         self.embedding = nn.Embedding(NAMED + len(names), size, padding_idx=PAD)
         self.reader: nn.Module
         if kind == "cnn":
             self.reader = nn.Conv1d(size, width, kernel_size=3, padding=1)
         else:
             self.reader = nn.LSTM(size, width // 2, batch_first=True, bidirectional=True)
-
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        return as_batch(letters(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
         spelt = self.embedding(batch["letters"])  # [W, L, size]
@@ -83,11 +75,7 @@ class PartOfSpeech(Feature):
     def __init__(self, width: int, names: Sequence[str]) -> None:
         super().__init__()
         self.width = width
-        self.numbers = numbered(names)
         self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
-
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        return as_batch(tags(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
         vectors: Tensor = self.embedding(batch["pos"])
@@ -100,13 +88,9 @@ class WordVectors(Feature):
     def __init__(self, width: int, names: Sequence[str], *, trained: bool) -> None:
         super().__init__()
         self.width = width
-        self.numbers = numbered(names)
         self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(trained)
-
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        return as_batch(forms(sentences, self.numbers))
 
     def forward(self, batch: Batch) -> Tensor:
         vectors: Tensor = self.embedding(batch["vectors"])

@@ -1,4 +1,4 @@
-"""Reads sentences for an encoder that was exported."""
+"""Sentences to the arrays that an encoder reads, in NumPy."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from fencepost.encoder.arrays import (
 )
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.encoder.subwords import Subwords
+from fencepost.encoder.windows import Part, split_sentence
 
 
 class InputReader:
@@ -54,5 +55,9 @@ class InputReader:
         return arrays
 
     def sizes(self, words: Sequence[str]) -> list[int]:
-        """What each word takes of the room: its pieces, or one where there are none."""
+        """Return the number of pieces of each word, or 1 where words are read whole."""
         return [1] * len(words) if self.subwords is None else [len(of) for of in self.subwords(words)]
+
+    def split(self, sentence: Sentence) -> list[Part]:
+        """Return the sentence as one part if it fits into the encoder, or else windows over it."""
+        return split_sentence(sentence, self.sizes(sentence.words), self.room)

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -18,12 +18,10 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from fencepost.data.entity import Sentence
 from fencepost.data.files import SETTINGS_BYTES, read_json_object
 from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.encoder.subwords import Subwords
-from fencepost.encoder.windows import Rows, context_that_fits, windows
 from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
 from fencepost.settings import MOST_LAYERS
 
@@ -33,12 +31,6 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 _USUAL = 512
 """The window of an encoder that has no table of positions, unless set: attention costs its square."""
-
-_PADDING = 1.25
-"""Rows go through the transformer together while padding makes them at most so much larger."""
-
-_PIECES_AT_ONCE = 16_384
-"""And while they have at most so many pieces, which bounds the memory of prediction."""
 
 
 class Pretrained(Embedder):
@@ -52,7 +44,7 @@ class Pretrained(Embedder):
         super().__init__()
         self.settings = settings
         self.transformer = transformer
-        self.subwords = subwords
+        self.subwords: Subwords = subwords
         self.width = int(transformer.config.hidden_size)
         self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
         subwords.require_rows(_embedding(transformer).num_embeddings)
@@ -120,79 +112,21 @@ class Pretrained(Embedder):
     def pretrained(self) -> Iterable[nn.Parameter]:
         return self.transformer.parameters()
 
-    def sizes(self, words: Sequence[str]) -> list[int]:
-        return [len(of_word) for of_word in self.subwords(words)]
-
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        rows = Rows()
-        longest = max(map(len, sentences))
-        for index, sentence in enumerate(sentences):
-            self._lay_out(sentence, rows, index, first_word=index * longest)
-        return {
-            "piece_ids": torch.tensor(rows.ids),  # [N], of all rows
-            "row_lengths": torch.tensor(rows.lengths),  # [R]
-            "row_sentences": torch.tensor(rows.sentences),  # [R]
-            "piece_at": torch.tensor(rows.piece_at),  # [M], the words' pieces among the N
-            "piece_word": torch.tensor(rows.piece_word),  # [M], in a grid of B times T words
-        }
-
-    def _lay_out(self, sentence: Sentence, rows: Rows, index: int, first_word: int) -> None:
-        pieces = [of_word[: self.room] for of_word in self.subwords(sentence.words)]
-        sizes = [len(of_word) for of_word in pieces]
-        first, last = self.subwords.first, self.subwords.last
-        if sum(sizes) <= self.room:
-            left, right = self._context(sentence, self.room - sum(sizes))
-            ids = [*first, *left, *(piece for of_word in pieces for piece in of_word), *right, *last]
-            rows.add(ids, index, len(first) + len(left), pieces, first_word)
-            return
-        for start, end, taken, border in windows(sizes, self.room):
-            ids = [*first, *(piece for of_word in pieces[start:end] for piece in of_word), *last]
-            before = len(first) + sum(sizes[start:taken])
-            rows.add(ids, index, before, pieces[taken:border], first_word + taken)
-
-    def _context(self, sentence: Sentence, room: int) -> tuple[list[int], list[int]]:
-        if not self.settings.context or not room:
-            return [], []
-        left, right = sentence.left[-room:], sentence.right[:room]  # each has at least one piece
-        return context_that_fits(self.subwords(left), self.subwords(right), room)
-
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        if "ids" in batch:
-            return self._rectangle(batch, prompts)
-        vectors, row_at, piece_at = self._rows(batch, prompts)  # [X, d], [R], [N]
-        sentences, longest = len(batch["lengths"]), int(batch["lengths"].max())
-        words = _pool(
-            vectors[piece_at[batch["piece_at"]]],
-            batch["piece_word"],
-            sentences * longest,
-            self.settings.pooling,
-        ).view(sentences, longest, -1)  # [B, T, d]
-        if prompts is None:
-            return words, None
-        before = torch.arange(-len(prompts), 0, device=row_at.device)  # [P]
-        of_prompts = vectors[row_at[:, None] + before].flatten(1)  # [R, P * d]
-        # a sentence in several windows has its prompts in each of them: their mean
-        mean = _pool(of_prompts, batch["row_sentences"], sentences, "mean")
-        return words, mean.view(sentences, len(prompts), -1)
-
-    def _rectangle(self, batch: Batch, prompts: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The same of sentences that are one row each, all in one rectangle, as an exported graph reads them.
-
-        Which pieces are a word's own, here the matrix of a product, says what it is the mean of.
-        """
+        """Pool the vectors of pieces to those of words: `piece_words` says which word a piece belongs to."""
         vectors = self._transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
         extra = 0 if prompts is None else len(prompts)
-        pieces, owners = vectors[:, extra:], batch["piece_words"]
+        pieces, owners = vectors[:, extra:], batch["piece_words"]  # [B, S, d], [B, S]
         words = torch.arange(batch["lengths"].max(), device=owners.device)  # type: ignore[call-overload]
         own = words[None, :, None] == owners[:, None]  # [B, T, S]
         if self.settings.pooling == "max":
             shape = (*own.shape[:2], pieces.shape[2])
             index = owners.clamp(min=0)[..., None].expand_as(pieces)
             known = pieces.masked_fill((owners < 0)[..., None], -torch.inf)
-            lowest = torch.full(shape, -torch.inf, device=pieces.device)
+            lowest = torch.full(shape, -torch.inf, dtype=pieces.dtype, device=pieces.device)
             pooled = lowest.scatter_reduce(1, index, known, "amax")
             pooled = pooled.masked_fill(pooled == -torch.inf, 0.0)
-        else:
+        else:  # a product, with the matrix of which pieces are a word's own
             pooled = own.to(pieces) @ pieces / own.sum(dim=2, keepdim=True).clamp(min=1)
         return pooled, None if prompts is None else vectors[:, :extra]
 
@@ -200,32 +134,6 @@ class Pretrained(Embedder):
         """The mean of the embeddings of the text's pieces."""
         ids = [piece for word in self.subwords(text.split()) for piece in word]
         return _embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
-
-    def _rows(self, batch: Batch, prompts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """All rows through the transformer, those of like length together.
-
-        Returns all vectors one behind the other `[X, d]`, with those of prompts and padding; where
-        among them each row begins `[R]`; and where each of the pieces is `[N]`.
-        """
-        lengths = batch["row_lengths"]
-        rows = torch.split(batch["piece_ids"], lengths.tolist())
-        extra = 0 if prompts is None else len(prompts)
-        outputs: list[Tensor] = []
-        row_at = torch.empty_like(lengths)
-        done = 0
-        for group in _alike(lengths.tolist(), extra):
-            ids = nn.utils.rnn.pad_sequence(
-                [rows[row] for row in group], batch_first=True, padding_value=self.subwords.pad
-            )  # [G, S]
-            vectors = self._transform(ids, lengths[group], prompts)  # [G, P + S, d]
-            outputs.append(vectors.flatten(0, 1))
-            each = vectors.shape[1]
-            row_at[group] = done + extra + each * torch.arange(len(group), device=lengths.device)
-            done += each * len(group)
-        behind = lengths.cumsum(0)
-        shift = torch.repeat_interleave(row_at - (behind - lengths), lengths)  # [N]
-        piece_at = torch.arange(len(shift), device=shift.device) + shift
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs), row_at, piece_at
 
     def _transform(self, ids: Tensor, lengths: Tensor, prompts: Tensor | None) -> Tensor:
         """One rectangle of rows `[G, S]`, with the prompts before each, to `[G, P + S, d]`."""
@@ -242,36 +150,6 @@ class Pretrained(Embedder):
             return torch.stack(output.hidden_states[-self.settings.layers :]).mean(dim=0)
         vectors: Tensor = output.last_hidden_state
         return vectors
-
-
-def _alike(lengths: list[int], extra: int) -> Iterator[list[int]]:
-    """Rows in groups of like length: one group where that wastes little, and a bounded area each."""
-    group: list[int] = []
-    filled = 0
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        longest = extra + lengths[group[0] if group else row]
-        filled += extra + lengths[row]
-        area = longest * (len(group) + 1)
-        if group and (area > _PADDING * filled + 128 or area > _PIECES_AT_ONCE):
-            yield group
-            group, filled = [], extra + lengths[row]
-        group.append(row)
-    yield group
-
-
-def _pool(vectors: Tensor, owners: Tensor, count: int, pooling: str) -> Tensor:
-    """For each of `count` owners one vector, from those of its pieces `[M, d]`: `[count, d]`."""
-    shape = (count, vectors.shape[1])
-    if pooling == "first":
-        first = torch.ones_like(owners, dtype=torch.bool)
-        first[1:] = owners[1:] != owners[:-1]
-        return vectors.new_zeros(shape).index_copy(0, owners[first], vectors[first])
-    if pooling == "max":
-        index = owners[:, None].expand_as(vectors)
-        return vectors.new_zeros(shape).scatter_reduce(0, index, vectors, "amax", include_self=False)
-    sums = vectors.new_zeros(shape).index_add(0, owners, vectors)
-    counts = torch.bincount(owners, minlength=count).clamp(min=1)
-    return sums / counts[:, None]
 
 
 def _room(settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int) -> int:

@@ -6,14 +6,11 @@ as in Chinese, the word embedding is the character embedding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN, Vocabulary, numbered, word_numbers
-from fencepost.encoder.embedder import Batch, Embedder, as_batch
+from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN, Vocabulary
+from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.features import Characters
 from fencepost.encoder.settings import ScratchSettings
 from fencepost.errors import UsageError
@@ -25,11 +22,10 @@ class Scratch(Embedder):
     def __init__(self, settings: ScratchSettings, known: Vocabulary) -> None:
         super().__init__()
         self.word_dropout = settings.word_dropout
-        self.numbers = numbered(known.get("words", ()))
         self.words: nn.Embedding | None = None
         self.characters: Characters | None = None
         if settings.word_size:
-            self.words = nn.Embedding(NAMED + len(self.numbers), settings.word_size, padding_idx=PAD)
+            self.words = nn.Embedding(NAMED + len(known["words"]), settings.word_size, padding_idx=PAD)
         if settings.characters != "none":
             self.characters = Characters(
                 settings.characters, settings.character_size, settings.character_output, known["characters"]
@@ -38,10 +34,6 @@ class Scratch(Embedder):
             raise UsageError("encoder.scratch: without words and without characters there is nothing to read")
         width = settings.word_size + (self.characters.width if self.characters else 0)
         self.width = self.prompt_width = width
-
-    def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        batch = as_batch(word_numbers(sentences, self.numbers))
-        return batch | (self.characters.collate(sentences) if self.characters else {})
 
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         parts: list[Tensor] = []

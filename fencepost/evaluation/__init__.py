@@ -3,18 +3,7 @@
 from fencepost.evaluation.bootstrap import Difference, Interval, Scores, difference, holm, intervals
 from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
 from fencepost.evaluation.mistakes import GROUPS, KINDS, Kind, Mistake, Mistakes, mistakes
-from fencepost.evaluation.strict import (
-    Evaluation,
-    Matches,
-    Mentions,
-    Score,
-    best_cut,
-    evaluate,
-    match,
-    score,
-    score_by_length,
-    score_by_type,
-)
+from fencepost.evaluation.strict import Evaluation, Matches, Mentions, Score, best_cut, evaluate, match
 from fencepost.evaluation.temperature import Temperature
 
 __all__ = [
@@ -41,7 +30,4 @@ __all__ = [
     "match",
     "mistakes",
     "reliability",
-    "score",
-    "score_by_length",
-    "score_by_type",
 ]

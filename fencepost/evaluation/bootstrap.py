@@ -146,12 +146,10 @@ def _bounds(drawn: FloatArray) -> FloatArray:
 def _ratios(counts: npt.NDArray[np.number]) -> FloatArray:
     """Return precision, recall and F1 of `[..., 3]` counts; 0 of 0 is 0."""
     right, predicted, gold = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    return np.stack([_share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold)], -1)
+    parts = np.stack((right, right, 2 * right), axis=-1)
+    wholes = np.stack((predicted, gold, predicted + gold), axis=-1)
+    return np.asarray(np.divide(parts, wholes, out=np.zeros_like(parts), where=wholes > 0))
 
 
 def _f1(counts: npt.NDArray[np.number]) -> FloatArray:
     return np.asarray(_ratios(counts)[..., 2])
-
-
-def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

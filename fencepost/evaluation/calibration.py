@@ -53,30 +53,22 @@ def reliability(
     """
     if bins < 1:
         raise UsageError(f"calibration needs at least one bin, not {bins}")
-    confidence, hit = check_judged(scores, correct)
+    confidence, hit = check_confidences(scores, correct)
     edges = np.arange(bins + 1) / bins  # [bins + 1]; linspace's 0.3 is not quite 0.3
     place = np.maximum(np.searchsorted(edges, confidence, side="left") - 1, 0)  # [N]
     count = np.bincount(place, minlength=bins)  # [bins]
     confidence_sum = np.bincount(place, confidence, minlength=bins)  # [bins]
     correct_sum = np.bincount(place, hit, minlength=bins)  # [bins]
-    gap = np.abs(correct_sum - confidence_sum).sum()
-    columns = zip(edges, edges[1:], count, confidence_sum, correct_sum, strict=False)
-    return Calibration(
-        float(gap / len(confidence)) if len(confidence) else None,
-        tuple(
-            ReliabilityBin(
-                float(lower),
-                float(upper),
-                int(n),
-                float(sure / n) if n else None,
-                float(right / n) if n else None,
-            )
-            for lower, upper, n, sure, right in columns
-        ),
-    )
+    gap = float(np.abs(correct_sum - confidence_sum).sum())
+    columns = (edges[:-1], edges[1:], count, confidence_sum, correct_sum)
+    found = [
+        ReliabilityBin(lower, upper, n, sure / n if n else None, right / n if n else None)
+        for lower, upper, n, sure, right in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return Calibration(gap / len(confidence) if len(confidence) else None, tuple(found))
 
 
-def check_judged(
+def check_confidences(
     scores: Sequence[float] | FloatArray, correct: Sequence[bool] | BoolArray
 ) -> tuple[FloatArray, BoolArray]:
     """Return the confidences [N] and verdicts [N] of predictions as arrays.

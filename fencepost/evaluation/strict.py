@@ -66,18 +66,8 @@ class Matches:
         """Return true positives, predicted and gold of each sentence: [sentences, 3]."""
         return self.counts(self.gold.sentence, self.predicted.sentence, self.sentences)
 
-    def counts_by_type(self) -> Int64Array:
-        """Return the same for each of `types`."""
-        return self.counts(self.gold.type, self.predicted.type, len(self.types))
-
-    def counts_by_length(self) -> Int64Array:
-        """Return the same for each number of words, from 0 to that of the longest entity."""
-        gold, predicted = self.gold.length, self.predicted.length
-        longest = max(gold.max(initial=0), predicted.max(initial=0))
-        return self.counts(gold, predicted, int(longest) + 1)
-
     def counts(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
-        """Return the same for each group, from the group of each gold and of each predicted entity."""
+        """Return true positives, predicted and gold of each group, from the group of each entity."""
         columns = (predicted[self.predicted.matched], predicted, gold)
         counts = [np.bincount(column, minlength=groups) for column in columns]
         return np.stack(counts, axis=1)  # [groups, 3]
@@ -122,6 +112,27 @@ class Evaluation:
     by_length: dict[int, Score]
     calibration: Calibration | None  # None if no prediction has a confidence: all are 1
     sentences: int
+
+    @classmethod
+    def of(cls, matches: Matches) -> Evaluation:
+        """Compute the scores: micro averages over all entities, by type, and by number of words.
+
+        A gold entity counts at its own length, a prediction at its own.
+        """
+        gold, predicted = matches.gold, matches.predicted
+        types = matches.counts(gold.type, predicted.type, len(matches.types)).tolist()
+        by_type = {name: Score.of(*row) for name, row in zip(matches.types, types, strict=True)}
+        longest = int(max(gold.length.max(initial=0), predicted.length.max(initial=0)))
+        lengths = matches.counts(gold.length, predicted.length, longest + 1).tolist()
+        confident = bool((predicted.score < 1.0).any())
+        return cls(
+            overall=Score.of(int(np.count_nonzero(predicted.matched)), len(predicted), len(gold)),
+            macro_f1=_ratio(sum(score.f1 for score in by_type.values()), len(by_type)),
+            by_type=by_type,
+            by_length={length: Score.of(*row) for length, row in enumerate(lengths) if any(row)},
+            calibration=reliability(predicted.score, predicted.matched) if confident else None,
+            sentences=matches.sentences,
+        )
 
     def by_length_group(self, firsts: Sequence[int]) -> dict[str, Score]:
         """Score groups of lengths, each from one of `firsts` up to the next; the last has no end."""
@@ -170,35 +181,7 @@ class Evaluation:
 
 def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluation:
     """Score predictions against gold: the same sentences in the same order."""
-    matches = match(gold, predicted)
-    confident = bool((matches.predicted.score < 1.0).any())
-    by_type = score_by_type(matches)
-    return Evaluation(
-        overall=score(matches),
-        macro_f1=_ratio(sum(one.f1 for one in by_type.values()), len(by_type)),
-        by_type=by_type,
-        by_length=score_by_length(matches),
-        calibration=reliability(matches.predicted.score, matches.predicted.matched) if confident else None,
-        sentences=matches.sentences,
-    )
-
-
-def score(matches: Matches) -> Score:
-    """Score all entities together (the micro average)."""
-    true_positives = int(np.count_nonzero(matches.predicted.matched))
-    return Score.of(true_positives, len(matches.predicted), len(matches.gold))
-
-
-def score_by_type(matches: Matches) -> dict[str, Score]:
-    """Score each type that the gold or the predictions have."""
-    rows = matches.counts_by_type().tolist()
-    return {name: Score.of(*row) for name, row in zip(matches.types, rows, strict=True)}
-
-
-def score_by_length(matches: Matches) -> dict[int, Score]:
-    """Score by number of words: a gold entity counts at its length, a prediction at its own."""
-    rows = matches.counts_by_length().tolist()
-    return {length: Score.of(*row) for length, row in enumerate(rows) if any(row)}
+    return Evaluation.of(match(gold, predicted))
 
 
 def best_cut(matches: Matches) -> float | None:

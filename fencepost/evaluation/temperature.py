@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fencepost.evaluation.calibration import check_judged
+from fencepost.evaluation.calibration import check_confidences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Temperature:
         logit. A prior, which weighs about as much as one prediction, keeps it near the identity where there
         is little data, and finite where all predictions are correct.
         """
-        confidence, hit = check_judged(scores, correct)
+        confidence, hit = check_confidences(scores, correct)
         if not len(confidence):
             return cls()
         from scipy.optimize import minimize

@@ -62,6 +62,7 @@ class Sweep:
             for cell, config in settings.items()
             for number in range(seeds)
         ]
+        self._dev = None if data.dev is None else fingerprint(data.dev)
         self._fingerprints: dict[Any, dict[str, Any]] = {}
         self.states = {run: self._state(run) for run in self.runs}
         self.scores = {run: scores_of(run.folder) for run in self.of_state("complete")}
@@ -121,14 +122,11 @@ class Sweep:
 
     def _data(self, run: Trial) -> dict[str, Any]:
         """Return the fingerprints of a run's data, which many runs have in common."""
-        known, dev = self._fingerprints, self.data.dev
-        if "dev" not in known:
-            known["dev"] = {"dev": None if dev is None else fingerprint(dev)}
         key = (run.cell.share, run.cell.noise, run.seed, run.config.encoder.context)
-        if key not in known:
+        if key not in self._fingerprints:
             learnt = learnt_from(self.data.learnt(run.cell, run.seed), run.config)
-            known[key] = {"train": fingerprint(learnt)}
-        return known[key] | known["dev"]
+            self._fingerprints[key] = fingerprint(learnt)
+        return {"train": self._fingerprints[key], "dev": self._dev}
 
 
 def _run(cell: Cell, config: Config, out: Path, seed: int) -> Trial:

@@ -27,7 +27,6 @@ from fencepost.experiments.cells import Cell
 from fencepost.experiments.variants import part, with_boundary_noise
 from fencepost.experiments.workers import Failure
 from fencepost.runtime.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
-from fencepost.settings import Tree
 from fencepost.training.run import RESULT_FILE, RUN_FILE, AfterEpoch, remove_checkpoints, train
 
 State = Literal["planned", "running", "complete", "pruned", "failed"]
@@ -78,14 +77,6 @@ class Trial:
     @property
     def seed(self) -> int:
         return self.config.training.seed
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes: the class of a configuration is made for its method, and cannot be pickled."""
-        return _trial, (self.label, self.config.model_dump(mode="json"), self.folder, self.cell)
-
-
-def _trial(label: str, tree: Tree, folder: Path, cell: Cell) -> Trial:
-    return Trial(label, Config.parse(tree), folder, cell)
 
 
 def run_trial(data: Data, trial: Trial, after_epoch: AfterEpoch | None = None) -> None:

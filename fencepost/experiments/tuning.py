@@ -38,7 +38,7 @@ from fencepost.experiments.trials import (
 from fencepost.experiments.tuning_space import Space, changed, space_tree, value_at
 from fencepost.experiments.tuning_study import Ongoing, Search, Study, TrialRecord
 from fencepost.experiments.workers import attempt
-from fencepost.methods.model import Model
+from fencepost.runtime.loading import load
 from fencepost.training.run import RESULT_FILE, fingerprint, learnt_from
 from fencepost.training.trainer import Diverged
 
@@ -90,10 +90,9 @@ class Tuning:
             stack.enter_context(locked(self.out, "tuning"))
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
-            identity, there = self._identity(), self.study.identity
-            if there is None:
-                self.study.begin_with(identity, {key: value_at(self.config, key) for key in self.space})
-            elif there != identity:
+            identity = self._identity()
+            there = self.study.begin(identity, {key: value_at(self.config, key) for key in self.space})
+            if there != identity:
                 raise UsageError(
                     f"{self.out}: the study there is another one; go on with the same settings and data, or "
                     f"give another --out ({'; '.join(_differences(there, identity))})"
@@ -166,8 +165,7 @@ class Tuning:
         best, test = self.best, self.data.test
         if best is None or test is None:
             return None
-        model = Model.load(self.folder(best.number))
-        self._test = evaluate(test, model.predict(test))
+        self._test = evaluate(test, load(self.folder(best.number), engine="pytorch").predict(test))
         self._write()
         return self._test
 

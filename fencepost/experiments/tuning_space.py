@@ -6,6 +6,7 @@ the command line, `training.learning_rate=1e-4..1e-2:log` or `method.epsilon=0,0
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +18,8 @@ from typing import Any
 
 import yaml
 
-from fencepost.config import Config
-from fencepost.data.files import SETTINGS_BYTES, read_text
-from fencepost.errors import DataError, UsageError, describe_error
+from fencepost.config import Config, read_yaml
+from fencepost.errors import UsageError
 from fencepost.experiments.cells import split
 from fencepost.settings import Tree, merged, parsed
 
@@ -66,7 +66,11 @@ class Range:
             return False
         return self.step is None or _divides(self.step, value - self.low)
 
-    def value(self, drawn: Any) -> Number:
+    def encode(self, value: Any) -> Any:
+        """Return a value as the search has it."""
+        return value
+
+    def decode(self, drawn: Any) -> Number:
         """Return a drawn number as it is used, rounded."""
         if isinstance(self.low, int):
             return int(drawn)
@@ -90,6 +94,14 @@ class Choices:
     def has(self, value: Any) -> bool:
         return any(_same(value, one) for one in self.values)
 
+    def encode(self, value: Any) -> str:
+        """Return a value as the search has it, which knows texts only."""
+        return json.dumps(value)
+
+    def decode(self, drawn: str) -> Any:
+        """Return a drawn value as it is used."""
+        return json.loads(drawn)
+
     def tree(self) -> list[Any]:
         """Return the values as a file has them."""
         return list(self.values)
@@ -102,20 +114,13 @@ Space = dict[str, Domain]
 
 def read_space(path: Path) -> Tree:
     """Return the search space in a YAML file, not checked yet; raises `DataError` if it cannot be read."""
-    try:
-        tree = parsed(read_text(path, limit=SETTINGS_BYTES))
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or describe_error(error)
-        raise DataError(
-            f"this is not valid YAML: {reason}", source=str(path), line=mark.line + 1 if mark else None
-        ) from None
+    tree = read_yaml(path)
     if not isinstance(tree, dict) or not tree or not all(isinstance(key, str) for key in tree):
         raise UsageError(
             f"{path}: a search space has keys, each with a range or a list, for example "
             "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}"
         )
-    return tree
+    return dict(tree)
 
 
 def searched(options: Iterable[str]) -> Tree:

@@ -6,7 +6,6 @@ interrupted ends like one that was not, even if it was killed between two values
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import sqlite3
@@ -119,7 +118,7 @@ class Ongoing:
 
     def __init__(self, study: Study, trial: optuna.Trial) -> None:
         self.number, self._study, self._trial = trial.number, study, trial
-        self.values = study.decoded(trial.params)
+        self.values = study.values_of(trial)
         self.seconds, self.begun = _progress(trial)
 
     def note(self, seconds: float, begun: int = 0) -> None:
@@ -146,7 +145,8 @@ class Ongoing:
             if failure is not None:
                 self._trial.set_user_attr("failure", failure)
             code = next(code for code, name in _STATES.items() if name == state)
-            f1 = self._study.record(self.number).f1 if state == "complete" else None
+            scores = self._study.optuna.get_trials(deepcopy=False)[self.number].intermediate_values
+            f1 = max(scores.values()) if state == "complete" else None
             self._study.optuna.tell(self._trial, f1, state=code)
 
     def end_like(self, twin: TrialRecord) -> None:
@@ -193,23 +193,20 @@ class Study:
             reason = describe_error(getattr(error.__cause__, "orig", error))
             raise WriteError(f"{self.path}: the study cannot be written or read: {reason}") from None
 
-    @property
-    def identity(self) -> dict[str, Any] | None:
-        """What it is a study of; None for a new one."""
-        with self.quietly():
-            identity: dict[str, Any] | None = self.optuna.user_attrs.get(_STUDY)
-            return identity
+    def begin(self, identity: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what it is a study of: `identity` if it is new.
 
-    def begin_with(self, identity: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """Begin a new study; these values are its first trial, if they are in the space."""
+        These values are the first trial of a new study, if they are in the space.
+        """
         with self.quietly():
+            stored: dict[str, Any] | None = self.optuna.user_attrs.get(_STUDY)
+            if stored is not None:
+                return stored
             if all(domain.has(values[key]) for key, domain in self.space.items()):
-                encoded = {
-                    key: json.dumps(values[key]) if isinstance(domain, Choices) else values[key]
-                    for key, domain in self.space.items()
-                }
+                encoded = {key: domain.encode(values[key]) for key, domain in self.space.items()}
                 self.optuna.enqueue_trial(encoded, skip_if_exists=True)
-            self.optuna.set_user_attr(_STUDY, dict(identity))
+            self.optuna.set_user_attr(_STUDY, identity)
+            return identity
 
     @property
     def trials(self) -> list[TrialRecord]:
@@ -217,18 +214,14 @@ class Study:
         with self.quietly():
             return [
                 self._record(trial)
-                for trial in self._stored()
+                for trial in self.optuna.get_trials(deepcopy=False)
                 if trial.state in _STATES and self.space.keys() <= trial.params.keys()
             ]
-
-    def record(self, number: int) -> TrialRecord:
-        with self.quietly():
-            return self._record(self._stored()[number])
 
     def next(self) -> Ongoing | None:
         """Return the trial that was interrupted, or a new one; None if the former fails as it always dies."""
         with self.quietly():
-            trials = self._stored()
+            trials = self.optuna.get_trials(deepcopy=False)
             running = next((one for one in trials if one.state == TrialState.RUNNING), None)
             number = sum(one.state != TrialState.WAITING for one in trials)
             self.optuna.sampler = self.search.sampler(running.number if running else number)
@@ -268,22 +261,15 @@ class Study:
         shares = {key: importances[key] / total for key in self.space}
         return dict(sorted(shares.items(), key=lambda one: -one[1])), ""
 
-    def decoded(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        """Return Optuna's values as settings."""
-        return {
-            key: json.loads(drawn[key]) if isinstance(domain, Choices) else domain.value(drawn[key])
-            for key, domain in self.space.items()
-        }
-
-    def _stored(self) -> list[FrozenTrial]:
-        return self.optuna.get_trials(deepcopy=False)
+    def values_of(self, trial: optuna.Trial | FrozenTrial) -> dict[str, Any]:
+        return {key: domain.decode(trial.params[key]) for key, domain in self.space.items()}
 
     def _record(self, trial: FrozenTrial) -> TrialRecord:
         more = trial.user_attrs
         return TrialRecord(
             number=trial.number,
             state=_STATES[trial.state],
-            values=self.decoded(trial.params),
+            values=self.values_of(trial),
             by_epoch=dict(sorted(trial.intermediate_values.items())),
             seconds=_progress(trial)[0],
             failure=more.get("failure") if trial.state == TrialState.FAIL else None,
@@ -313,7 +299,7 @@ def _open_storage(path: Path) -> optuna.storages.RDBStorage:
 
 def _distribution(domain: Domain) -> BaseDistribution:
     if isinstance(domain, Choices):
-        return CategoricalDistribution([json.dumps(value) for value in domain.values])
+        return CategoricalDistribution([domain.encode(value) for value in domain.values])
     if isinstance(domain.low, int) and isinstance(domain.high, int):
         return IntDistribution(domain.low, domain.high, log=domain.log, step=int(domain.step or 1))
     return FloatDistribution(domain.low, domain.high, log=domain.log, step=domain.step)

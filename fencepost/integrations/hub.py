@@ -17,7 +17,7 @@ from fencepost.data.files import JSON_BYTES, read_text
 from fencepost.data.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
 from fencepost.runtime.card import NAME, folder_card, has_metadata, with_metadata
-from fencepost.runtime.engine import Engine
+from fencepost.runtime.engine import Predictor
 from fencepost.runtime.folder import (
     CARD_FILE,
     CONFIG_FILE,
@@ -32,7 +32,7 @@ from fencepost.runtime.folder import (
     read_saved_config,
     verify_sums,
 )
-from fencepost.runtime.loading import TorchEngine, load
+from fencepost.runtime.loading import load
 
 if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
@@ -93,13 +93,13 @@ def fetch(name: str, *, revision: str | None = None, **download: Any) -> Path:
         return folder
 
 
-def save_pretrained(source: Path | None, engine: Engine, folder: str | Path) -> None:
+def save_pretrained(source: Path | None, predictor: Predictor, folder: str | Path) -> None:
     """Write the files of a model, which are in `source` or else in memory, into a new folder."""
     folder = Path(folder)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder}: already exists and is not an empty folder; give another name")
-        with _files(source, engine) as there:
+        with _files(source, predictor) as there:
             _copy(there, folder)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
@@ -132,14 +132,17 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
+def _files(source: Path | None, predictor: Predictor) -> Iterator[Path]:
     """Yield the folder with the model's files; a temporary one for a model that is only in memory."""
     if source is not None and (source / CONFIG_FILE).is_file():
         verify_sums(source, str(source))
         yield source
-    elif isinstance(engine, TorchEngine):
+    elif predictor.name == "pytorch":
+        from fencepost.runtime.pytorch import TorchEngine, save_model
+
+        assert isinstance(predictor.engine, TorchEngine)  # noqa: S101 - by its name
         with tempfile.TemporaryDirectory() as made:
-            engine.model.save(made)
+            save_model(predictor.engine.model, made)
             yield Path(made)
     else:
         raise UsageError(f"{source}: the model's files are no longer where it was loaded from")
@@ -147,7 +150,7 @@ def _files(source: Path | None, engine: Engine) -> Iterator[Path]:
 
 def push_to_hub(
     source: Path | None,
-    engine: Engine,
+    predictor: Predictor,
     name: str,
     *,
     private: bool | None = None,
@@ -162,7 +165,7 @@ def push_to_hub(
         raise UsageError(f"create_pr is for the branch main, not {branch!r}; leave one of them out")
     if not commit_message:
         raise UsageError("commit_message is empty; say what this version of the model is")
-    with _files(source, engine) as folder:
+    with _files(source, predictor) as folder:
         text = _card(folder, name, {} if metadata is None else metadata)
         with _explain_errors(name):
             from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi

@@ -106,16 +106,9 @@ def predict(
         if not (missing[number] or done[number]):
             done[number] = folder.assemble(number, len(shard.parts))
         for part in sorted(missing[number]):
-            output = str(folder.part(number, part).path.resolve())
-            rows.append(
-                {
-                    "shard": number,
-                    "part": part,
-                    "output": output,
-                    **asdict(shard.file),
-                    **asdict(shard.parts[part]),
-                }
-            )
+            path = str(folder.part(number, part).path.resolve())
+            place = asdict(shard.file) | asdict(shard.parts[part])
+            rows.append({"shard": number, "part": part, "output": path, **place})
     progress = Progress(before=sum(shard.texts for shard in shards) - sum(row["texts"] for row in rows))
     for row in _results(rows, options, workers) if rows else ():
         number = row["shard"]
@@ -157,7 +150,7 @@ def _results(
 
 
 def check_ready(address: str | None) -> None:
-    """Refuse what cannot work before anything is begun: no Ray, or an address by which it is not reached."""
+    """Refuse what cannot work before the work starts: no Ray, or an address by which it is not reached."""
     address = _address(address)
     if address is not None and address.startswith(_CLIENT):
         raise UsageError(
@@ -229,7 +222,7 @@ def _start(address: str | None, processors: int) -> None:
     try:
         with _no_errors(), _no_cloud_queries(address):
             ray.init(address=address or "local", **settings)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises just that when a node times out
         where = f"the Ray cluster {address} does not answer" if address else "Ray does not start"
         raise FencepostError(f"{where}: {describe_error(error)}") from error
 

@@ -1,8 +1,7 @@
-"""What is left of a method where there is no PyTorch: its exported graphs, and what goes on around them.
+"""What a method does in prediction, in NumPy: it drives named graphs and turns their numbers into candidates.
 
-A decoder calls the graphs of its method (`Method.graphs`) and makes candidates of what they say; loops and
-decisions, which do not belong into a graph, are here, in NumPy. The settings of prediction are here too, for
-both worlds use them.
+An engine runs the graphs (`Network.graphs`): PyTorch modules, or ONNX graphs in onnxruntime. Loops, stages
+and decisions, which do not belong into a graph, are in the decoder, which is the same for both engines.
 """
 
 from __future__ import annotations
@@ -10,113 +9,107 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, Field
 
 from fencepost.data.entity import Sentence
-from fencepost.errors import UsageError, quote
-from fencepost.methods import candidates as decoding
+from fencepost.errors import quote
+from fencepost.evaluation import Score
 from fencepost.methods.candidates import Candidates
-from fencepost.settings import Settings, merged, validated
+from fencepost.methods.settings import MethodSettings, PredictSettings
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 Graphs = Mapping[str, Callable[..., list[npt.NDArray[Any]]]]
 """By name, what runs a graph: named arrays in, arrays out."""
 
-
-class TrainedSettings(Settings):
-    """Those settings of a method's training that its decoder reads; all others are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
+S = TypeVar("S")
 
 
-class PredictSettings(Settings):
-    """What may be changed after training; methods add their own."""
-
-    overlapping: ClassVar[str] = "nested"
-    """What `auto` is where training entities overlap."""
-
-    select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
-        "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
-    )
-    batch_size: int = Field(32, ge=1, le=65_536, description="Sentences that are predicted together.")
-
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """With `auto` replaced by what the training data asks for."""
-        if self.select != "auto":
-            return self
-        overlapping = any(
-            left.end > right.start and left.key != right.key  # a repetition is no overlap
-            for sentence in sentences
-            for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
-        )
-        return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
-
-    def at_least(self, confidence: float) -> Self | None:  # noqa: ARG002 - for those who can
-        """The same, for entities of at least this confidence; None if that is settled or no setting of it.
-
-        After each epoch it is set to what is best on the development data.
-        """
-        return None
-
-    def changed(self, settings: Mapping[str, Any]) -> Self:
-        """With other values, by key."""
-        if settings.get("select") == "auto" != self.select:
-            raise UsageError(
-                f"predict.select: auto is for training; this model was trained for {self.select}"
-            )
-        return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
-
-    def selected(self, candidates: Candidates) -> Candidates:
-        """Those candidates that are entities."""
-        return decoding.select(candidates, self.select)
+class GraphMismatch(Exception):
+    """A graph does not return what its method needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordArrays:
-    """What the encoder's graph makes of a batch."""
+    """What the encoder makes of a batch of sentences."""
 
     vectors: FloatArray  # [B, T, d]
     lengths: IntArray  # [B]
     prompts: FloatArray | None = None  # [B, P, d]
 
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
-        """The vectors, with those of the prompts, as graphs name them."""
+        """Return the vectors, with those of the prompts, as graphs name them."""
         named: dict[str, npt.NDArray[Any]] = {"vectors": self.vectors}
         return named if self.prompts is None else named | {"prompts": self.prompts}
 
     def take(self, sentences: Sequence[int]) -> WordArrays:
-        """Some of the sentences, as long as the longest of them."""
+        """Return some of the sentences, padded to the longest of them."""
         lengths = self.lengths[sentences]
         prompts = None if self.prompts is None else self.prompts[sentences]
         return WordArrays(self.vectors[sentences, : lengths.max()], lengths, prompts)
 
 
-class Decoder(ABC):
-    """Word vectors to candidates, by a method's graphs; `method` holds the settings of its training."""
+class Decoder(ABC, Generic[S]):
+    """Word vectors to candidates, by a method's graphs; `S` is what the method scores."""
 
-    Predict: ClassVar[type[PredictSettings]] = PredictSettings
-    Trained: ClassVar[type[TrainedSettings] | None] = None
-    """What `method` is checked with; without it, all settings are taken as they are saved."""
-
-    def __init__(self, method: Mapping[str, Any], types: Sequence[str]) -> None:
-        self.method: Any = (
-            validated(self.Trained, method, key="method") if self.Trained else SimpleNamespace(**method)
-        )
+    def __init__(self, settings: MethodSettings, types: Sequence[str]) -> None:
+        self.settings: Any = settings
         self.types = tuple(types)
 
     @abstractmethod
-    def candidates(self, words: WordArrays, graphs: Graphs, predict: Any) -> Candidates:
-        """Spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
+    def score(self, words: WordArrays, graphs: Graphs, predict: Any) -> S:
+        """Run the graphs on a batch and return what they say, as reports and `candidates` need it."""
+
+    @abstractmethod
+    def candidates(self, scores: S, predict: Any) -> Candidates:
+        """Return spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
 
 
-class GraphMismatch(Exception):
-    """A graph does not give what its method needs."""
+@dataclass(frozen=True, slots=True)
+class GoldArrays:
+    """The true entities of a batch whose types the model knows, each once, as columns; half-open."""
+
+    sentence: IntArray  # [N]
+    start: IntArray  # [N]
+    end: IntArray  # [N]
+    type: IntArray  # [N], index into the model's types
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence], types: Sequence[str]) -> GoldArrays:
+        """Collect the entities of sentences."""
+        numbers = {type_: number for number, type_ in enumerate(types)}
+        rows = [
+            (index, start, end, numbers[type_])
+            for index, sentence in enumerate(sentences)
+            for start, end, type_ in dict.fromkeys(entity.key for entity in sentence.entities)
+            if type_ in numbers
+        ]
+        return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+
+Row = Score | Mapping[str, int | float]
+"""Of a table: scores, or named numbers, which are the same in each of its rows."""
+
+
+class Report(ABC):
+    """Tables about a method's own steps, collected batch by batch while a corpus is predicted."""
+
+    title: ClassVar[str]
+    """What the tables are about, in a few words."""
+
+    def __init__(self, decoder: Any, predict: PredictSettings) -> None:
+        self.decoder, self.predict = decoder, predict
+
+    @abstractmethod
+    def add(self, sentences: Sequence[Sentence], scores: Any, gold: GoldArrays) -> None:
+        """Add a batch; `gold` has the entities whose types the model knows, `sentences` have all."""
+
+    @abstractmethod
+    def tables(self) -> dict[str, dict[str, Row]]:
+        """Return the rows of each table by name, by the table's title."""
 
 
 def run_graph(
@@ -139,3 +132,22 @@ def run_graph(
             f"the outputs of the graph {name} are {quote(has)}, but must be {quote(expected)}"
         )
     return outputs
+
+
+def is_span(lengths: IntArray, length: int) -> npt.NDArray[np.bool_]:
+    """Return which cells of the grids of start and last word are spans of their sentences: `[B, T, T]`."""
+    place = np.arange(length)
+    return (place[:, None] <= place) & (place < lengths[:, None, None])
+
+
+def sigmoid(logits: FloatArray) -> FloatArray:
+    """Return the logistic function of logits; however low they are, without overflow."""
+    result: FloatArray = np.exp(-np.logaddexp(np.float32(0), -logits))
+    return result
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return the softmax along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    result: FloatArray = powers / powers.sum(axis=-1, keepdims=True)
+    return result

@@ -1,33 +1,68 @@
-"""Methods and their decoders by name, also those that other packages bring."""
+"""Methods by name: ours, and those that other packages bring as entry points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any, TypeVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import UsageError, describe_error
+from fencepost.methods.decoder import Decoder, Report
+from fencepost.methods.settings import MethodSettings, PredictSettings
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from fencepost.methods.network import Network
+
+GROUP = "fencepost.methods"
+"""The group of entry points in which packages declare their methods."""
 
 
-class Registry(MutableMapping[str, type[C]]):
-    """Classes by name: our own, and those that packages bring as entry points of a group.
+@dataclass(frozen=True, eq=False)
+class Method:
+    """All parts of a method. Only its network needs PyTorch, and is imported when it is needed."""
 
-    Those of packages are looked for when a name is asked for that is not known yet: so they cost nothing
-    to others, cannot replace a name that is there, and one that is broken is told of only then.
+    settings: type[MethodSettings]
+    decoder: type[Decoder[Any]]
+    network: str | type[Network[Any]]
+    """The `Network`, or where it is as `package.module:Class`, so that prediction need not import PyTorch."""
+    predict: type[PredictSettings] = PredictSettings
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Where the paper's encoder or training differs from our defaults: a part of a config."""
+    reports: Mapping[str, type[Report]] = field(default_factory=dict)
+    """By name, the reports that `fencepost analyze method` shows."""
+
+    def load_network(self) -> type[Network[Any]]:
+        """Import the network."""
+        network: type[Network[Any]] = (
+            resolve_name(self.network) if isinstance(self.network, str) else self.network
+        )
+        return network
+
+
+class Registry(MutableMapping[str, Method]):
+    """Methods by name.
+
+    Those of other packages are looked up when a name is used that is not known yet: so they cost nothing
+    to others, cannot replace a name that exists, and a broken one is reported only when it is used.
     """
 
-    def __init__(self, kind: str, base: type[Any], known: dict[str, type[C]]) -> None:
-        self._kind, self._base, self._known = kind, base, known
+    def __init__(self, known: Mapping[str, Method | str]) -> None:
+        """`known` has methods, or where they are as `package.module:NAME`."""
+        self._known = dict(known)
 
-    def __getitem__(self, name: str) -> type[C]:
-        if name not in self._known:
-            self._known[name] = self._brought(name)
-        return self._known[name]
+    def __getitem__(self, name: str) -> Method:
+        method = self._known.get(name)
+        if method is None:
+            method = self._load_entry_point(name)
+        elif isinstance(method, str):
+            method = resolve_name(method)
+        self._known[name] = method
+        return method
 
-    def __setitem__(self, name: str, class_: type[C]) -> None:
-        self._known[name] = class_
+    def __setitem__(self, name: str, method: Method) -> None:
+        self._known[name] = method
 
     def __delitem__(self, name: str) -> None:
         del self._known[name]
@@ -43,21 +78,31 @@ class Registry(MutableMapping[str, type[C]]):
         return sum(1 for _ in self)
 
     def _entry_points(self) -> EntryPoints:
-        return entry_points(group=f"fencepost.{self._kind}s")
+        return entry_points(group=GROUP)
 
-    def _brought(self, name: str) -> type[C]:
-        found = list(self._entry_points().select(name=name))
-        if not found:
-            raise KeyError(f"there is no {self._kind} {name!r}; is the package that brings it installed?")
-        packages = " and ".join(sorted(point.dist.name if point.dist else "?" for point in found))
-        told = f"the {self._kind} {name} of the package {packages}"
-        if len(found) > 1:
-            raise UsageError(f"{told}: which of them is meant? Uninstall the others")
+    def _load_entry_point(self, name: str) -> Method:
+        points = list(self._entry_points().select(name=name))
+        if not points:
+            raise KeyError(f"there is no method {name!r}; is the package that brings it installed?")
+        packages = " and ".join(sorted(point.dist.name if point.dist else "?" for point in points))
+        subject = f"the method {name} of the package {packages}"
+        if len(points) > 1:
+            raise UsageError(f"{subject}: which of them is meant? Uninstall the others")
         try:
-            class_ = found[0].load()
+            method = points[0].load()
         except Exception as error:
             reason = f"{type(error).__name__}: {describe_error(error)}"
-            raise UsageError(f"{told} cannot be imported ({reason}); repair or uninstall it") from error
-        if not (isinstance(class_, type) and issubclass(class_, self._base)):
-            raise UsageError(f"{told} is no subclass of {self._base.__name__}: {found[0].value}")
-        return class_
+            raise UsageError(f"{subject} cannot be imported ({reason}); repair or uninstall it") from error
+        if not isinstance(method, Method):
+            raise UsageError(f"{subject} is not a fencepost.methods.registry.Method: {points[0].value}")
+        return method
+
+
+METHODS = Registry(
+    {
+        "boundary-smoothing": "fencepost.methods.boundary_smoothing:METHOD",
+        "boundary-offset": "fencepost.methods.boundary_offset:METHOD",
+        "locate-and-label": "fencepost.methods.locate_and_label:METHOD",
+        "diffusion": "fencepost.methods.diffusion:METHOD",
+    }
+)

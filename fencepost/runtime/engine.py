@@ -1,125 +1,209 @@
-"""What a recogniser runs on: a model in PyTorch, or its exported graphs."""
+"""Engines and predictors.
+
+An engine runs the named graphs of a model: arrays in, arrays out. It is PyTorch (`runtime/pytorch.py`) or
+onnxruntime (`runtime/onnx.py`). A `Predictor` does the rest, the same for both:
+
+sentences -> arrays -> encoder graph -> the method's decoder, which runs the method's graphs -> entities
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
-from fencepost.errors import DataError, FencepostError, describe_error
+from fencepost.encoder.grouping import group_by_length
+from fencepost.encoder.inputs import InputReader
+from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 from fencepost.evaluation import Temperature
 from fencepost.methods.candidates import Candidates
-from fencepost.runtime.folder import CONFIG_FILE, SavedConfig
+from fencepost.methods.decoder import Decoder, GoldArrays, GraphMismatch, Graphs, Report, WordArrays
+from fencepost.methods.registry import METHODS
+from fencepost.methods.settings import PredictSettings
 
-GRAPH_FOLDER, FACTS_FILE = "onnx", "export.json"
-"""Where in a model's folder its graphs are, and what is said about them."""
+ENCODER = "encoder"
+"""The name of the graph that every model has; all others are its method's."""
 
 LOOK_AHEAD = 1024
 """Sentences that are sorted by length at a time."""
 
-WORD_PAIRS = 1_000_000
-"""A batch has at most so many pairs of words, unless one sentence alone has more."""
+PIECES = 512
+"""Pieces of a batch with its padding, unless one sentence alone has more: what fits into caches is faster."""
 
+WORD_PAIRS = 1_000_000
+"""Pairs of words of a batch with its padding, unless one sentence alone has more."""
 
 EXAMPLE = ("Ada", "met", "Charles", ".")
-"""What a model that was just loaded is tried out with."""
+"""The sentence that a model is tested with when it is loaded."""
+
+Watch = Callable[[Sequence[Sentence], WordArrays, Any], None]
+"""Is called with each batch of sentences, their word vectors and what the method's decoder scores."""
 
 
 class Engine(Protocol):
-    """Finds entities in sentences."""
+    """Runs the graphs of a model."""
 
     name: str
-    """What runs: `pytorch`, `onnx` or `int8`."""
+    """`pytorch`, `onnx` or `int8`."""
 
     @property
-    def types(self) -> tuple[str, ...]:
-        """That it finds."""
+    def graphs(self) -> Graphs:
+        """What runs each graph, by name; `encoder` is one of them."""
+
+    @property
+    def pieces(self) -> int | None:
+        """Pieces of a batch at which it is fastest; None if the number of sentences alone counts."""
+
+
+class Predictor:
+    """Finds entities in sentences that fit into the encoder."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: Config,
+        types: Sequence[str],
+        inputs: InputReader,
+        calibration: Temperature,
+        source: str = "the model",
+    ) -> None:
+        """`source` is how errors name the model."""
+        self.engine, self.config, self.inputs, self.calibration = engine, config, inputs, calibration
+        self.types = tuple(types)
+        self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
+        self.predict_settings: PredictSettings = config.predict
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return self.engine.name
 
     @property
     def language(self) -> str:
-        """Whose rules split raw text."""
+        """The language whose rules split raw text."""
+        return self.config.text.language or "en"  # older models do not say
 
     @property
     def context(self) -> int:
-        """How many neighbouring sentences on each side it wants to see."""
-
-    @property
-    def predict_settings(self) -> Any:
-        """The `PredictSettings` of its method."""
+        """The number of neighbouring sentences on each side that the encoder reads."""
+        return self.config.encoder.context
 
     @property
     def room(self) -> int | None:
-        """How much of a sentence fits at once, in the unit of `sizes`; None is any amount."""
+        """The largest size of a sentence, in the unit of `sizes`; None is any."""
+        return self.inputs.room
 
     def sizes(self, words: Sequence[str]) -> list[int]:
-        """What each word takes of the room."""
-
-    def found(self, sentences: Sequence[Sentence]) -> list[list[Entity]]:
-        """The entities of each sentence; none may be larger than the room."""
+        """Return the size of each word."""
+        return self.inputs.sizes(words)
 
     def using(self, settings: dict[str, Any]) -> Self:
-        """The same with other settings of prediction."""
+        """Return the same predictor with other settings of prediction."""
+        other = copy.copy(self)
+        other.predict_settings = self.predict_settings.changed(settings)
+        return other
+
+    def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
+        """Return the entities of each sentence; none may be larger than the room."""
+        entities: list[list[Entity]] = [[] for _ in sentences]
+        for batch in self.batches(sentences):
+            of_batch = self.find_in_batch([sentences[index] for index in batch], watch)
+            for index, of_sentence in zip(batch, of_batch, strict=True):
+                entities[index] = of_sentence
+        return entities
+
+    def batches(self, sentences: Sequence[Sentence]) -> list[list[int]]:
+        """Return the indices of sentences that are computed together; those without words are in no batch."""
+        return list(
+            group_by_length(
+                [sum(self.sizes(sentence.words)) for sentence in sentences],
+                lengths=[len(sentence) for sentence in sentences],
+                count=self.predict_settings.batch_size,
+                area=self.engine.pieces or np.inf,
+                pairs=WORD_PAIRS,
+            )
+        )
+
+    def find_in_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
+        """Return the entities of sentences that are computed together."""
+        arrays, predict = self.inputs(sentences), self.predict_settings
+        try:
+            words = _check_words(self.engine.graphs[ENCODER](**arrays), arrays["lengths"])
+            scores = self.decoder.score(words, self.engine.graphs, predict)
+            kept = predict.selected(self.decoder.candidates(scores, predict))
+            if kept.type.max(initial=-1) >= len(self.types):
+                raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
+        except GraphMismatch as error:
+            message = f"the graphs do not fit the model's config: {error}; export the model again"
+            raise DataError(message, source=self._source) from None
+        if watch is not None:
+            watch(sentences, words, scores)
+        return self._make_entities(kept, len(sentences), words.vectors.shape[1])
+
+    def _make_entities(self, kept: Candidates, sentences: int, length: int) -> list[list[Entity]]:
+        """Return what was selected in a batch of sentences padded to `length` words, by sentence."""
+        entities: list[list[Entity]] = [[] for _ in range(sentences)]
+        confidences = self.calibration.apply(kept.confidence)
+        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), confidences.tolist())
+        for start, end, type_, confidence in zip(*columns, strict=True):
+            owner, first = divmod(start, length)
+            entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
+        return entities
+
+    def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
+        """Return new reports that the method declares, all or those of these names; raises `UsageError`."""
+        declared = METHODS[self.config.method.name].reports
+        for name in names or ():
+            if name not in declared:
+                has = ", ".join(declared) or "none"
+                raise UsageError(f"{self.config.method.name} has no report {name!r}; it has {has}")
+        chosen = declared if names is None else {name: declared[name] for name in names}
+        return {name: report(self.decoder, self.predict_settings) for name, report in chosen.items()}
+
+    def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
+        """Return what adds each batch to these reports, for `find_entities`."""
+
+        def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
+            gold = GoldArrays.of(sentences, self.types)
+            for report in reports.values():
+                report.add(sentences, scores, gold)
+
+        return watch
+
+    def try_out(self, folder: Path) -> Self:
+        """Find entities in one sentence; raise `DataError` if that fails.
+
+        The files of a model may each be valid by themselves and not fit together.
+        """
+        words: Sequence[str] = EXAMPLE
+        if self.room is not None:  # as many as fit, but one at least
+            words = EXAMPLE[: max(1, int((np.cumsum(self.sizes(EXAMPLE)) <= self.room).sum()))]
+        try:
+            self.find_entities([Sentence(words)], _check_finite)
+        except FencepostError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
+            message = f"the model does not work; its files do not fit together ({describe_error(error)})"
+            raise DataError(message, source=str(folder)) from None
+        return self
 
 
-def batches(
-    sizes: Sequence[int],
-    lengths: Sequence[int],
-    batch_size: int,
-    pairs: int = WORD_PAIRS,
-    area: int | None = None,
-) -> Iterator[list[int]]:
-    """Sentences of like size together, the largest first: too large a batch fails at once.
-
-    Those of size 0 are in none. `area` is how large a batch may be with its padding, unless one sentence is.
-    """
-    order = sorted((index for index, size in enumerate(sizes) if size), key=lambda index: -sizes[index])
-    batch: list[int] = []
-    longest = 0  # in words
-    for index in order:
-        longest = max(longest, lengths[index])
-        full = len(batch) == batch_size or (len(batch) + 1) * longest**2 > pairs
-        if batch and (full or (area is not None and (len(batch) + 1) * sizes[batch[0]] > area)):
-            yield batch
-            batch, longest = [], lengths[index]
-        batch.append(index)
-    if batch:
-        yield batch
+def _check_finite(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
+    if not np.isfinite(words.vectors).all():
+        raise ValueError("the word vectors are not finite numbers")
 
 
-def entities_of(
-    kept: Candidates, calibration: Temperature, types: Sequence[str], sentences: int, length: int
-) -> list[list[Entity]]:
-    """What was selected in a batch of sentences padded to `length` words, as entities of each."""
-    entities: list[list[Entity]] = [[] for _ in range(sentences)]
-    confidences = calibration.apply(kept.confidence)
-    columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), confidences.tolist())
-    for start, end, type_, confidence in zip(*columns, strict=True):
-        owner, first = divmod(start, length)
-        entities[owner].append(Entity(first, end - owner * length, types[type_], confidence))
-    return entities
-
-
-def calibration_of(saved: SavedConfig, folder: Path) -> Temperature:
-    """Return what the confidences of a saved model are calibrated with; an old model has no calibration."""
-    try:
-        return Temperature(**saved.calibration)
-    except ValueError as error:
-        message = f"the model's calibration cannot be read: {describe_error(error)}"
-        raise DataError(message, source=str(folder / CONFIG_FILE)) from None
-
-
-def try_out(
-    find: Callable[[Sequence[Sentence]], object], folder: Path, words: Sequence[str] = EXAMPLE
-) -> None:
-    """Let a model that was just loaded find entities in one sentence; raise `DataError` if it fails.
-
-    Its files may be whole, each for itself, and not fit together.
-    """
-    try:
-        find([Sentence(words)])
-    except FencepostError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
-        message = f"the model does not work; its files do not fit together ({describe_error(error)})"
-        raise DataError(message, source=str(folder)) from None
+def _check_words(outputs: Sequence[npt.NDArray[Any]], lengths: npt.NDArray[np.int64]) -> WordArrays:
+    """Return what the encoder's graph gives, checked: word vectors and, with some methods, prompt vectors."""
+    shapes = [(output.dtype.kind, output.ndim, output.shape[:1]) for output in outputs]
+    expected = ("f", 3, lengths.shape)
+    if shapes not in ([expected], [expected] * 2) or outputs[0].shape[1] != lengths.max():
+        raise GraphMismatch("the encoder does not give one vector for each word")
+    return WordArrays(outputs[0], lengths, *outputs[1:])

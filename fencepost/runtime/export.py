@@ -1,6 +1,6 @@
 """Exporting: a model's graphs for onnxruntime, beside its weights.
 
-The encoder is one graph, and the method's parts are others (`Method.graphs`). `int8` is of the encoder alone,
+The encoder is one graph, the method's parts are others (`Network.graphs`). `int8` is of the encoder alone,
 where nearly all weights and nearly all time are; what decides about entities stays in single precision.
 """
 
@@ -24,37 +24,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from fencepost import __version__
 from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json_object
 from fencepost.data.output import naming, whole_file
-from fencepost.encoder.arrays import AXES, Arrays
-from fencepost.encoder.embedder import Embedder, as_batch
-from fencepost.encoder.encoder import Encoder
-from fencepost.encoder.inputs import InputReader
+from fencepost.encoder.arrays import Arrays
+from fencepost.encoder.embedder import Embedder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.errors import FencepostError, UsageError, describe_error
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
-from fencepost.runtime.engine import FACTS_FILE, GRAPH_FOLDER
-from fencepost.runtime.exported import (
-    ENCODER,
-    ExportedModel,
-    Precision,
-    exported_precisions,
-    graph_file,
-    open_graph,
+from fencepost.runtime.engine import ENCODER
+from fencepost.runtime.folder import (
+    FACTS_FILE,
+    GRAPH_FOLDER,
+    SUMS_FILE,
+    compute_sums,
+    files_of,
+    read_sums,
+    write_sums,
 )
-from fencepost.runtime.folder import SUMS_FILE, compute_sums, files_of, read_sums, write_sums
 from fencepost.runtime.loading import EngineName, load
+from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor, open_graph
+from fencepost.runtime.pytorch import model_graphs
 
 _OPSET = 18
-_EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
-"""What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
-
 _QUANTISED = ["MatMul", "Gemm", "Gather"]
 _TABLE = 0.02
 """A table that has a smaller share of all numbers is not worth quantising: that of positions, say."""
@@ -81,7 +77,7 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     with naming(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
         temporary = Path(made)
         with torch.no_grad(), _plain_attention(model.encoder.embedder):
-            graphs = _graphs(model)
+            graphs = model_graphs(model)
             for name, graph in graphs.items():
                 _write(graph, temporary / graph_file(name))
         if int8:
@@ -94,7 +90,7 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
             "graphs": list(graphs),
         }
         target.mkdir(exist_ok=True)
-        (target / FACTS_FILE).unlink(missing_ok=True)  # without it, graphs are none until all are there
+        (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, graphs are none until all are there
         for old in target.glob("*.onnx"):
             old.unlink()
         for path in temporary.iterdir():
@@ -108,7 +104,7 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
     The sums are there first: without its facts, a graph does not count, and a sum of it neither.
     """
-    path = folder / GRAPH_FOLDER / FACTS_FILE
+    path = folder / FACTS_FILE
     path.unlink(missing_ok=True)
     text = json.dumps(facts, indent=2) + "\n"
     sums = read_sums(folder)
@@ -116,42 +112,11 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
         sums = compute_sums(folder, files_of(folder))
     sums = {name: digest for name, digest in sums.items() if not name.startswith(f"{GRAPH_FOLDER}/")}
     sums |= compute_sums(folder, [f"{GRAPH_FOLDER}/{graph.name}" for graph in path.parent.glob("*.onnx")])
-    sums[f"{GRAPH_FOLDER}/{FACTS_FILE}"] = hashlib.sha256(text.encode()).hexdigest()
+    sums[FACTS_FILE] = hashlib.sha256(text.encode()).hexdigest()
     with naming(folder / SUMS_FILE):
         write_sums(folder, sums)
     with whole_file(path) as stream:
         stream.write(text.encode())
-
-
-def _graphs(model: Model) -> dict[str, Graph]:
-    """All of a model, with examples of what each gets."""
-    encoder = model.encoder
-    embedder = encoder.embedder
-    subwords = embedder.subwords if isinstance(embedder, Pretrained) else None
-    batch = as_batch(InputReader(encoder.settings, encoder.known, subwords, embedder.room)(_EXAMPLES))
-    module = EncoderGraph(encoder, tuple(batch))
-    words = encoder(batch)
-    axes: dict[str, Sequence[str | None]] = {name: AXES[name] for name in batch}
-    axes["word_vectors"] = ("sentences", "words", None)
-    if words.prompts is not None:
-        axes["prompts"] = ("sentences", None, None)
-    of_method = model.method.graphs(words)
-    if not of_method:
-        raise UsageError(f"the method {model.settings.method.name} has no graphs to export")
-    return {ENCODER: Graph(module, batch, axes), **of_method}
-
-
-class EncoderGraph(nn.Module):
-    """The encoder, as a graph: named arrays as arguments in a fixed order."""
-
-    def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.names = names
-
-    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
-        words = self.encoder(dict(zip(self.names, arrays, strict=True)))
-        return (words.vectors,) if words.prompts is None else (words.vectors, words.prompts)
 
 
 def _write(graph: Graph, path: Path) -> None:
@@ -291,15 +256,15 @@ def check(
             "the model finds none of the entities in the data that the graphs are checked with; it must be "
             f"annotated with the model's types: {', '.join(load(folder, engine='onnx').types)}"
         )
-    facts = read_json_object(folder / GRAPH_FOLDER / FACTS_FILE)
+    facts = read_json_object(folder / FACTS_FILE)
     checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
-    same, of_graphs = _compared(folder, "onnx", sentences, exact)
-    checked["float32"] = {"f1": of_graphs, "sentences_that_differ": same}
-    tell(f"float32: F1 {100 * of_graphs:.2f} (PyTorch {100 * of_model:.2f}); {same:,} sentences differ")
-    if same > _DIFFER * len(sentences):
+    differ, of_graphs = _compared(folder, "onnx", sentences, exact)
+    checked["float32"] = {"f1": of_graphs, "sentences_that_differ": differ}
+    tell(f"float32: F1 {100 * of_graphs:.2f} (PyTorch {100 * of_model:.2f}); {differ:,} sentences differ")
+    if differ > _DIFFER * len(sentences):
         _remove(folder, facts, checked, "float32")
         raise ExportFailed(
-            f"the graphs find other entities than the model in {same:,} of {len(sentences):,} sentences; "
+            f"the graphs find other entities than the model in {differ:,} of {len(sentences):,} sentences; "
             "they have been removed"
         )
     if "int8" in exported_precisions(folder):
@@ -340,9 +305,9 @@ def _check_int8(
         kept = f" with {', '.join(in_float)} in float32" if in_float else ""
         tell(f"int8{kept}: F1 {100 * f1:.2f}; {differ:,} sentences differ")
         if waiting is None and not good:
-            engine = ExportedModel(folder, "float32")
-            some = [sentence for sentence in sentences if sentence.words][:_JUDGED]
-            waiting = list(sensitivity(source, [engine.read([sentence]) for sentence in some]))
+            inputs = load_predictor(folder, "float32").inputs
+            some = [inputs.split(sentence)[0].sentence for sentence in sentences if sentence.words][:_JUDGED]
+            waiting = list(sensitivity(source, [inputs([sentence]) for sentence in some]))
             tell(f"the most sensitive parts: {', '.join(waiting[:3])}")
         if good or not waiting:
             return {"f1": f1, "sentences_that_differ": differ, "in_float": in_float, "good": good}

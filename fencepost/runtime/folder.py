@@ -1,23 +1,32 @@
-"""A model's folder: which files it has, what its config says, and the checksums of its files.
+"""A model's folder: its files, what `config.json` says, and the checksums of its files.
 
-Nothing heavy is imported here: spaCy imports this module for every pipeline.
+All that reads or writes a model's folder goes through this module; weights are read and written by
+`runtime/pytorch.py`, and graphs by `runtime/onnx.py` and `runtime/export.py`. Nothing heavy is imported here:
+spaCy imports this module for every pipeline.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from fencepost import __version__
 from fencepost.data.files import JSON_BYTES, SETTINGS_BYTES, read_json_object, read_text
 from fencepost.errors import DataError, UsageError, describe_error, quote
 
+if TYPE_CHECKING:
+    from fencepost.config import Config
+    from fencepost.evaluation import Temperature
+
 CONFIG_FILE, CARD_FILE, SUMS_FILE = "config.json", "README.md", "SHA256SUMS"
-WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "onnx/export.json"
+WEIGHTS_FILE, GRAPH_FOLDER = "model.safetensors", "onnx"
+FACTS_FILE = f"{GRAPH_FOLDER}/export.json"
 FILES = (
     CARD_FILE,
     "encoder.json",
@@ -45,11 +54,39 @@ Status = Literal["ok", "changed", "missing", "not listed"]
 class SavedConfig:
     """The content of a model's `config.json`, checked as far as all readers need it."""
 
+    path: Path
     types: tuple[str, ...]
     config: dict[str, Any]
     """All settings."""
     calibration: dict[str, float]
     """`temperature` and `shift`; empty for a model without calibration."""
+
+    def parse_config(self) -> Config:
+        """Return the settings, checked; raises `UsageError` or `DataError` for those that are wrong."""
+        from fencepost.config import Config
+
+        return Config.parse(self.config, where=str(self.path))
+
+    def parse_calibration(self) -> Temperature:
+        """Return what the confidences of the model are calibrated with."""
+        from fencepost.evaluation import Temperature
+
+        try:
+            return Temperature(**self.calibration)
+        except ValueError as error:
+            message = f"the model's calibration cannot be read: {describe_error(error)}"
+            raise DataError(message, source=str(self.path)) from None
+
+
+def format_config(config: Config, types: Sequence[str], calibration: Temperature) -> str:
+    """Return the content of a model's `config.json`."""
+    saved = {
+        "fencepost": __version__,
+        "types": types,
+        "config": config.model_dump(mode="json"),
+        "calibration": asdict(calibration),
+    }
+    return json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
 
 
 def read_saved_config(folder: Path) -> SavedConfig:
@@ -63,6 +100,7 @@ def read_saved_config(folder: Path) -> SavedConfig:
     saved = read_json_object(path, limit=SETTINGS_BYTES)
     try:
         return SavedConfig(
+            path=path,
             types=_check_types(saved["types"]),
             config=_check_object(saved["config"], "config"),
             calibration=_check_calibration(saved["calibration"]) if "calibration" in saved else {},

@@ -18,25 +18,15 @@ from fencepost.data.context import with_context
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
 from fencepost.data.text.splitter import Offsets
-from fencepost.encoder.windows import windows
+from fencepost.encoder.windows import Part, split_sentence
 from fencepost.errors import UsageError
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import Report
 from fencepost.runtime.chunks import chunks
-from fencepost.runtime.engine import LOOK_AHEAD, Engine
+from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
 
 C = TypeVar("C")
-
-_LONGEST = 256
-"""Words of the longest sentence that is computed as a whole, if the engine has no limit of its own."""
-
-_WINDOW, _OVERLAP = 128, 32
-"""Size of the windows through which a longer sentence is seen, in the unit of `Engine.sizes`.
-
-What a window costs grows faster than its size, and training sentences are short. On joined sentences, mean F1
-over 3 seeds was 46.2 in 10.1 s, against 41.2 in 10.8 s with 256 and 64, and 38.5 in 16.5 s with 510 and 255
-(`benchmarks/results/long_windows.json`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +65,10 @@ class Annotated:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What an engine computes at once: a sentence, or one window of a long one.
-
-    It starts at word `start` of the sentence, and its result counts for the words `[own_start, own_end)`.
-    """
-
-    sentence: Sentence
-    size: int
-    start: int
-    own_start: int
-    own_end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """A sentence before the computation; `words` says where in a text its words are.
 
-    `size` is that of its words, in the unit of `Engine.sizes`; parts may overlap, and have more together.
+    `size` is that of its words, in the unit of `Predictor.sizes`; parts may overlap, and have more together.
     """
 
     sentence: Sentence
@@ -106,7 +82,7 @@ class Recogniser:
 
     def __init__(
         self,
-        engine: Engine,
+        predictor: Predictor,
         *,
         min_confidence: float = 0.0,
         types: Collection[str] | None = None,
@@ -116,8 +92,8 @@ class Recogniser:
 
         Texts are split by the rules of `language`, the model's own unless set.
         """
-        self._engine = engine
-        self.language = language or engine.language
+        self._predictor = predictor
+        self.language = language or predictor.language
         self._splitter = make_splitter(self.language)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
@@ -126,17 +102,17 @@ class Recogniser:
     @property
     def types(self) -> tuple[str, ...]:
         """The types that the model knows."""
-        return self._engine.types
+        return self._predictor.types
 
     @property
     def engine(self) -> str:
         """What runs: `pytorch`, `onnx` or `int8`."""
-        return self._engine.name
+        return self._predictor.name
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of prediction, by name."""
-        tree: dict[str, Any] = self._engine.predict_settings.model_dump(mode="json")
+        tree: dict[str, Any] = self._predictor.predict_settings.model_dump(mode="json")
         return tree
 
     def using(
@@ -152,7 +128,7 @@ class Recogniser:
         """
         other = copy.copy(self)
         if settings:
-            other._engine = self._engine.using(settings)
+            other._predictor = self._predictor.using(settings)
         if min_confidence is not None:
             self._check(min_confidence, None)
             other._min_confidence = min_confidence
@@ -207,12 +183,21 @@ class Recogniser:
             for text, own in zip(chunk, prepared, strict=True):
                 yield Annotated(text, list(islice(found, len(own))), [one.words for one in own])
 
-    def predict(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-        """The same sentences, in the same order, with the entities that are found, as a stream.
+    def predict(self, sentences: Iterable[Sentence], watch: Watch | None = None) -> Iterator[Sentence]:
+        """Yield the same sentences, in the same order, with the entities that are found.
 
-        Where words are known already, this is the way past the splitter.
+        Use it where words are known already. `watch` is called with each batch that is computed: sentences,
+        or windows of long ones, their word vectors and the scores of the method's decoder.
         """
-        yield from self._entities(self._prepared(sentences))
+        yield from self._entities(self._prepared(sentences), watch)
+
+    def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
+        """Return new reports that the model's method declares about its own steps, all or some, by name."""
+        return self._predictor.make_reports(names)
+
+    def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
+        """Return what fills these reports: a `watch` for `predict` of annotated sentences."""
+        return self._predictor.watch_reports(reports)
 
     def prepare(self, text: str, limit: int | None = None) -> Iterator[Prepared]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
@@ -226,9 +211,9 @@ class Recogniser:
         for prepared, words in zip(self._prepared(sentences), offsets, strict=False):
             yield replace(prepared, sentence=replace(prepared.sentence, doc=None), words=words)
 
-    def compute(self, parts: Sequence[Part]) -> list[list[Entity]]:
+    def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
-        return self._engine.found([part.sentence for part in parts])
+        return self._predictor.find_entities([part.sentence for part in parts], watch)
 
     def merge(self, prepared: Prepared, found: Sequence[Sequence[Entity]]) -> Sentence:
         """Return the sentence with the entities that were found in its parts."""
@@ -237,31 +222,21 @@ class Recogniser:
 
     def _prepared(self, sentences: Iterable[Sentence]) -> Iterator[Prepared]:
         originals, sentences = tee(sentences)  # the neighbours are for the engine alone
-        for sentence, original in zip(with_context(sentences, self._engine.context), originals, strict=False):
-            sizes = self._engine.sizes(sentence.words)
-            yield Prepared(original, sum(sizes), self._parts(sentence, sizes))
+        read = with_context(sentences, self._predictor.context)
+        for sentence, original in zip(read, originals, strict=False):
+            sizes = self._predictor.sizes(sentence.words)
+            parts = split_sentence(sentence, sizes, self._predictor.room)
+            yield Prepared(original, sum(sizes), parts)
 
-    def _entities(self, prepared: Iterable[Prepared]) -> Iterator[Sentence]:
+    def _entities(self, prepared: Iterable[Prepared], watch: Watch | None = None) -> Iterator[Sentence]:
         stream = iter(prepared)
         while block := list(islice(stream, LOOK_AHEAD)):
-            found = iter(self.compute([part for one in block for part in one.parts]))
+            found = iter(self.compute([part for one in block for part in one.parts], watch))
             for one in block:
                 yield self.merge(one, list(islice(found, len(one.parts))))
 
     def _keeps(self, entity: Entity) -> bool:
         return entity.score >= self._min_confidence and (self._wanted is None or entity.type in self._wanted)
-
-    def _parts(self, sentence: Sentence, sizes: Sequence[int]) -> list[Part]:
-        """The sentence itself, or windows over it if it is too long."""
-        room = self._engine.room or _LONGEST
-        if sum(sizes) <= room:
-            return [Part(sentence, sum(sizes), 0, 0, len(sentence))]
-        room = min(room, _WINDOW)
-        seen = windows([min(size, room) for size in sizes], room, _OVERLAP)
-        return [
-            Part(_cut(sentence, start, end), sum(sizes[start:end]), start, own_start, own_end)
-            for start, end, own_start, own_end in seen
-        ]
 
     def _merged(self, parts: Sequence[Part], found: Sequence[Sequence[Entity]]) -> list[Entity]:
         """The entities of a sentence's windows: each window answers for those in the middle of its own words.
@@ -272,7 +247,7 @@ class Recogniser:
             replace(entity, start=entity.start + part.start, end=entity.end + part.start)
             for part, of_part in zip(parts, found, strict=True)
             for entity in of_part
-            if part.own_start <= part.start + (entity.start + entity.end - 1) // 2 < part.own_end
+            if part.owns(entity)
         ]
         numbers = {type_: number for number, type_ in enumerate(self.types)}
         candidates = Candidates(
@@ -281,7 +256,7 @@ class Recogniser:
             np.array([numbers[entity.type] for entity in entities], dtype=np.int64),
             np.array([entity.score for entity in entities], dtype=np.float64),
         )
-        mode = self._engine.predict_settings.select
+        mode = self._predictor.predict_settings.select
         kept = decoding.select(candidates, mode if mode in ("flat", "nested") else "keep-all")
         columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
         return [
@@ -327,7 +302,7 @@ class Recogniser:
         """
         from fencepost.integrations import hub
 
-        hub.save_pretrained(self.folder, self._engine, folder)
+        hub.save_pretrained(self.folder, self._predictor, folder)
 
     def push_to_hub(
         self,
@@ -350,7 +325,7 @@ class Recogniser:
 
         return hub.push_to_hub(
             self.folder,
-            self._engine,
+            self._predictor,
             name,
             private=private,
             token=token,
@@ -365,8 +340,3 @@ def _length(text: str) -> int:
     if not isinstance(text, str):
         raise UsageError(f"a text is a string, not {type(text).__name__} (see as_tuples for pairs)")
     return len(text)
-
-
-def _cut(sentence: Sentence, start: int, end: int) -> Sentence:
-    pos = None if sentence.pos is None else sentence.pos[start:end]
-    return Sentence(sentence.words[start:end], pos=pos)

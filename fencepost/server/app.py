@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader
 from starlette.middleware.cors import CORSMiddleware
 
 from fencepost import __version__
 from fencepost.runtime.recogniser import Recogniser
-from fencepost.server.batching import Batcher, Limits, NotReady
+from fencepost.server.batching import Batcher
 from fencepost.server.entities import Entities
 from fencepost.server.guard import Guard
 from fencepost.server.metrics import Metrics
+from fencepost.server.request import Limits, NotReady
 from fencepost.server.schema import Answer, ModelFacts, Problems, Question, Refusal, RequestLimits
 
 _PAGE = Path(__file__).parent / "page"
@@ -84,10 +86,18 @@ def make_app(
     return app
 
 
+class _Direct(APIRoute):
+    """Calls its endpoint with the request: FastAPI's handling of parameters, here none, takes 0.1 ms."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        return self.endpoint
+
+
 def _add_api(app: FastAPI, answers: Entities) -> None:
+    router = APIRouter(route_class=_Direct)
     schema = {"application/json": {"schema": Question.model_json_schema()}}
 
-    @app.post(
+    @router.post(
         "/v1/entities",
         summary="Find the entities of texts",
         responses={200: {"model": Answer}, **_REFUSALS},
@@ -96,6 +106,8 @@ def _add_api(app: FastAPI, answers: Entities) -> None:
     async def entities(request: Request) -> Response:
         """Each text's entities, by character offsets. Requests that come together are computed together."""
         return await answers.answer(request)
+
+    app.include_router(router)
 
 
 def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, limits: Limits) -> None:

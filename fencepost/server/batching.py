@@ -14,13 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
 
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.server.metrics import Metrics
-from fencepost.server.request import Request, Result, TooManyWords, Unwanted
+from fencepost.server.request import Full, Limits, NotReady, Request, Result, TooManyWords, Unwanted
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -32,47 +31,6 @@ _SLICE = 128  # words of a long request that are computed at a time
 _LONG_AT_ONCE = 4  # fewest long requests that are computed by turns; others wait, unsplit, to save memory
 _RECENT = 2.0  # seconds after an ordinary request for which one of several workers computes no slices
 _SLOWEST_RETRY = 60  # most seconds after which a refused client is asked to try again
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of the server.
-
-    At most `queue` texts with `queue_characters` wait. A request has at most `texts` of `characters` and
-    `words` each, `request_words` in all and `body` bytes, and is answered within `timeout` seconds or not at
-    all. A batch has up to `batch` texts, and begins at most `wait` seconds after the first of them has come,
-    unless `workers` batches are being computed already.
-    """
-
-    workers: int = 1
-    batch: int = 128
-    wait: float = 0.005
-    queue: int = 1024
-    queue_characters: int = 16_000_000
-    texts: int = 256
-    characters: int = 100_000
-    words: int = 25_000
-    body: int = 1 << 20
-    timeout: float = 30.0
-
-    @property
-    def request_words(self) -> int:
-        return 4 * self.words
-
-
-class Full(Exception):
-    """There is no room for these texts now; `retry_after` seconds later there may be."""
-
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"the queue is full; try again in {retry_after} s")
-        self.retry_after = retry_after
-
-
-class NotReady(Exception):
-    """The server has not started yet, or is stopping."""
-
-    def __init__(self) -> None:
-        super().__init__("the model is not ready")
 
 
 class Batcher:

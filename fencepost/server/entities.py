@@ -15,9 +15,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
 from fencepost.runtime.prediction.results import entity_record
-from fencepost.server.batching import Batcher, Full, Limits, NotReady
+from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
-from fencepost.server.request import Result, TooManyWords
+from fencepost.server.request import Full, Limits, NotReady, Result, TooManyWords
 from fencepost.server.schema import Question
 
 _GONE = (499, "the client has hung up")  # as proxies log it; nobody reads this answer

@@ -1,4 +1,4 @@
-"""The texts of one request: split into parts, computed in any order, merged into one result."""
+"""One request: its limits, its errors, and its texts, which are split, computed in parts and merged."""
 
 from __future__ import annotations
 
@@ -7,13 +7,56 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from fencepost.data.entity import Entity
-from fencepost.runtime.recogniser import Annotated, Part, Prepared, Recogniser, Span
+from fencepost.encoder.windows import Part
+from fencepost.runtime.recogniser import Annotated, Prepared, Recogniser, Span
 
 Result = list[list[Span]]
 """The entities of each text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the server.
+
+    At most `queue` texts with `queue_characters` wait. A request has at most `texts` of `characters` and
+    `words` each, `request_words` in all and `body` bytes, and is answered within `timeout` seconds or not at
+    all. A batch has up to `batch` texts, and begins at most `wait` seconds after the first of them has come,
+    unless `workers` batches are being computed already.
+    """
+
+    workers: int = 1
+    batch: int = 128
+    wait: float = 0.005
+    queue: int = 1024
+    queue_characters: int = 16_000_000
+    texts: int = 256
+    characters: int = 100_000
+    words: int = 25_000
+    body: int = 1 << 20
+    timeout: float = 30.0
+
+    @property
+    def request_words(self) -> int:
+        return 4 * self.words
+
+
+class Full(Exception):
+    """There is no room for these texts now; `retry_after` seconds later there may be."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"the queue is full; try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class NotReady(Exception):
+    """The server has not started yet, or is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__("the model is not ready")
 
 
 class TooManyWords(Exception):

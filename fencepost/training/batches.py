@@ -1,4 +1,4 @@
-"""Which sentences are learnt from together: those of like length, in an order that changes by epoch."""
+"""Batches of sentences of similar length, in an order that changes with each epoch."""
 
 from __future__ import annotations
 
@@ -12,41 +12,37 @@ small enough to leave much to chance."""
 
 
 class LengthGroupedBatches:
-    """Batches of positions, shuffled anew for each epoch, always the same for one seed and epoch.
+    """Batches of positions, shuffled for each epoch, always the same for one seed and epoch.
 
-    For several processes they are drawn as for one whose batches are as large as theirs together. Each is
-    cut into shares, one for each process in turn; the share of a last one may be empty.
+    With several processes, batches are drawn as for one process whose batches are as large as theirs
+    together. Each is divided among the processes, and the part of one process may be empty.
     """
 
-    # For accelerate, which deals batches out to processes: all count, and their sizes may differ. With
-    # a size given it would take the one small batch, which may come at any time, for the end.
-    batch_size = None
-    drop_last = False
-
-    def __init__(self, sizes: Sequence[int], batch_size: int, seed: int, processes: int = 1) -> None:
+    def __init__(
+        self, sizes: Sequence[int], batch_size: int, seed: int, process: int = 0, processes: int = 1
+    ) -> None:
         self.sizes = np.asarray(sizes)
-        self.at_most = batch_size * processes
-        self.processes = processes
+        self.batch_size = batch_size * processes  # of all processes together
         self.seed = seed
+        self.process, self.processes = process, processes
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return -(-len(self.sizes) // self.at_most) * self.processes
+        return -(-len(self.sizes) // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
         random = np.random.default_rng((self.seed, self.epoch))
         order = random.permutation(len(self.sizes))
-        pool = _POOL * self.at_most
+        pool = _POOL * self.batch_size
         batches: list[list[int]] = []
         for start in range(0, len(order), pool):
             drawn = order[start : start + pool]
             drawn = drawn[np.argsort(-self.sizes[drawn], kind="stable")]
             batches += [
-                drawn[first : first + self.at_most].tolist() for first in range(0, len(drawn), self.at_most)
+                drawn[at : at + self.batch_size].tolist() for at in range(0, len(drawn), self.batch_size)
             ]
         for index in random.permutation(len(batches)):
-            for process in range(self.processes):
-                yield batches[index][process :: self.processes]  # sentences of like length to all
+            yield batches[index][self.process :: self.processes]  # every process gets similar lengths

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data import Note, Reader, ReadOptions
 from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
+from fencepost.data.rows import Rows, in_python
 from fencepost.errors import UsageError, require_extra
-from fencepost.integrations.datasets import Rows, in_python
 from fencepost.settings import merged
 
 if TYPE_CHECKING:

@@ -1,6 +1,4 @@
-"""What a training run leaves behind while it goes on: `metrics.jsonl`, TensorBoard, lines and bars."""
-
-# ruff: noqa: ARG002 - transformers says what a callback is given
+"""What a training run reports while it runs: `metrics.jsonl`, TensorBoard, a line for each epoch, a bar."""
 
 from __future__ import annotations
 
@@ -11,12 +9,10 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from fencepost.data.output import naming, open_output, whole_file
 
@@ -24,9 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
+Record = dict[str, Any]
+"""`step` and `epoch`, and the values measured there: those of development data begin with `dev_`."""
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
+def read_metrics(folder: Path) -> list[Record]:
     """Return the records of a run: those with `dev_f1` are of an epoch's end, the others of steps between."""
     try:
         lines = (folder / METRICS_FILE).read_bytes().splitlines()
@@ -39,47 +37,58 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-class Records(TrainerCallback):
-    """Writes each record to `metrics.jsonl` and to TensorBoard; of several processes, only the first."""
+def best_epoch(records: Sequence[Record]) -> Record | None:
+    """Return the record of the first epoch with the best development F1, or None without one."""
+    scored = [record for record in records if "dev_f1" in record]
+    return max(scored, key=lambda record: record["dev_f1"], default=None)
+
+
+class Listener:
+    """What the trainer calls in the first process; an exception ends the run."""
+
+    def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
+        """Take the records until this step, which are not empty if the run is resumed."""
+
+    def after_step(self, step: int, epoch: float) -> None: ...
+
+    def record(self, record: Record) -> None: ...
+
+    def after_epoch(self, epoch: int, scores: Record | None) -> None:
+        """Take the record of the development data, if there is any; the checkpoint is not saved yet."""
+
+    def close(self) -> None: ...
+
+
+class Records(Listener):
+    """Write each record to `metrics.jsonl` and to TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events: _EventFile | None = None
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
+    def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:  # noqa: ARG002
         """Write the records of a run that is resumed: its checkpoint has those until then, and no others."""
-        if not state.is_world_process_zero:
-            return
-        kept = records_of(state)
         with whole_file(self.folder / METRICS_FILE) as stream:
-            stream.writelines(_line(record) for record in kept)
+            stream.writelines(_line(record) for record in records)
         # TensorBoard takes its files in the order of the seconds in their names: one file is sure
         shutil.rmtree(self.folder / TENSORBOARD_FOLDER, ignore_errors=True)
         self.events = _EventFile(self.folder / TENSORBOARD_FOLDER)
-        for record in kept:
+        for record in records:
             self.events.add(record)
 
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        """So that a checkpoint and what was logged end at the same step; all processes log together."""
-        control.should_log = True
-
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
-    ) -> None:
-        if "train_runtime" in more["logs"] or self.events is None:
-            return
-        record = _record(state.log_history[-1])
+    def record(self, record: Record) -> None:
         with open_output(self.folder / METRICS_FILE, "ab") as stream:
             stream.write(_line(record))
-        self.events.add(record)
+        if self.events is not None:
+            self.events.add(record)
 
     def close(self) -> None:
         if self.events is not None:
             self.events.close()
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record).encode() + b"\n"
 
 
 class _EventFile:
@@ -112,26 +121,7 @@ class _EventFile:
         self._writer.close()
 
 
-def records_of(state: TrainerState) -> list[dict[str, Any]]:
-    """Return the records that a run has made until this state."""
-    return [_record(logged) for logged in state.log_history if "train_runtime" not in logged]
-
-
-def _record(logged: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was logged with our names; both learning rates are in it by name."""
-    values = {
-        f"dev_{name.removeprefix('eval_')}" if name.startswith("eval_") else name: logged[name]
-        for name in sorted(logged)  # as the state of a checkpoint has them
-        if name not in ("step", "epoch", "learning_rate")
-    }
-    return {"step": logged["step"], "epoch": round(logged["epoch"], 4), **values}
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record).encode() + b"\n"
-
-
-class Display(TrainerCallback):
+class Display(Listener):
     """A line for each epoch and, in a terminal, a bar with loss and F1 below them."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -144,14 +134,15 @@ class Display(TrainerCallback):
             force_terminal=sys.stderr.isatty(),  # whatever the environment says
         )
         self.best = -1.0
-        self.loss: float | None = None  # as it was logged last
-        self.logged = 0  # the step of that
+        self.epochs = 0
+        self.recorded = 0  # the step of the last record
         self.losses: list[tuple[float, int]] = []  # of this epoch, with the number of steps of each
+        self.scores = ""
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[scores]}"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
@@ -159,62 +150,41 @@ class Display(TrainerCallback):
             disable=not self.console.is_interactive,
         )
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.best = state.best_metric if state.best_metric is not None else -1.0
-        self.logged = state.global_step
+    def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
+        best = best_epoch(records)
+        self.best = best["dev_f1"] if best else -1.0
+        self.recorded, self.epochs = step, epochs
         self.bar.start()
-        self.task = self.bar.add_task("training", total=state.max_steps, completed=state.global_step, told="")
+        self.task = self.bar.add_task("training", total=steps, completed=step, scores="")
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.bar.update(
-            self.task,
-            completed=state.global_step,
-            description=f"epoch {math.ceil(state.epoch or 0)}/{args.num_train_epochs:.0f}",
-            told=self._told(),
-        )
+    def after_step(self, step: int, epoch: float) -> None:
+        description = f"epoch {math.ceil(epoch)}/{self.epochs}"
+        self.bar.update(self.task, completed=step, description=description, scores=self.scores)
 
-    def _told(self) -> str:
-        loss = "" if self.loss is None else f"loss {self.loss:.3f}"
-        return loss if self.best < 0 else f"{loss}  best F1 {100 * self.best:.1f}"
+    def record(self, record: Record) -> None:
+        if "loss" in record:
+            self.losses.append((record["loss"], record["step"] - self.recorded))
+            self.recorded = record["step"]
+            self._show_scores(record["loss"])
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
-    ) -> None:
-        if "loss" in more["logs"]:
-            self.loss = more["logs"]["loss"]
-            self.losses.append((self.loss, state.global_step - self.logged))
-            self.logged = state.global_step
+    def _show_scores(self, loss: float) -> None:
+        self.scores = f"loss {loss:.3f}" + (f"  best F1 {100 * self.best:.1f}" if self.best >= 0 else "")
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
-    ) -> None:
-        metrics: dict[str, Any] = more["metrics"]
-        better = metrics["eval_f1"] > self.best
-        self.best = max(self.best, metrics["eval_f1"])
-        self._line(
-            state,
-            f"   dev loss {metrics['eval_loss']:8.3f}   P {100 * metrics['eval_precision']:5.1f}   "
-            f"R {100 * metrics['eval_recall']:5.1f}   F1 {100 * metrics['eval_f1']:5.1f}"
-            f"{'  best so far' if better else ''}",
-        )
-
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        """The end of an epoch, when its loss has been logged."""
-        if args.eval_strategy == "no":
-            self._line(state, "")
-
-    def _line(self, state: TrainerState, more: str) -> None:
+    def after_epoch(self, epoch: int, scores: Record | None) -> None:
         steps = sum(count for _, count in self.losses)
         loss = sum(loss * count for loss, count in self.losses) / max(1, steps)
+        line = f"epoch {epoch:>3}   loss {loss:8.3f}"
+        if scores is not None:
+            line += (
+                f"   dev loss {scores['dev_loss']:8.3f}   P {100 * scores['dev_precision']:5.1f}   "
+                f"R {100 * scores['dev_recall']:5.1f}   F1 {100 * scores['dev_f1']:5.1f}"
+                f"{'  best so far' if scores['dev_f1'] > self.best else ''}"
+            )
+            self.best = max(self.best, scores["dev_f1"])
+            self._show_scores(self.losses[-1][0])
         self.losses = []
         # a line is a line, however narrow the terminal or the log file's idea of one
-        self.console.print(f"epoch {state.epoch or 0:>3.0f}   loss {loss:8.3f}{more}", soft_wrap=True)
+        self.console.print(line, soft_wrap=True)
 
     def close(self) -> None:
         self.bar.stop()

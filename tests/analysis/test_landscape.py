@@ -14,6 +14,7 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.methods.model import Model
 from tests.analysis.files import assert_labelled, legend_of, lines_of
+from tests.methods.running import loss_of
 from tests.runtime import models
 
 DATA = {"train": models.NESTED, "dev": [*models.NESTED[1:], Sentence([])]}
@@ -43,17 +44,6 @@ def assert_untouched(model: Model, before: State) -> None:
         assert tensor.numpy().tobytes() == after[name].numpy().tobytes(), name  # also -0.0, also NaN
 
 
-def own_loss(model: Model, sentences: list[Sentence]) -> float:
-    """As the trainer computes it on development data."""
-    found: list[tuple[float, int]] = []
-    list(
-        model.predict(
-            sentences, lambda batch, *of_batch: found.append((model.loss_of(*of_batch), len(batch)))
-        )
-    )
-    return sum(loss * count for loss, count in found) / sum(count for _, count in found)
-
-
 # Of each method
 
 
@@ -65,7 +55,7 @@ def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -
     assert list(found) == ["train", "dev"]
     for name, sentences in DATA.items():
         assert len(found[name]) == len(PLACES)
-        assert found[name][2] == pytest.approx(own_loss(model, sentences), rel=1e-5)
+        assert found[name][2] == pytest.approx(loss_of(model, sentences), rel=1e-5)
         assert len(set(found[name])) == len(PLACES)  # or nothing has moved
         assert np.isfinite(found[name]).all()
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from fencepost.cli.frame import app
 from fencepost.data import read
+from fencepost.runtime.pytorch import load_model
 
 Run = Callable[..., Result]
 
@@ -35,12 +36,11 @@ def run() -> Run:
 @pytest.fixture(scope="session")
 def exported_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, with graphs."""
-    from fencepost.methods.model import Model
     from fencepost.runtime.export import export
 
     folder = tmp_path_factory.mktemp("exported") / "model"
     shutil.copytree(small_model, folder)
-    export(Model.load(folder), folder)
+    export(load_model(folder), folder)
     return folder
 
 

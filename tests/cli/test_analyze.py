@@ -25,8 +25,11 @@ from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
 from fencepost.methods.model import Model
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.training.records import read_metrics
 from tests.analysis.files import Written
+from tests.methods.running import predict
 from tests.runtime import models
 
 DATA = [
@@ -47,14 +50,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     calibrated.calibration = OWN
     models.saved(calibrated, folder / "smoothing", int8=True)
     for name in ("boundary-offset", "locate-and-label", "diffusion"):
-        models.random_model(name).save(folder / name)
+        save_model(models.random_model(name), folder / name)
     silent = models.random_model("boundary-smoothing")
     method: Any = silent.method
     with torch.no_grad():
         for weight in method.parameters():
             weight.zero_()
         method.b[0] += 50
-    silent.save(folder / "silent")
+    save_model(silent, folder / "silent")
     write(DATA, folder / "data.jsonl")
     write([one.with_entities([]) for one in DATA], folder / "none.jsonl")
     (folder / "empty.jsonl").write_text("")
@@ -96,7 +99,7 @@ def told_by_evaluate(run, *arguments: object) -> dict[str, Any]:
 
 
 def predicted(folder: Path, name: str) -> list[Sentence]:
-    return list(Model.load(folder / name).predict(read(folder / "data.jsonl")))
+    return predict(load_model(folder / name), read(folder / "data.jsonl"))
 
 
 # Each analysis
@@ -119,11 +122,11 @@ def test_calibration(run, analyzed, folder: Path) -> None:
 
 
 def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> None:
-    bare = Model.load(folder / "smoothing")
+    bare = load_model(folder / "smoothing")
     assert bare.calibration == OWN
     bare.calibration = Temperature()
     sentences = list(read(folder / "data.jsonl"))
-    own = match(sentences, bare.predict(sentences)).predicted
+    own = match(sentences, predict(bare, sentences)).predicted
     expected = reliability(own.score, own.matched)
     for engine in ("pytorch", "onnx"):
         arguments = ["smoothing", "data.jsonl", "--raw", "--engine", engine]
@@ -168,16 +171,16 @@ def test_lengths(run, analyzed, folder: Path) -> None:
 
 @pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
 def test_what_a_method_tells_of_its_steps(analyzed, folder: Path, name: str, model: str) -> None:
-    loaded = Model.load(folder / model)
-    report = loaded.report(name)
-    list(loaded.predict(DATA, lambda batch, _, scores, gold: report.add(batch, scores, gold)))
+    ner = load(folder / model)
+    reports = ner.make_reports([name])
+    list(ner.predict(DATA, ner.watch_reports(reports)))
     expected = {
         title: {row: dict(n) if isinstance(n, Mapping) else asdict(n) for row, n in rows.items()}
-        for title, rows in report.tables().items()
+        for title, rows in reports[name].tables().items()
     }
     found = analyzed("method", model, "data.jsonl", "--label", "[/bold]$x$", drawn=True, file=name)
     assert found.told["models"] == {"[/bold]$x$": expected}
-    assert found.told["engines"] == {"[/bold]$x$": "pytorch"}
+    assert found.told["engines"] == {"[/bold]$x$": ner.engine}
     assert all(row["model"] == "[/bold]$x$" for row in found.rows)
     numbers = [
         value
@@ -229,7 +232,7 @@ def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
     assert found.told["seed"] == 3
     assert list(found.told["models"]["smoothing"]) == ["corpus.train", "corpus.dev"]
     for name in ("smoothing", "diffusion"):
-        model = Model.load(folder / name)
+        model = load_model(folder / name)
         with torch.no_grad():
             loss = model(model.collate(DATA[:2]))["loss"].item()
         assert found.told["models"][name]["corpus.train"][2] == pytest.approx(loss, rel=1e-5)

@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
@@ -15,6 +14,8 @@ from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model, save_model
+from tests.methods.running import scores_of
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +79,8 @@ def test_the_modes_differ_and_all_finds_the_most(told):
 def test_labels_are_counted_span_by_span(model, data, told):
     """A plain count: of each label the spans that should have it, that have it, and both."""
     correct, predicted, gold = Counter(), Counter(), Counter()
-    recogniser = Model.load(model)
-    names = recogniser.method.labels.names
+    recogniser = load_model(model)
+    names = recogniser.network.labels.names
     for sentence in read(data / "test.jsonl"):
         true = {}
         entities = sorted({e.key for e in sentence.entities if e.type in recogniser.types})
@@ -90,9 +91,7 @@ def test_labels_are_counted_span_by_span(model, data, told):
                     cell = (start + by_start, end + by_end)
                     if 0 <= cell[0] < cell[1] <= len(sentence):
                         true[*cell, type_] = f"{by_start + by_end}{side}" if distance else "0"
-        with torch.inference_mode():
-            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
-            cells = recogniser.method.cells(scores)
+        cells = scores_of(recogniser, sentence).cells
         columns = zip(cells.start, cells.last + 1, cells.type, cells.label, strict=True)
         found = {(start, end, recogniser.types[type_]): names[label] for start, end, type_, label in columns}
         gold.update(true.values())
@@ -118,7 +117,9 @@ def test_tables_are_shown(run, model, data, tmp_path):
 
 def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
-    Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    save_model(
+        Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"
+    )
     for report in ([], ["--report", "offsets"]):
         result = run("analyze", "method", tmp_path / "other", data / "test.jsonl", *report, code=2)
         assert "the method boundary-smoothing has no reports of its own" in result.stderr

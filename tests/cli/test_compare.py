@@ -15,7 +15,8 @@ from fencepost.cli.scores import print_table
 from fencepost.data import write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import difference, evaluate, holm, intervals, match
-from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model, save_model
+from tests.methods.running import predict
 from tests.runtime import models
 
 WORDS = ["Ada", "met", "Charles", "in", "London"]
@@ -52,8 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "good.conll",
     )
     for name in ("boundary-smoothing", "locate-and-label"):
-        models.random_model(name).save(folder / name)
-    models.trained().save(folder / "trained")
+        save_model(models.random_model(name), folder / name)
+    save_model(models.trained(), folder / "trained")
     write(models.NESTED * 5, folder / "nested.jsonl")
     return folder
 
@@ -145,7 +146,7 @@ def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
 def test_models_and_files_together(compared, folder: Path) -> None:
     """Where the better one stands does not matter, and a file has what its model finds."""
     sentences = models.NESTED * 5
-    write(Model.load(folder / "trained").predict(sentences), folder / "found.jsonl")
+    write(predict(load_model(folder / "trained"), sentences), folder / "found.jsonl")
     told = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
     assert told["models"]["trained"] == told["models"]["found.jsonl"]
     assert told["engines"] == {"boundary-smoothing": "pytorch", "trained": "pytorch", "found.jsonl": None}

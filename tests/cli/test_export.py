@@ -91,8 +91,8 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
     in_float = facts(model)["checked"]["int8"]["in_float"]
     source = model / "onnx" / "encoder.onnx"
     sentences = [sentence for sentence in read("sample:dev") if sentence.words][:64]
-    reader = exporting.ExportedModel(model, "float32").read
-    worst = exporting.sensitivity(source, [reader([sentence]) for sentence in sentences])
+    inputs = exporting.load_predictor(model, "float32").inputs
+    worst = exporting.sensitivity(source, [inputs([sentence]) for sentence in sentences])
     assert in_float == list(worst)[:2]
     assert list(worst.values()) == sorted(worst.values(), reverse=True)
     assert all(off >= 0 for off in worst.values())

@@ -188,9 +188,7 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-def test_whole_lines(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(lines_module, "_BYTES", size)
+def test_whole_lines(tmp_path):
     path = tmp_path / "x"
     for content, wanted in (
         (b"", (0, b"")),

@@ -15,9 +15,10 @@ from fencepost.cli.frame import app, with_repeated
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.evaluation import evaluate
-from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.training import train
+from tests.methods.running import predict
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,7 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
     ]
     data = list(read(folder / "test.jsonl"))
     for row in rows:
-        changes = [f"predict.{key}={value}" for key, value in row["set"].items()]
-        expected = evaluate(data, Model.load(folder / "model", changes).predict(data)).overall
+        expected = evaluate(data, predict(load_model(folder / "model"), data, **row["set"])).overall
         assert (row["f1"], row["predicted"]) == (expected.f1, expected.predicted)
         assert row["sentences_per_second"] > 0
     assert len({row["predicted"] for row in rows}) > 2

@@ -209,7 +209,7 @@ def test_what_was_stopped_before_its_report_is_resumed_there(run, data, tmp_path
     assert not (folder / "report.html").exists()
     result.unlink()
     with monkeypatch.context() as patched:
-        patched.setattr("fencepost.training.trainer.ModelTrainer.training_step", interrupt)  # nothing is left
+        patched.setattr("fencepost.training.trainer.Trainer.training_step", interrupt)  # nothing is left
         run(*arguments, "--resume")
     assert json.loads(result.read_text())["model"] == str(folder)
     assert ["sentences", "60"] in rows((folder / "report.html").read_text())

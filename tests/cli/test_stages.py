@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fencepost.cli.frame import app
@@ -15,6 +14,8 @@ from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model, save_model
+from tests.methods.running import predict, scores_of
 
 TRAINED = [1, 2, 3, 5]
 STAGES = ["seeds", "after the filter", "after the regressor", "labelled", "selected"]
@@ -94,7 +95,7 @@ def sentences(data):
 
 @pytest.fixture(scope="module")
 def recogniser(model):
-    return Model.load(model)
+    return load_model(model)
 
 
 def iou(one, other):
@@ -139,7 +140,7 @@ def test_seeds_are_all_enumerated_spans(told, sentences, gold):
 
 def test_selected_spans_are_those_predicted(told, sentences, gold, recogniser):
     spans = [
-        {(entity.start, entity.end) for entity in found.entities} for found in recogniser.predict(sentences)
+        {(entity.start, entity.end) for entity in found.entities} for found in predict(recogniser, sentences)
     ]
     row = told["stages"]["spans"]["selected"]
     assert row == pytest.approx(recounted(spans, gold))
@@ -151,10 +152,9 @@ def proposals(sentences, recogniser):
     """Of each sentence alone, seeds, moved spans, and whether each has a type."""
     proposals = []
     for sentence in sentences:
-        with torch.inference_mode():
-            scores = recogniser.method.score(recogniser.encoder(recogniser.collate([sentence])))
+        scores = scores_of(recogniser, sentence)
         columns = (scores.seeds.start, scores.seeds.end, scores.moved.start, scores.moved.end)
-        types = scores.labels.argmax(dim=1) > 0
+        types = scores.labels.argmax(axis=1) > 0
         proposals.append(list(zip(*(c.tolist() for c in columns), types.tolist(), strict=True)))
     return proposals
 
@@ -297,14 +297,16 @@ def test_without_entities_there_are_stages_all_the_same(run, model, sentences, t
 def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, report, message):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4", f"method.name={method}"]
     config = Config.compose(changes=changes)
-    Model.build(config, list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    save_model(Model.build(config, list(read(data / "train.jsonl"))), tmp_path / "other")
     result = run("analyze", "method", tmp_path / "other", data / "test.jsonl", "--report", report, code=2)
     assert message in result.stderr
 
 
 def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
-    Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))).save(tmp_path / "other")
+    save_model(
+        Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"
+    )
     told = evaluated(tmp_path / "other", data / "test.jsonl", "--by-length")
     assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
     assert not any("enumerated" in row for row in told["by_length"].values())

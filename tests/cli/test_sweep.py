@@ -28,7 +28,7 @@ from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module
 from fencepost.experiments import trials
-from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import held_out
 from tests.cli.conftest import Run, heed_ctrl_c
 
@@ -107,7 +107,7 @@ def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], da
     assert [cell["settings"] for cell in told_json["cells"]] == [
         {"method.epsilon": value} for value in ("0", "0.3")
     ]
-    assert Model.load(out / "method.epsilon=0.3" / "seed-2").settings.method.epsilon == 0.3  # type: ignore[attr-defined]
+    assert load_model(out / "method.epsilon=0.3" / "seed-2").config.method.epsilon == 0.3  # type: ignore[attr-defined]
 
 
 def test_again_and_with_one_more_seed(

@@ -23,7 +23,7 @@ from fencepost.cli.frame import app
 from fencepost.cli.train import _calibration
 from fencepost.config import Config
 from fencepost.data import ReadOptions, read, write
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from tests.cli.conftest import heed_ctrl_c
 
 SMALL = [

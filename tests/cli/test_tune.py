@@ -26,7 +26,7 @@ from typer.testing import CliRunner, Result
 from fencepost.cli.frame import app
 from fencepost.data import read, write
 from fencepost.errors import FencepostError
-from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from tests.cli.conftest import Run, heed_ctrl_c
 
 SMALL = [
@@ -163,7 +163,7 @@ def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_pa
     run(*command, "--no-report", "--json", tmp_path / "again.json")
     best = json.loads((out / "tuning.json").read_text())["best"]
     assert json.loads((tmp_path / "again.json").read_text())["kept"]["dev_f1"] == best["dev_f1"]
-    assert Model.load(out / best["model"]).settings == Model.load(tmp_path / "model").settings
+    assert load_model(out / best["model"]).settings == load_model(tmp_path / "model").settings
 
 
 @pytest.mark.slow

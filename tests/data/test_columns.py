@@ -163,7 +163,7 @@ def test_words_that_end_in_digits_are_not_taken_for_weibo(reading, words):
 
 
 def test_a_word_without_a_position_is_refused(reading):
-    with pytest.raises(DataError, match=r"corpus:2: '技' is not a character with its position behind it"):
+    with pytest.raises(DataError, match=r"corpus:2: '技' is not a character with its position after it"):
         list(reading("科0\tO\n技\tO\n", "weibo"))
 
 

@@ -14,7 +14,7 @@ from benchmarks.fuzz.reading import Outcome, read_case
 from benchmarks.fuzz.seeds import seeds
 from fencepost.data import FORMATS, ReadOptions
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.source import Found
+from fencepost.data.source import ReadSentence
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
@@ -74,7 +74,11 @@ def test_the_checks_notice_wrong_data(name, change) -> None:
         # BRAT with a rejected sentence cannot tell whether an entity was in it.
         whole = len(outcome.found) == len(outcome.readings)
         for index, reading in enumerate(outcome.readings):
-            if not isinstance(reading, Found) or not reading.sentence.entities or len(reading.sentence) < 2:
+            if (
+                not isinstance(reading, ReadSentence)
+                or not reading.sentence.entities
+                or len(reading.sentence) < 2
+            ):
                 continue
             if name == "brat" and not whole:
                 continue

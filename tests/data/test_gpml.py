@@ -77,7 +77,7 @@ def test_broken_xml_keeps_what_came_before(skipping):
     assert [s.words for s in sentences] == [("a",)]
     assert (rejected.line, rejected.reason) == (
         3,
-        "not XML: mismatched tag; nothing behind this can be read",
+        "not XML: mismatched tag; nothing after this can be read",
     )
 
 

@@ -118,7 +118,7 @@ def test_the_scheme_is_detected(sentences, scheme):
     ],
 )
 def test_the_first_irregular_tag_is_named(tags, scheme, index, reason):
-    _, irregular = iob.to_entities(tags, scheme)
-    assert irregular is not None
-    assert irregular.index == index
-    assert reason in irregular.reason
+    with pytest.raises(iob.Invalid) as caught:
+        iob.to_entities(tags, scheme, strict=True)
+    assert caught.value.index == index
+    assert reason in str(caught.value)

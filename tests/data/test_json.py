@@ -268,7 +268,7 @@ def test_one_broken_element_of_an_array_leaves_the_others_alone(skipping):
     [
         ("", "the file ends before its array does"),
         (', {"words": ["a', "the file ends before its array does"),
-        ("] x", "something stands behind the end of the array"),
+        ("] x", "something follows the end of the array"),
         (",]", "not JSON"),
     ],
 )
@@ -464,7 +464,7 @@ def test_nothing_may_stand_behind_an_array(skipping, between):
     one = '[{"words": ["a"], "entities": []}]'
     _, sentences, rejected = skipping(one + between + one)
     assert [sentence.words for sentence in sentences] == [("a",)]
-    assert [each.reason for each in rejected] == ["something stands behind the end of the array"]
+    assert [each.reason for each in rejected] == ["something follows the end of the array"]
 
 
 def test_only_white_space_of_json_may_stand_between_values(skipping):

@@ -26,7 +26,7 @@ from tests.limits import file_size_limit
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from fencepost.corpus.output import whole_file, whole_folder
+from fencepost.data.output import whole_file, whole_folder
 with {}(Path(sys.argv[1])) as made:
     {}
     os.kill(os.getpid(), signal.SIGKILL)

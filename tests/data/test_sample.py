@@ -11,9 +11,9 @@ import pytest
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.sample import SPLITS, path
-from fencepost.data.sample.generate import Dice, Piece, Writer, as_json, generate
-from fencepost.data.sample.lexicon import NAMES, RULES, TOPICS
 from fencepost.errors import UsageError
+from tools.sample_corpus.generate import Dice, Piece, Writer, as_json, generate
+from tools.sample_corpus.lexicon import NAMES, RULES, TOPICS
 
 Row = dict[str, Any]
 

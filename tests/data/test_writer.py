@@ -134,7 +134,7 @@ def test_half_a_surrogate_pair_is_refused_by_every_format(tmp_path, name):
         ("conll", Sentence(["-DOCSTART-"]), "a word that marks a document"),
         ("conll", Sentence(["#begin document x"]), "a word that marks a document"),
         ("conll", Sentence(["a"], [Entity(0, 1, "X ")]), "a type that holds a tab or a line end, or ends in"),
-        ("weibo", Sentence(["a1"]), "a word that cannot be told from the position behind it"),
+        ("weibo", Sentence(["a1"]), "a word that cannot be told from the position after it"),
         ("conll2012", Sentence(["a b"]), "a word that is empty or holds white space"),
         ("conll2012", Sentence(["a"], [Entity(0, 1, "(")]), "a type that holds a bracket"),
         ("conll2012", Sentence(["a"], pos=["-"]), "no part of speech but -, which stands for none"),

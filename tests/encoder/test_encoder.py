@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.embedder import PAD, UNKNOWN
+from fencepost.encoder.arrays import NAMED, PAD, UNKNOWN
 from fencepost.encoder.encoder import Encoder, Words
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
@@ -49,11 +49,11 @@ def test_scratch_is_the_word_and_its_characters_side_by_side():
     embedder = encoder.embedder
     of = [TRAINING[0], Sentence(["unheard", "Ada"])]
     vectors = encoded(encoder, of).vectors
-    numbers = embedder.collate(of)["words"]
-    assert numbers[1].tolist()[:2] == [UNKNOWN, embedder.numbers["Ada"]]
+    numbers = encoder.collate(of)["words"]
+    assert numbers[1].tolist()[:2] == [UNKNOWN, NAMED + encoder.known["words"].index("Ada")]
     assert numbers[1].tolist()[2:] == [PAD] * 3
     assert same(vectors[..., :6], embedder.words.weight[numbers])
-    assert same(vectors[..., 6:], embedder.characters(embedder.collate(of)))
+    assert same(vectors[..., 6:], embedder.characters(encoder.collate(of)))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_scratch_trained_on_nothing_knows_nothing_but_works():
 
 def test_rare_words_are_unknown():
     encoder = build(scratch={"min_count": 2})
-    assert list(encoder.embedder.numbers) == ["Ada", "the"]
+    assert encoder.known["words"] == ["Ada", "the"]
 
 
 def test_words_are_forgotten_in_training_only():
@@ -225,7 +225,7 @@ def test_the_mask_is_where_words_are():
 
 
 def test_size_is_in_words():
-    assert build().size(TRAINING[0]) == 5
+    assert build().inputs.sizes(TRAINING[0].words) == [1] * 5
 
 
 def test_word_vectors_of_a_file(glove):
@@ -270,7 +270,7 @@ def test_the_vocabulary_is_kept_whatever_the_words(tmp_path, training):
     encoder.save(tmp_path)
     loaded = Encoder.load(encoder.settings, tmp_path)
     assert loaded.known == encoder.known
-    assert loaded.embedder.numbers == encoder.embedder.numbers
+    assert loaded.known == encoder.known
 
 
 def without(kind):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import LONGEST
-from fencepost.encoder.embedder import NAMED, PAD, UNKNOWN
+from fencepost.encoder.arrays import LONGEST, NAMED, PAD, UNKNOWN, forms, letters, numbered, tags
+from fencepost.encoder.embedder import Batch, as_batch
 from fencepost.encoder.features import (
     Characters,
     PartOfSpeech,
@@ -49,6 +49,10 @@ def by_lstm(reader: nn.LSTM, letters: torch.Tensor) -> torch.Tensor:
     return torch.cat((output[0, -1, :half], output[0, 0, half:]))
 
 
+def spelt(sentences: list[Sentence]) -> Batch:
+    return as_batch(letters(sentences, numbered(LETTERS)))
+
+
 torch.manual_seed(0)
 READERS = {kind: Characters(kind, size=5, width=6, names=LETTERS) for kind in ("cnn", "lstm")}
 
@@ -59,7 +63,7 @@ READERS = {kind: Characters(kind, size=5, width=6, names=LETTERS) for kind in ("
 def test_characters_of_a_batch_are_those_of_each_word(kind, alone, sentences):
     feature = READERS[kind]
     with torch.inference_mode():
-        vectors = feature(feature.collate(sentences))
+        vectors = feature(spelt(sentences))
         assert vectors.shape == (len(sentences), max(map(len, sentences)), 6)
         for found, sentence in zip(vectors, sentences, strict=True):
             for vector, word in zip(found, sentence.words, strict=False):
@@ -71,7 +75,7 @@ def test_characters_of_a_batch_are_those_of_each_word(kind, alone, sentences):
 def test_characters_beyond_the_longest_word_are_not_read(kind):
     feature = READERS[kind]
     long = "ab" * LONGEST
-    batch = feature.collate([Sentence([long, long[:LONGEST] + "c", long[: LONGEST - 1]])])
+    batch = spelt([Sentence([long, long[:LONGEST] + "c", long[: LONGEST - 1]])])
     assert batch["letters_of"].tolist() == [[0, 0, 1]]
     assert batch["letter_counts"].tolist() == [LONGEST, LONGEST - 1]
     assert feature(batch).isfinite().all()
@@ -79,7 +83,7 @@ def test_characters_beyond_the_longest_word_are_not_read(kind):
 
 @pytest.mark.parametrize("kind", READERS)
 def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
-    vectors = READERS[kind](READERS[kind].collate([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
+    vectors = READERS[kind](spelt([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
     assert torch.equal(vectors[0], vectors[1])
     assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that nobody knows
     assert not torch.equal(vectors[0], vectors[3])
@@ -88,15 +92,18 @@ def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
 
 @pytest.mark.parametrize("kind", READERS)
 def test_a_word_is_read_once_for_the_whole_batch(kind):
-    batch = READERS[kind].collate([Sentence(["a", "b", "a"]), Sentence(["b"] * 9)])
+    batch = spelt([Sentence(["a", "b", "a"]), Sentence(["b"] * 9)])
     assert batch["letters"].tolist() == [letters_of("a"), letters_of("b")]
 
 
 def test_parts_of_speech():
     feature = PartOfSpeech(4, ["NN", "VB"])
-    batch = feature.collate(
-        [Sentence(["a", "b", "c"], pos=["VB", "NN", "XX"]), Sentence(["a", "b"]), Sentence(["a"], pos=["NN"])]
-    )
+    of = [
+        Sentence(["a", "b", "c"], pos=["VB", "NN", "XX"]),
+        Sentence(["a", "b"]),
+        Sentence(["a"], pos=["NN"]),
+    ]
+    batch = as_batch(tags(of, numbered(["NN", "VB"])))
     assert batch["pos"].tolist() == [[3, 2, UNKNOWN], [UNKNOWN, UNKNOWN, PAD], [2, PAD, PAD]]
     vectors = feature(batch)
     assert vectors.shape == (3, 3, 4)
@@ -107,7 +114,8 @@ def test_parts_of_speech():
 def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
     feature = WordVectors(2, ["london", "London", "the", ""], trained=False)
     feature.embedding.weight.data[NAMED:] = torch.tensor([[1.0, 1], [2, 2], [3, 3], [4, 4]])
-    batch = feature.collate([Sentence(["London", "LONDON", "The", "Toronto", ""]), Sentence(["the"])])
+    of = [Sentence(["London", "LONDON", "The", "Toronto", ""]), Sentence(["the"])]
+    batch = as_batch(forms(of, numbered(["london", "London", "the", ""])))
     vectors = feature(batch)
     assert vectors[0].tolist() == [[2, 2], [1, 1], [3, 3], [0, 0], [4, 4]]
     assert vectors[1].tolist() == [[3, 3], [0, 0], [0, 0], [0, 0], [0, 0]]

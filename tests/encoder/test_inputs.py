@@ -1,18 +1,15 @@
-"""Arrays for an exported encoder: what the encoder itself collates, as rectangles."""
+"""The arrays that an encoder reads."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import AXES, PAD, UNKNOWN, grid, letters, numbered, rectangle
-from fencepost.encoder.embedder import as_batch
 from fencepost.encoder.encoder import Encoder
-from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.settings import EncoderSettings
 from tests import strategies
 from tests.runtime import models
@@ -23,16 +20,11 @@ def folder(tmp_path_factory) -> str:
     return str(models.save_bert(tmp_path_factory.mktemp("bert")))
 
 
-def reader_of(encoder: Encoder) -> InputReader:
-    embedder = encoder.embedder
-    return InputReader(encoder.settings, encoder.known, getattr(embedder, "subwords", None), embedder.room)
-
-
 def test_arrays_have_the_axes_that_they_are_said_to_have(folder) -> None:
     features = {"pos": 2, "characters": 2}
     for tree in (models.SCRATCH, {"name": folder, "lstm": {"size": 0}}):
         encoder = Encoder.build(EncoderSettings(**tree, features=features), models.NESTED)
-        arrays = reader_of(encoder)([s for s in models.sentences() if s.words])
+        arrays = encoder.inputs([s for s in models.sentences() if s.words])
         sizes: dict[str, int] = {}
         for name, array in arrays.items():
             assert array.dtype == np.int64
@@ -40,24 +32,6 @@ def test_arrays_have_the_axes_that_they_are_said_to_have(folder) -> None:
             for axis, size in zip(AXES[name], array.shape, strict=True):
                 assert sizes.setdefault(axis, size) == size
         assert sizes["sentences"] == 23
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max", "first"])
-@pytest.mark.parametrize("context", [0, 1])
-@torch.inference_mode()
-def test_rectangles_and_rows_are_the_same_to_a_transformer(pooling: str, context: int, folder) -> None:
-    settings = EncoderSettings(name=folder, pooling=pooling, context=context, lstm={"size": 0})
-    encoder = Encoder.build(settings, [], prompts=2).eval()
-    room = encoder.embedder.room
-    sentences = [
-        Sentence(s.words, left=["Ada", "met"] * index, right=["in", "London"] * 20)
-        for index, s in enumerate(models.sentences())
-        if s.words and sum(encoder.embedder.sizes(s.words)) <= room
-    ]
-    ours, theirs = encoder(as_batch(reader_of(encoder)(sentences))), encoder(encoder.collate(sentences))
-    mask = theirs.mask
-    torch.testing.assert_close(ours.vectors[mask], theirs.vectors[mask], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(ours.prompts, theirs.prompts, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("first_only", [False, True])
@@ -105,11 +79,11 @@ def test_rows_are_filled_up() -> None:
 
 
 def test_sizes_are_pieces_or_words(folder) -> None:
-    scratch = reader_of(Encoder.build(EncoderSettings(**models.SCRATCH), models.NESTED))
+    scratch = Encoder.build(EncoderSettings(**models.SCRATCH), models.NESTED).inputs
     words = ["Lovelace", "x" * 300, "", "\u200b"]
     assert scratch.sizes(words) == [1] * 4
     assert (scratch.room, scratch.sizes([])) == (None, [])
     encoder = Encoder.build(EncoderSettings(name=folder, lstm={"size": 0}), [])
-    assert reader_of(encoder).sizes(words) == encoder.embedder.sizes(words)
-    assert min(reader_of(encoder).sizes(words)) == 1
-    assert reader_of(encoder).room == encoder.embedder.room
+    assert encoder.inputs.sizes(words) == [len(of) for of in encoder.embedder.subwords(words)]
+    assert min(encoder.inputs.sizes(words)) == 1
+    assert encoder.inputs.room == encoder.embedder.room

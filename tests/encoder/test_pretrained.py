@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder import pretrained as module
+from fencepost.encoder.embedder import as_batch
 from fencepost.encoder.encoder import Encoder
+from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.encoder.settings import EncoderSettings
-from fencepost.encoder.windows import windows
 from fencepost.errors import DataError, UsageError
 from tests.encoder.tiny import cycled, same, sentences, words_of
 
@@ -39,10 +37,13 @@ def with_settings(minilm: Pretrained, prompts: int = 0, **changes) -> Pretrained
     return Pretrained(settings(**changes), minilm.transformer, minilm.subwords, prompts).eval()
 
 
+def inputs_of(embedder: Pretrained) -> InputReader:
+    return InputReader(embedder.settings, {}, embedder.subwords, embedder.room)
+
+
 @torch.inference_mode()
 def encoded(embedder: Pretrained, of: list[Sentence], prompts=None):
-    batch = {"lengths": torch.tensor([len(sentence) for sentence in of])} | embedder.collate(of)
-    words, of_prompts = embedder(batch, prompts)
+    words, of_prompts = embedder(as_batch(inputs_of(embedder)(of)), prompts)
     assert words.shape == (len(of), max(map(len, of)), embedder.width)
     for vectors, sentence in zip(words, of, strict=True):
         assert not vectors[len(sentence) :].any()
@@ -78,8 +79,8 @@ def test_word_vectors_equal_the_slow_way(minilm, bert, bert_tokenizer, pooling, 
 
 
 def test_a_batch_changes_nothing(minilm):
-    """Whatever else is in the batch: short and long, in several windows, of one word."""
-    of = [*MIXED, *sentences(1, 2, 17, 40), Sentence(cycled(600))]
+    """Whatever else is in the batch: short and long, of one word."""
+    of = [*MIXED, *sentences(1, 2, 17, 40), Sentence(cycled(300))]
     alone = [encoded(minilm, [sentence])[0][0] for sentence in of]
     for size in (2, 3, 5, len(of)):
         order = torch.randperm(len(of))[:size].tolist()
@@ -88,87 +89,60 @@ def test_a_batch_changes_nothing(minilm):
             assert same(vectors, alone[index])
 
 
-@pytest.mark.parametrize("at_once", [1, 100, 10_000])
-def test_how_rows_are_grouped_changes_nothing(minilm, monkeypatch, at_once):
-    expected, _ = encoded(minilm, MIXED)
-    monkeypatch.setattr(module, "_PIECES_AT_ONCE", at_once)
-    found, _ = encoded(minilm, MIXED)
-    assert all(map(same, found, expected))
-
-
-@given(st.lists(st.integers(1, 600), min_size=1, max_size=40), st.integers(0, 20))
-def test_rows_of_like_length_go_together(lengths, extra):
-    groups = list(module._alike(lengths, extra))
-    assert sorted(row for group in groups for row in group) == list(range(len(lengths)))
-    for group in groups:
-        filled = [lengths[row] + extra for row in group]
-        area = max(filled) * len(group)
-        assert area <= 1.25 * sum(filled) + 128
-        assert area <= module._PIECES_AT_ONCE
-    alike = max(lengths) == min(lengths)
-    if alike and (max(lengths) + extra) * len(lengths) <= module._PIECES_AT_ONCE:
-        assert len(groups) == 1
-
-
-def best_of_windows(bert, tokenizer, words, room, **how):
-    """For each word, its vectors in those windows that show the most around it."""
-    sizes = [len(tokenizer.tokenize(word)) for word in words]
-    found = [range(start, end) for start, end, *_ in windows(sizes, room)]
-    vectors = [slowly(bert, tokenizer, [words[at] for at in shown], **how) for shown in found]
-    best = []
-    for word in range(len(words)):
-        around = [
-            min(sum(sizes[shown.start : word]), sum(sizes[word + 1 : shown.stop])) if word in shown else -1
-            for shown in found
-        ]
-        best.append(
-            [
-                vectors[index][0][word - shown.start]
-                for index, shown in enumerate(found)
-                if around[index] == max(around)
-            ]
-        )
-    return best, torch.stack([of_prompts for _, of_prompts in vectors])
-
-
 @pytest.mark.parametrize(("length", "window"), [(600, None), (70, 24), (70, 25), (15, 16)])
 def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, length, window):
+    """Each word belongs to the window that shows the most around it, and has its vector from there."""
     embedder = with_settings(minilm, window=window)
     assert embedder.room == (window or 512) - 2
     words = cycled(length)
-    assert len(bert_tokenizer.tokenize(" ".join(words))) > embedder.room
-    (found,), _ = encoded(embedder, [Sentence(words)])
-    best, _ = best_of_windows(bert, bert_tokenizer, words, embedder.room)
-    for vector, choices in zip(found, best, strict=True):
-        assert any(same(vector, choice) for choice in choices)
+    sizes = [len(bert_tokenizer.tokenize(word)) for word in words]
+    assert sum(sizes) > embedder.room
+    parts = inputs_of(embedder).split(Sentence(words))
+    assert len(parts) > 1
+    assert [word for part in parts for word in range(part.own_start, part.own_end)] == list(range(length))
+    shown = [range(part.start, part.start + len(part.sentence)) for part in parts]
+    for part in parts:
+        assert part.size == sum(inputs_of(embedder).sizes(part.sentence.words)) <= embedder.room
+        assert same(
+            encoded(embedder, [part.sentence])[0][0], slowly(bert, bert_tokenizer, part.sentence.words)[0]
+        )
+        for word in range(part.own_start, part.own_end):
+            around = [
+                min(sum(sizes[of.start : word]), sum(sizes[word + 1 : of.stop])) for of in shown if word in of
+            ]
+            start, end = part.start, part.start + len(part.sentence)
+            own = min(sum(sizes[start:word]), sum(sizes[word + 1 : end]))
+            assert own >= max(around) - max(sizes)  # the border is between words
 
 
-def test_a_sentence_that_just_fits_has_one_row(minilm):
-    for words, rows in ((["a"] * 510, 1), (["a"] * 511, 2)):
-        batch = minilm.collate([Sentence(words)])
-        assert len(batch["row_lengths"]) == rows
-        assert batch["row_lengths"].max() == 512
-        assert len(encoded(minilm, [Sentence(words)])[0][0]) == len(words)
+def test_a_sentence_that_just_fits_is_one_part(minilm):
+    inputs = inputs_of(minilm)
+    for words, parts in ((["a"] * 510, 1), (["a"] * 511, 5)):
+        assert len(inputs.split(Sentence(words))) == parts
+    assert inputs([Sentence(["a"] * 510)])["piece_counts"].tolist() == [512]
+    assert len(encoded(minilm, [Sentence(["a"] * 510)])[0][0]) == 510
 
 
 def test_a_word_longer_than_the_window_is_cut_to_it(minilm):
     embedder = with_settings(minilm, window=16)
-    (found,), _ = encoded(embedder, [Sentence(["met", "x," * 40, "1." * 40, "London"])])
-    assert found.any(dim=1).all()
-    assert embedder.collate([Sentence(["x," * 40])])["row_lengths"].tolist() == [16]
+    inputs = inputs_of(embedder)
+    for part in inputs.split(Sentence(["met", "x," * 40, "1." * 40, "London"])):
+        (found,), _ = encoded(embedder, [part.sentence])
+        assert found.any(dim=1).all()
+    assert inputs([Sentence(["x," * 40])])["piece_counts"].tolist() == [16]
 
 
 def test_five_thousand_words(minilm):
-    embedder = with_settings(minilm)
-    batch = embedder.collate([Sentence(cycled(5000))])
-    assert batch["row_lengths"].max() <= 512
-    assert batch["piece_word"].unique().tolist() == list(range(5000))
-    assert batch["piece_word"].tolist() == sorted(batch["piece_word"].tolist())
+    inputs = inputs_of(minilm)
+    parts = inputs.split(Sentence(cycled(5000)))
+    assert max(inputs([part.sentence for part in parts])["piece_counts"]) <= 512
+    assert [word for part in parts for word in range(part.own_start, part.own_end)] == list(range(5000))
 
 
 def test_size_is_in_pieces(minilm, bert_tokenizer):
     for sentence in MIXED[:4]:
-        assert minilm.size(sentence) == len(bert_tokenizer.tokenize(" ".join(sentence.words)))
+        size = sum(inputs_of(minilm).sizes(sentence.words))
+        assert size == len(bert_tokenizer.tokenize(" ".join(sentence.words)))
 
 
 def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
@@ -185,27 +159,13 @@ def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
         assert not same(found[index], without[index], atol=1e-3)
 
 
-def test_prompts_of_a_sentence_in_windows_are_the_mean_over_them(minilm, bert, bert_tokenizer):
-    prompts = torch.randn(3, 384) / 10
-    embedder = with_settings(minilm, prompts=3, window=24)
-    words = cycled(50)
-    (found, short), of_prompts = encoded(embedder, [Sentence(words), Sentence(["London"])], prompts)
-    best, each = best_of_windows(bert, bert_tokenizer, words, 24 - 2 - 3, prompts=prompts)
-    assert len(each) > 2
-    assert same(of_prompts[0], each.mean(dim=0))
-    for vector, choices in zip(found, best, strict=True):
-        assert any(same(vector, choice) for choice in choices)
-    assert same(short, slowly(bert, bert_tokenizer, ["London"], prompts=prompts)[0])
-
-
 def test_no_word_is_lost_to_the_prompts(minilm):
     embedder = with_settings(minilm, prompts=20)
-    of = [Sentence(["a"] * 505), Sentence(["a"] * 490), Sentence(["b"])]
-    batch = embedder.collate(of)
-    assert batch["row_sentences"].tolist() == [0, 0, 1, 2]
-    assert batch["row_lengths"].max() == 512 - 20
+    of = [Sentence(["a"] * 490), Sentence(["b"])]
+    assert inputs_of(embedder)(of)["piece_counts"].tolist() == [512 - 20, 3]
+    assert len(inputs_of(embedder).split(Sentence(["a"] * 491))) > 1
     found, of_prompts = encoded(embedder, of, torch.randn(20, 384))
-    assert of_prompts.shape == (3, 20, 384)
+    assert of_prompts.shape == (2, 20, 384)
     assert all(vectors.any(dim=1).all() for vectors in found)
 
 
@@ -222,7 +182,7 @@ def test_prompts_start_as_the_embeddings_of_their_names_or_at_random(minilm_fold
 
 
 def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
-    encoder = Encoder.build(settings(window=16), [], prompts=4)
+    encoder = Encoder.build(settings(window=64), [], prompts=4)
     words = encoder(encoder.collate(sentences(30, 2)))
     words.vectors[0, -1].sum().backward()
     assert encoder.prompts.grad.any(dim=1).all()
@@ -248,19 +208,17 @@ def test_context_that_was_not_asked_for_is_not_seen(minilm):
     assert same(one, other)
 
 
-@pytest.mark.parametrize("length", [1, 13, 14, 15, 40])
+@pytest.mark.parametrize("length", [1, 13, 14])
 def test_context_takes_only_what_the_sentence_leaves(minilm, bert, bert_tokenizer, length):
     embedder = with_settings(minilm, context=2, window=16)
     sentence = Sentence(["a"] * length, left=["b"] * 1000 + ["c"], right=["d"] + ["e"] * 1000)
-    batch = embedder.collate([sentence])
-    assert batch["row_lengths"].max() <= 16
+    assert inputs_of(embedder)([sentence])["piece_counts"].max() <= 16
     (found,), _ = encoded(embedder, [sentence])
     assert found.any(dim=1).all()
-    if length <= 14:
-        room = 14 - length
-        shown = [*sentence.left[1001 - room // 2 :], *sentence.words, *sentence.right[: room - room // 2]]
-        slow, _ = slowly(bert, bert_tokenizer, shown)
-        assert same(found, slow[room // 2 :][:length])
+    room = 14 - length
+    shown = [*sentence.left[1001 - room // 2 :], *sentence.words, *sentence.right[: room - room // 2]]
+    slow, _ = slowly(bert, bert_tokenizer, shown)
+    assert same(found, slow[room // 2 :][:length])
 
 
 def with_gradient(encoder: Encoder) -> set[str]:
@@ -317,7 +275,7 @@ def test_prompts_that_leave_no_room_are_refused(minilm):
 
 
 def test_saved_and_loaded_it_gives_the_same(tmp_path):
-    changes = {"window": 64, "layers": 2, "lstm": {"size": 8}, "features": {"characters": 6, "pos": 3}}
+    changes = {"window": 256, "layers": 2, "lstm": {"size": 8}, "features": {"characters": 6, "pos": 3}}
     encoder = Encoder.build(settings(**changes), MIXED, prompts=2).eval()
     encoder.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.encoder.windows import Rows, context_that_fits, windows
+from fencepost.data.entity import Entity, Sentence
+from fencepost.encoder.windows import context_that_fits, split_sentence, windows
 
 
 @st.composite
@@ -132,11 +133,22 @@ def test_no_context_where_there_is_none(room):
     assert context_that_fits([], [], room) == ([], [])
 
 
-def test_rows_say_where_the_pieces_of_each_word_are():
-    rows = Rows()
-    rows.add([101, 7, 8, 9, 102], sentence=0, before=1, pieces=[(7,), (8, 9)], first_word=0)
-    rows.add([101, 5, 6, 4, 102], sentence=1, before=2, pieces=[(6,)], first_word=11)
-    assert rows.lengths == [5, 5]
-    assert rows.sentences == [0, 1]
-    assert [rows.ids[at] for at in rows.piece_at] == [7, 8, 9, 6]
-    assert rows.piece_word == [0, 1, 1, 11]
+def test_a_window_has_the_entities_that_lie_within_it() -> None:
+    """Each is counted once, by the window that owns its middle."""
+    entities = [Entity(at, at + 1 + at % 7, "A") for at in range(0, 390, 3)]
+    sentence = Sentence([str(at) for at in range(400)], entities, pos=["N"] * 400)
+    parts = split_sentence(sentence, [1] * 400, 200)
+    assert len(parts) > 3
+    owned = []
+    for part in parts:
+        assert part.sentence.words == sentence.words[part.start : part.start + len(part.sentence)]
+        assert len(part.sentence.pos) == len(part.sentence) == part.size <= 128
+        for entity in part.sentence.entities:
+            assert part.sentence.words[entity.start] == str(part.start + entity.start)
+            if part.owns(entity):
+                owned.append((part.start + entity.start, part.start + entity.end))
+    assert sorted(owned) == [entity.span for entity in entities]
+    assert split_sentence(sentence, [1] * 400, 400)[0].sentence is sentence
+    assert len(split_sentence(sentence, [1] * 400, None)) > 1
+    short = Sentence(["a"] * 256)
+    assert [part.sentence for part in split_sentence(short, [1] * 256, None)] == [short]

@@ -14,14 +14,12 @@ from seqeval.scheme import IOB2
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import (
+    Evaluation,
     Matches,
     Score,
     best_cut,
     evaluate,
     match,
-    score,
-    score_by_length,
-    score_by_type,
 )
 
 Pair = tuple[Sentence, Sentence]
@@ -153,14 +151,14 @@ def test_duplicates_count_once_with_the_best_score() -> None:
     gold = [sentence(3, Entity(0, 2, "A"), Entity(0, 2, "A"))]
     predicted = [sentence(3, Entity(0, 2, "A", 0.2), Entity(0, 2, "A", 0.9), Entity(0, 2, "A", 0.4))]
     matches = match(gold, predicted)
-    assert score(matches) == Score(1.0, 1.0, 1.0, 1, 1, 1)
+    assert Evaluation.of(matches).overall == Score(1.0, 1.0, 1.0, 1, 1, 1)
     assert matches.predicted.score.tolist() == [0.9]
 
 
 def test_the_same_entity_in_another_sentence_is_another() -> None:
     with_entity, without = sentence(2, Entity(0, 1, "A")), sentence(2)
     matches = match([with_entity, without], [without, with_entity])
-    assert score(matches) == Score(0.0, 0.0, 0.0, 0, 1, 1)
+    assert Evaluation.of(matches).overall == Score(0.0, 0.0, 0.0, 0, 1, 1)
     assert matches.counts_by_sentence().tolist() == [[0, 0, 1], [0, 1, 0]]
 
 
@@ -235,7 +233,7 @@ def test_a_huge_sentence() -> None:
     predicted = [gold[0], Sentence(words, entities[1:]), Sentence(words)]
     matches = match(gold, predicted)
     assert matches.counts_by_sentence().tolist() == [[2, 2, 2], [1, 1, 2], [0, 0, 2]]
-    assert list(score_by_length(matches)) == [1, 300_000]
+    assert list(Evaluation.of(matches).by_length) == [1, 300_000]
 
 
 # --- What does not belong together ----------------------------------------------------------------
@@ -325,9 +323,9 @@ def test_equals_sets(pairs: list[Pair]) -> None:
     best = best_scores([one for _, one in pairs])
     gold, predicted = set(best_scores([one for one, _ in pairs])), set(best)
     matches = compare(pairs)
-    assert score(matches) == Score.of(len(gold & predicted), len(predicted), len(gold))
-    assert score_by_type(matches) == by(lambda key: key[3], gold, predicted)
-    assert score_by_length(matches) == by(lambda key: key[2] - key[1], gold, predicted)
+    assert Evaluation.of(matches).overall == Score.of(len(gold & predicted), len(predicted), len(gold))
+    assert Evaluation.of(matches).by_type == by(lambda key: key[3], gold, predicted)
+    assert Evaluation.of(matches).by_length == by(lambda key: key[2] - key[1], gold, predicted)
     for number, row in enumerate(matches.counts_by_sentence().tolist()):
         ours = {key for key in gold if key[0] == number}
         theirs = {key for key in predicted if key[0] == number}
@@ -348,7 +346,7 @@ def test_equals_sets(pairs: list[Pair]) -> None:
 def test_counts_by_sentence_add_up_and_sides_agree(pairs: list[Pair]) -> None:
     matches = compare(pairs)
     totals = matches.counts_by_sentence().sum(axis=0)
-    assert Score.of(*totals.tolist()) == score(matches)
+    assert Score.of(*totals.tolist()) == Evaluation.of(matches).overall
     assert np.count_nonzero(matches.gold.matched) == np.count_nonzero(matches.predicted.matched)
 
 

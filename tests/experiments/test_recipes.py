@@ -22,7 +22,9 @@ from fencepost.encoder import pretrained
 from fencepost.errors import UsageError
 from fencepost.experiments.recipes import Recipe, recipe, recipes
 from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
+from fencepost.methods.network import Gold
+from fencepost.methods.registry import METHODS
+from tests.methods.running import predict
 
 torch.set_num_threads(1)
 
@@ -258,9 +260,9 @@ def measured(name: str, changes: tuple[str, ...]) -> Measured:
     with torch.no_grad():
         batch = model.collate(sentences())
         loss = float(model(batch)["loss"])
-        scores = model.method.score(model.encoder(batch))
+        scores = model.network.score(model.encoder(batch), Gold.of(batch["gold"]))
     said = [(part.shape, part.sum().item()) for part in tensors(scores)]
-    found = [(entity.key, entity.score) for one in model.predict(sentences()) for entity in one.entities]
+    found = [(entity.key, entity.score) for one in predict(model, sentences()) for entity in one.entities]
     shapes = {key: weights.shape for key, weights in model.state_dict().items()}
     return Measured(shapes, loss, [*said, *found])
 

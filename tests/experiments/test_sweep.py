@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from fencepost.config import Config
+from fencepost.data.output import WriteError
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import sweep as sweep_module
 from fencepost.experiments import trials, workers
@@ -333,6 +334,20 @@ def _failing(data: Data, run: Trial) -> None:
     trials.run_trial(data, run)
 
 
+def test_a_full_disk_stops_the_sweep_and_is_no_failure_of_a_run(tmp_path: Path) -> None:
+    sweep, calls = swept(tmp_path), list[str]()
+
+    def full(_: Data, run: Trial) -> None:
+        calls.append(run.label)
+        raise WriteError("model.safetensors: cannot be written: No space left on device")
+
+    with patch.object(sweep_module, "run_trial", full), pytest.raises(WriteError, match="No space left"):
+        go(sweep)
+    assert len(calls) == 1
+    assert not sweep.failed
+    assert len(sweep.of_state("planned")) == 4
+
+
 @pytest.fixture
 def quick_start() -> Iterator[None]:
     """Processes from a server that has the libraries loaded already, which takes longer than training."""
@@ -375,8 +390,17 @@ def _act(folder: Path, task: str) -> None:
             os._exit(3)
         case "refuse":
             raise FencepostError("no")
+        case "full":
+            raise WriteError("full")
     (folder / task).touch()
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="full"):
+        list(in_processes(partial(_act, tmp_path), ["full", "good"], 2))
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.usefixtures("quick_start")

@@ -11,41 +11,49 @@ from pydantic import Field
 
 from fencepost.config import Config
 from fencepost.evaluation import evaluate
-from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.candidates import Candidates
 from fencepost.methods.model import Model
-from fencepost.methods.network import MethodSettings
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS, Method
+from fencepost.methods.settings import MethodSettings, PredictSettings
+from fencepost.runtime.pytorch import load_model, save_model
+from fencepost.training import run as run_module
 from fencepost.training import train
+from fencepost.training import trainer as trainer_module
 from fencepost.training.checkpoint import last_checkpoint
 from fencepost.training.records import read_metrics
-from tests.methods.doubles import Tagger, one_word_each
+from tests.methods.doubles import DEFAULTS, Tagger, TaggerDecoder, Threshold
+from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
 
 HALF = 0.5
 
 
-class Tunable(Tagger):
+class TunableSettings(MethodSettings):
+    name: Literal["tunable"] = "tunable"
+    bias: bool = True
+
+
+class TunablePredict(PredictSettings):
+    threshold: float | None = Field(None, ge=0, le=2)  # of twice the confidence
+
+    def at_least(self, confidence: float) -> Self | None:
+        return self.model_copy(update={"threshold": 2 * confidence}) if self.threshold is None else None
+
+
+class TunableDecoder(TaggerDecoder):
     """Confidences are so low that none would pass a threshold that nobody has thought about."""
 
-    class Settings(MethodSettings):
-        name: Literal["tunable"] = "tunable"
-        bias: bool = True
-
-    class Predict(PredictSettings):
-        threshold: float | None = Field(None, ge=0, le=2)  # of twice the confidence
-
-        def at_least(self, confidence: float) -> Self | None:
-            return self.model_copy(update={"threshold": 2 * confidence}) if self.threshold is None else None
-
-    def candidates(self, scores: Any) -> Any:
+    def candidates(self, scores: Any, predict: TunablePredict) -> Any:
         logits, lengths = scores
-        least = 1.0 if self.predict.threshold is None else self.predict.threshold
-        return one_word_each(HALF * logits.sigmoid(), lengths, least / 2)
+        half = Threshold(threshold=(1.0 if predict.threshold is None else predict.threshold) / 2 / HALF)
+        found = super().candidates((logits, lengths), half)
+        return Candidates(found.start, found.end, found.type, HALF * found.confidence)
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "tunable", Tunable)
+    method = Method(TunableSettings, TunableDecoder, Tagger, TunablePredict, DEFAULTS)
+    monkeypatch.setitem(METHODS, "tunable", method)
 
 
 def settings(**predict: Any) -> Config:
@@ -73,25 +81,23 @@ def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_p
     assert outcome.best["dev_f1"] > 0
     found = threshold(tmp_path / "model")
     assert found is not None
-    model = Model.load(tmp_path / "model")
-    assert outcome.model.settings == model.settings
-    assert outcome.model.method.predict == model.method.predict
-    assert evaluate(DEV, model.predict(DEV)).overall.f1 == outcome.best["dev_f1"]
+    model = load_model(tmp_path / "model")
+    assert outcome.model.config == model.config
+    assert evaluate(DEV, predict(model, DEV)).overall.f1 == outcome.best["dev_f1"]
     for other in (0, found / 2, found * 0.9, found * 1.1, 1.0):
-        changed = Model.load(tmp_path / "model", [f"predict.threshold={other}"])
-        assert evaluate(DEV, changed.predict(DEV)).overall.f1 <= outcome.best["dev_f1"]
+        assert evaluate(DEV, predict(model, DEV, threshold=other)).overall.f1 <= outcome.best["dev_f1"]
 
 
 def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
     seen = []
-    save = Model.save
 
-    def noted(self: Model, folder: Any) -> None:
-        seen.append(self.settings.predict.threshold)  # type: ignore[attr-defined]
-        save(self, folder)
+    def noted(model: Model, folder: Any) -> None:
+        seen.append(model.config.predict.threshold)  # type: ignore[attr-defined]
+        save_model(model, folder)
 
     with pytest.MonkeyPatch.context() as patch, scripted(tmp_path / "model", [0.5, 0.2, 0.1]):
-        patch.setattr(Model, "save", noted)
+        patch.setattr(trainer_module, "save_model", noted)
+        patch.setattr(run_module, "save_model", noted)
         train(settings(), LEARNT, tmp_path / "model", DEV)
     *epochs, last = seen
     assert len(set(epochs)) == 3

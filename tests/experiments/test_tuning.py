@@ -22,6 +22,7 @@ from fencepost.config import Config
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import trials as trials_module
+from fencepost.experiments import tuning as tuning_module
 from fencepost.experiments import tuning_study as study_module
 from fencepost.experiments import workers
 from fencepost.experiments.tuning import Data, Pruned, TrialRecord, Tuning
@@ -37,8 +38,7 @@ from fencepost.experiments.tuning_space import (
     space_tree,
     space_yaml,
 )
-from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from fencepost.training import train
 from fencepost.training.run import AfterEpoch
 from fencepost.training.trainer import Diverged
@@ -128,9 +128,9 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     found = space_of(default_space(settings), settings)
     assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
     assert [key for key in found if key.startswith("method.")] == [
-        f"method.{key}" for key in METHODS[method].Settings.searched
+        f"method.{key}" for key in METHODS[method].settings.searched
     ]
-    assert METHODS[method].Settings.searched
+    assert METHODS[method].settings.searched
     for key, domain in found.items():  # so that the first trial can be the settings as they are
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
@@ -207,12 +207,12 @@ def test_files_that_are_no_search_space(content: bytes | None, message: str, tmp
 
 
 def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
-    assert Range(1e-5, 1e-3, log=True).value(0.000123456) == 0.0001235
-    assert Range(0.0, 0.3).value(0.123456) == 0.1235
-    assert Range(0.12343, 0.3).value(0.123432) == 0.12343
-    assert Range(0.0, 0.5, step=0.1).value(0.1 * 3) == 0.3
-    assert Range(10_000.5, 10_002.5, step=0.5).value(10_001.5) == 10_001.5
-    assert Range(1, 5).value(3.0) == 3
+    assert Range(1e-5, 1e-3, log=True).decode(0.000123456) == 0.0001235
+    assert Range(0.0, 0.3).decode(0.123456) == 0.1235
+    assert Range(0.12343, 0.3).decode(0.123432) == 0.12343
+    assert Range(0.0, 0.5, step=0.1).decode(0.1 * 3) == 0.3
+    assert Range(10_000.5, 10_002.5, step=0.5).decode(10_001.5) == 10_001.5
+    assert Range(1, 5).decode(3.0) == 3
 
 
 # Trials that are trained
@@ -273,11 +273,11 @@ def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) 
 
 def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
-    with patch.object(Model, "load", wraps=Model.load) as load, tested as t:
+    with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
         assert list(t.go(3)) == []
         found = t.score()
     assert found is not None
-    load.assert_called_once_with(whole / results(whole)["best"]["model"])
+    load.assert_called_once_with(whole / results(whole)["best"]["model"], engine="pytorch")
     assert found.overall.f1 == results(whole)["best"]["dev_f1"]  # it is the same data here
     assert results(whole)["test"]["f1"] == found.overall.f1
 

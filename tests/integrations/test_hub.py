@@ -25,7 +25,8 @@ import fencepost
 from fencepost import DataError, Recogniser, UsageError
 from fencepost.integrations import hub
 from fencepost.runtime.card import NAME
-from fencepost.runtime.loading import SHIPPED, TorchEngine, load
+from fencepost.runtime.loading import SHIPPED, load
+from tests.methods.running import recogniser_of
 from tests.runtime import models
 
 TOKEN = "hf_of_a_test"
@@ -243,7 +244,7 @@ def test_from_a_folder_it_is_load(trained):
 
 
 def test_a_model_in_memory_is_saved_too_and_gets_a_card(tmp_path):
-    original = Recogniser(TorchEngine(models.trained()))
+    original = recogniser_of(models.trained())
     assert original.folder is None
     original.save_pretrained(tmp_path / "model")
     assert files_in(tmp_path / "model") == ALL - GRAPHS
@@ -332,7 +333,7 @@ def test_files_of_an_older_model_go_and_others_stay(server, trained, tmp_path):
     load(trained).push_to_hub("me/model", token=TOKEN)
     others = {"LICENSE", "onnx/deeper/graph.onnx", ".gitattributes"}
     server.branches["me/model", "main"] |= dict.fromkeys(others, b"mine")
-    Recogniser(TorchEngine(models.trained())).push_to_hub("me/model", token=TOKEN)
+    recogniser_of(models.trained()).push_to_hub("me/model", token=TOKEN)
     assert server.commits[1]["deleted"] == GRAPHS
     assert server.branches["me/model", "main"].keys() == {*(ALL - GRAPHS), *others}
 

@@ -23,7 +23,7 @@ from spacy.util import get_lang_class
 from fencepost.data.entity import Entity
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
-from fencepost.integrations.spacy import ALIGNMENT_MODES, align
+from fencepost.integrations.spacy_marking import ALIGNMENT_MODES, align
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.runtime.recogniser import Span as Found
 from tests.limits import file_size_limit

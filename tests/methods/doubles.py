@@ -1,30 +1,30 @@
-"""Methods that a test may register: each is one class, as a real one would be.
+"""Methods that a test may register: settings, a network, a decoder and a line in the registry, as a real one.
 
 They find entities of one word. What they differ in is what they ask of the rest of the program:
-nothing, prompts, gold entities to learn from, or a loop inside `score`.
+nothing, prompts, gold entities to learn from, or a loop in prediction.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from fencepost.encoder.encoder import Words
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.network import Gold, Method, MethodSettings, as_candidates
-from fencepost.methods.networks import METHODS
+from fencepost.methods.decoder import Decoder, Graphs, WordArrays, sigmoid
+from fencepost.methods.network import Gold, Graph, Network, word_axes
+from fencepost.methods.registry import METHODS, Method
+from fencepost.methods.settings import MethodSettings, PredictSettings
 
-
-def one_word_each(probabilities: Tensor, lengths: Tensor, threshold: float = 0.5) -> Candidates:
-    """Every word and type `[B, T, C]` whose probability is above the threshold."""
-    words = torch.arange(probabilities.shape[1]) < lengths[:, None]  # [B, T]
-    sentence, start, type_ = ((probabilities > threshold) & words[..., None]).nonzero(as_tuple=True)
-    confidence = probabilities[sentence, start, type_]
-    return as_candidates(sentence, start, start + 1, type_, confidence, probabilities.shape[1])
+DEFAULTS = {
+    "encoder": {"name": "scratch", "lstm": {"size": 12, "dropout": 0.0}},
+    "training": {"epochs": 3},
+}
 
 
 def one_word_gold(gold: Gold, like: Tensor) -> Tensor:
@@ -35,27 +35,38 @@ def one_word_gold(gold: Gold, like: Tensor) -> Tensor:
     return targets
 
 
-class Tagger(Method[tuple[Tensor, Tensor]]):
+class Threshold(PredictSettings):
+    threshold: float = Field(0.5, ge=0, le=1)
+
+
+class LogitsGraph(nn.Module):
+    """What the network says of words, as a graph."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
+        return self.network.logits(vectors, prompts)
+
+
+class TaggerSettings(MethodSettings):
+    name: Literal["tagger"] = "tagger"
+    bias: bool = True
+
+
+class Tagger(Network[tuple[Tensor, Tensor]]):
     """Is this word an entity of this type? A linear layer tells."""
 
-    class Settings(MethodSettings):
-        name: Literal["tagger"] = "tagger"
-        bias: bool = True
+    def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
+        super().__init__(settings, width, types)
+        self.layer = nn.Linear(width, len(types), bias=getattr(settings, "bias", True))
 
-    class Predict(PredictSettings):
-        threshold: float = Field(0.5, ge=0, le=1)
+    def logits(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
+        return self.layer(vectors)
 
-    defaults: ClassVar = {
-        "encoder": {"name": "scratch", "lstm": {"size": 12, "dropout": 0.0}},
-        "training": {"epochs": 3},
-    }
-
-    def __init__(self, settings: Settings, predict: Predict, width: int, types) -> None:
-        super().__init__(settings, predict, width, types)
-        self.layer = nn.Linear(width, len(types), bias=settings.bias)
-
-    def score(self, words: Words, gold: Gold | None = None) -> tuple[Tensor, Tensor]:
-        return self.layer(words.vectors), words.lengths
+    def score(self, words: Words, gold: Gold) -> tuple[Tensor, Tensor]:
+        return self.logits(words.vectors, words.prompts), words.lengths
 
     def loss(self, scores: tuple[Tensor, Tensor], gold: Gold) -> dict[str, Tensor]:
         logits, lengths = scores
@@ -66,54 +77,68 @@ class Tagger(Method[tuple[Tensor, Tensor]]):
         size = sum(parameter.square().sum() for parameter in self.parameters())
         return {"word_loss": (loss.sum(2) * inside).sum() / len(lengths), "size_loss": 1e-4 * size}
 
-    def candidates(self, scores: tuple[Tensor, Tensor]) -> Candidates:
+    def graphs(self, words: Words) -> dict[str, Graph]:
+        inputs, axes = word_axes(words)
+        axes["logits"] = ("sentences", "words", None)
+        return {"words": Graph(LogitsGraph(self), inputs, axes)}
+
+
+class TaggerDecoder(Decoder[tuple[np.ndarray, np.ndarray]]):
+    """Every word and type whose probability is above the threshold."""
+
+    def score(self, words: WordArrays, graphs: Graphs, predict: Any) -> tuple[np.ndarray, np.ndarray]:
+        (logits,) = graphs["words"](**words.inputs())
+        return logits, words.lengths
+
+    def candidates(self, scores: tuple[np.ndarray, np.ndarray], predict: Any) -> Candidates:
         logits, lengths = scores
-        return one_word_each(logits.sigmoid(), lengths, self.predict.threshold)
+        probability = sigmoid(logits)
+        inside = np.arange(logits.shape[1]) < lengths[:, None]
+        sentence, start, type_ = np.nonzero((probability > predict.threshold) & inside[..., None])
+        offset = sentence * logits.shape[1]
+        return Candidates(
+            offset + start, offset + start + 1, type_, probability[sentence, start, type_].astype(float)
+        )
+
+
+class PromptedSettings(MethodSettings):
+    name: Literal["prompted"] = "prompted"
+
+    def prompts(self, types: Sequence[str]) -> int:
+        return len(types)
 
 
 class Prompted(Tagger):
     """A word is of the type whose prompt it is most like: the prompts come from the encoder."""
 
-    class Settings(MethodSettings):
-        name: Literal["prompted"] = "prompted"
-
-    def __init__(self, settings: Settings, predict: Tagger.Predict, width: int, types) -> None:
-        Method.__init__(self, settings, predict, width, types)
+    def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
+        Network.__init__(self, settings, width, types)
         self.layer = nn.Linear(width, width)
 
-    @classmethod
-    def prompts(cls, settings: MethodSettings, types) -> int:
-        return len(types)
+    def logits(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
+        batch, _, width = vectors.shape
+        assert prompts is not None
+        assert prompts.shape == (batch, len(self.types), width)
+        return self.layer(vectors) @ prompts.transpose(1, 2)
 
-    def score(self, words: Words, gold: Gold | None = None) -> tuple[Tensor, Tensor]:
-        batch, _, width = words.vectors.shape
-        assert words.prompts is not None
-        assert words.prompts.shape == (batch, len(self.types), width)
-        return self.layer(words.vectors) @ words.prompts.transpose(1, 2), words.lengths
+
+class TwoStageSettings(MethodSettings):
+    name: Literal["two-stage"] = "two-stage"
 
 
 class TwoStage(Tagger):
     """A filter proposes words, a second layer labels them; in training gold words are proposed too."""
 
-    learns_from_gold = True
-    seen: list[bool]
-    """Whether gold was given, call by call."""
-
-    class Settings(MethodSettings):
-        name: Literal["two-stage"] = "two-stage"
-
-    def __init__(self, settings: Settings, predict: Tagger.Predict, width: int, types) -> None:
-        Method.__init__(self, settings, predict, width, types)
+    def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
+        super().__init__(settings, width, types)
         self.filter = nn.Linear(width, 1)
-        self.layer = nn.Linear(width, len(types))
-        self.seen = []
 
-    def score(self, words: Words, gold: Gold | None = None) -> dict[str, Tensor]:
-        self.seen.append(gold is not None)
+    def logits(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
+        return self.layer(vectors).masked_fill(self.filter(vectors) <= 0, -100.0)
+
+    def score(self, words: Words, gold: Gold) -> dict[str, Tensor]:
         passed = self.filter(words.vectors)[..., 0]  # [B, T]
-        proposed = words.mask & (passed > 0)
-        if gold is not None:
-            proposed = proposed.index_put((gold.sentence, gold.start), torch.tensor(True))
+        proposed = (words.mask & (passed > 0)).index_put((gold.sentence, gold.start), torch.tensor(True))
         sentence, word = proposed.nonzero(as_tuple=True)  # [N]
         return {
             "filter": passed,
@@ -121,11 +146,9 @@ class TwoStage(Tagger):
             "sentence": sentence,
             "word": word,
             "logits": self.layer(words.vectors[sentence, word]),  # [N, C]
-            "with_gold": torch.tensor(gold is not None),
         }
 
     def loss(self, scores: dict[str, Tensor], gold: Gold) -> dict[str, Tensor]:
-        assert scores["with_gold"], "the loss of proposals that were made without gold"
         batch, length = scores["filter"].shape
         targets = one_word_gold(gold, torch.zeros(batch, length, len(self.types)))
         each = nn.functional.binary_cross_entropy_with_logits(
@@ -136,45 +159,38 @@ class TwoStage(Tagger):
         )
         return {"filter_loss": (each * scores["mask"]).sum() / batch, "label_loss": labels / batch}
 
-    def candidates(self, scores: dict[str, Tensor]) -> Candidates:
-        which, type_ = (scores["logits"] > 0).nonzero(as_tuple=True)
-        confidence = scores["logits"].sigmoid()[which, type_]
-        sentence, start = scores["sentence"][which], scores["word"][which]
-        return as_candidates(sentence, start, start + 1, type_, confidence, scores["filter"].shape[1])
+
+class IteratingSettings(MethodSettings):
+    name: Literal["iterating"] = "iterating"
 
 
-class Iterating(Tagger):
+class IteratingPredict(PredictSettings):
+    steps: int = Field(4, ge=1)
+    threshold: float = 0.5
+
+
+class IteratingDecoder(TaggerDecoder):
     """Starts from noise and comes nearer to the answer step by step; how many is told when predicting."""
 
-    class Settings(MethodSettings):
-        name: Literal["iterating"] = "iterating"
-
-    class Predict(PredictSettings):
-        steps: int = Field(4, ge=1)
-        threshold: float = 0.5
-
-    learns_from_gold = True
-
-    def score(self, words: Words, gold: Gold | None = None) -> tuple[Tensor, Tensor]:
-        target = self.layer(words.vectors)  # [B, T, C]
-        if gold is not None:
-            return target, words.lengths
-        noise = torch.randn(target.shape[2], generator=torch.Generator().manual_seed(0))
-        state = noise.expand_as(target)
-        for _ in range(self.predict.steps):
+    def score(self, words: WordArrays, graphs: Graphs, predict: IteratingPredict) -> Any:
+        target, lengths = super().score(words, graphs, predict)
+        noise = np.random.default_rng(0).standard_normal(target.shape[2]).astype(np.float32)
+        state = np.broadcast_to(noise, target.shape)
+        for _ in range(predict.steps):
             state = (state + target) / 2
-        return state, words.lengths
+        return state, lengths
 
-    def __init__(self, settings: Settings, predict: Predict, width: int, types) -> None:
-        Method.__init__(self, settings, predict, width, types)
-        self.layer = nn.Linear(width, len(types))
+
+def _method(settings: type[MethodSettings], network: str, **more: Any) -> Method:
+    more = {"decoder": TaggerDecoder, "predict": Threshold} | more
+    return Method(settings, network=f"tests.methods.doubles:{network}", defaults=DEFAULTS, **more)
 
 
 DOUBLES = {
-    "tagger": Tagger,
-    "prompted": Prompted,
-    "two-stage": TwoStage,
-    "iterating": Iterating,
+    "tagger": _method(TaggerSettings, "Tagger"),
+    "prompted": _method(PromptedSettings, "Prompted"),
+    "two-stage": _method(TwoStageSettings, "TwoStage"),
+    "iterating": _method(IteratingSettings, "Tagger", decoder=IteratingDecoder, predict=IteratingPredict),
 }
 
 

@@ -1,4 +1,4 @@
-"""A method is one class and one line in the registry: others than ours train and predict all the same."""
+"""A method is one record in the registry: others than ours train and predict all the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ import torch
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
+from fencepost.methods.boundary_smoothing.settings import BoundarySmoothingSettings
+from fencepost.methods.decoder import Decoder
 from fencepost.methods.model import Model
-from fencepost.methods.network import Gold, Method, MethodSettings
-from fencepost.methods.networks import METHODS
-from tests.methods.doubles import DOUBLES, TwoStage, register
+from fencepost.methods.network import Gold, Network
+from fencepost.methods.registry import METHODS, Method
+from fencepost.methods.settings import MethodSettings
+from fencepost.runtime.export import export
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import save_model
+from tests.methods.doubles import DOUBLES, register
+from tests.methods.running import predict, recogniser_of
 
 torch.set_num_threads(1)
 
@@ -54,18 +60,18 @@ def keys(sentences) -> list[list[tuple[int, int, str]]]:
 @pytest.mark.parametrize("name", DOUBLES)
 def test_a_fifth_method_learns_predicts_is_saved_and_loaded(name: str, tmp_path) -> None:
     model = trained(name)
-    predicted = list(model.predict(LEARNT))
+    predicted = predict(model, LEARNT)
     assert keys(predicted) == keys(LEARNT)
-    model.save(tmp_path / "model")
-    again = Model.load(tmp_path / "model")
-    assert type(again.method) is DOUBLES[name]
-    assert list(again.predict(LEARNT)) == predicted
+    save_model(model, tmp_path / "model")
+    assert list(load(tmp_path / "model").predict(LEARNT)) == predicted
+    export(model, tmp_path / "model")
+    assert keys(load(tmp_path / "model", engine="onnx").predict(LEARNT)) == keys(LEARNT)
 
 
 def test_the_settings_of_the_method_are_checked_as_all_others() -> None:
     config = Config.parse({"method": {"name": "tagger", "bias": False}})
     model = Model.build(config, LEARNT)
-    assert model.method.layer.bias is None
+    assert model.network.layer.bias is None
     with pytest.raises(
         UsageError, match=r"method\.bia: .* did you mean method\.bias\? method has name, bias$"
     ):
@@ -84,19 +90,19 @@ def test_what_a_method_wants_of_encoder_and_training_is_below_what_the_user_want
 
 
 def test_a_setting_of_the_method_can_change_when_predicting(tmp_path) -> None:
-    trained("tagger").save(tmp_path)
-    nothing = Model.load(tmp_path, ["predict.threshold=1"]).predict(LEARNT)
+    save_model(trained("tagger"), tmp_path)
+    nothing = load(tmp_path, settings={"threshold": 1}).predict(LEARNT)
     assert all(not sentence.entities for sentence in nothing)
-    everything = Model.load(tmp_path, ["predict.threshold=0", "predict.select=keep-all"]).predict(LEARNT)
+    everything = load(tmp_path, settings={"threshold": 0, "select": "keep-all"}).predict(LEARNT)
     assert [len(sentence.entities) for sentence in everything] == [2 * len(s) for s in LEARNT]
 
 
 def test_a_method_that_iterates_is_told_how_often_when_predicting(tmp_path) -> None:
-    trained("iterating").save(tmp_path)
+    save_model(trained("iterating"), tmp_path)
     scores = [
         [
             entity.score
-            for s in Model.load(tmp_path, [f"predict.steps={steps}"]).predict(LEARNT)
+            for s in load(tmp_path, settings={"steps": steps}).predict(LEARNT)
             for entity in s.entities
         ]
         for steps in (4, 4, 9)
@@ -112,41 +118,41 @@ def test_prompts_are_part_of_the_encoder_and_learnt() -> None:
     assert Model.build(Config.parse({"method": {"name": "tagger"}}), LEARNT).encoder.prompts is None
 
 
-def test_gold_is_for_learning_and_for_the_loss_alone() -> None:
-    model = trained("two-stage", steps=2)
-    assert isinstance(model.method, TwoStage)
-    assert model.method.seen == [True, True]
-    list(model.predict(LEARNT))
-    assert model.method.seen[2:] == [False]
-    list(model.predict(LEARNT, lambda _, *of_batch: model.loss_of(*of_batch) and None))
-    assert model.method.seen[3:] == [False, True]
-
-
 @pytest.mark.parametrize("name", DOUBLES)
-def test_the_loss_told_when_predicting_is_that_of_learning(name: str) -> None:
+def test_the_loss_computed_when_predicting_is_that_of_learning(name: str) -> None:
     model = trained(name, steps=3, batch_size=2)
-    told: list[tuple[float, int]] = []
-    list(model.predict(LEARNT, lambda some, *of_batch: told.append((model.loss_of(*of_batch), len(some)))))
-    assert [count for _, count in told] == [2, 2, 1]
-    mean = sum(loss * count for loss, count in told) / len(LEARNT)
+    seen: list[tuple[float, int]] = []
+
+    def watch(sentences, words, scores) -> None:
+        seen.append((model.compute_loss(sentences, words), len(sentences)))
+
+    list(recogniser_of(model).predict(LEARNT, watch))
+    assert [count for _, count in seen] == [2, 2, 1]
+    mean = sum(loss * count for loss, count in seen) / len(LEARNT)
     assert mean == pytest.approx(model(model.collate(LEARNT))["loss"].item(), rel=1e-5)
 
 
 def test_the_registry_and_the_settings_agree_on_names() -> None:
     for name, method in METHODS.items():
-        assert method.Settings().name == name
-        assert issubclass(method, Method)
+        assert isinstance(method, Method)
+        assert method.settings().name == name
+        assert issubclass(method.load_network(), Network)
+        assert Config.parse({"method": {"name": name}}).predict == method.predict()
 
 
 def test_a_method_without_its_verbs_is_none() -> None:
-    class Half(Method[None]):
-        Settings = MethodSettings
-
-        def score(self, words, gold=None) -> None:
+    class HalfNetwork(Network[None]):
+        def score(self, words, gold) -> None:
             return None
 
+    class HalfDecoder(Decoder[None]):
+        def score(self, words, graphs, predict) -> None:
+            return None
+
+    with pytest.raises(TypeError, match="loss"):
+        HalfNetwork(MethodSettings(name="half"), 3, ["A"])
     with pytest.raises(TypeError, match="candidates"):
-        Half(MethodSettings(name="half"), None, 3, ["A"])
+        HalfDecoder(MethodSettings(name="half"), ["A"])
 
 
 def test_gold_from_columns() -> None:

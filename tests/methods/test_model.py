@@ -15,10 +15,15 @@ from safetensors.torch import load_file, save_file
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.output import WriteError
+from fencepost.encoder.grouping import group_by_length
 from fencepost.errors import DataError, UsageError
-from fencepost.methods import model as model_module
-from fencepost.methods.model import CONFIG_FILE, WEIGHTS_FILE, Model
-from fencepost.runtime.engine import batches
+from fencepost.methods.model import Model
+from fencepost.runtime import pytorch, recogniser
+from fencepost.runtime.folder import CONFIG_FILE, WEIGHTS_FILE
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import load_model, save_model
+from fencepost.runtime.recogniser import Recogniser
+from tests.methods.running import predict, recogniser_of
 
 torch.set_num_threads(1)
 
@@ -84,18 +89,18 @@ def many_sentences(count: int, seed: int = 0) -> list[Sentence]:
 
 
 def test_a_model_learns_nested_entities(trained: Model) -> None:
-    assert keys(trained.predict(NESTED)) == keys(NESTED)
-    assert trained.settings.predict.select == "nested"
+    assert keys(predict(trained, NESTED)) == keys(NESTED)
+    assert trained.config.predict.select == "nested"
 
 
 def test_types_and_open_settings_come_from_the_training_data() -> None:
     model = built()
     assert model.types == ("LOC", "ORG", "PER")
-    assert model.settings.method.widest == 7  # of eleven lengths, 7 is the longest; 6.25 is rounded up
+    assert model.config.method.widest == 7  # of eleven lengths, 7 is the longest; 6.25 is rounded up
     flat = built([Sentence(["a", "b"], [Entity(0, 1, "X"), Entity(1, 2, "Y")])])
-    assert (flat.settings.predict.select, flat.settings.method.widest) == ("flat", 1)
+    assert (flat.config.predict.select, flat.config.method.widest) == ("flat", 1)
     chosen = built(predict={"select": "keep-all"}, method={"widest": 3})
-    assert (chosen.settings.predict.select, chosen.settings.method.widest) == ("keep-all", 3)
+    assert (chosen.config.predict.select, chosen.config.method.widest) == ("keep-all", 3)
 
 
 @pytest.mark.parametrize("sentences", [[], [Sentence([])], [Sentence(["a", "b"])]])
@@ -147,16 +152,16 @@ def test_no_gold_is_an_empty_table() -> None:
 
 @pytest.mark.parametrize("select", ["nested", "flat", "keep-all"])
 def test_batches_and_order_make_no_difference(trained: Model, tmp_path, select: str) -> None:
-    trained.save(tmp_path)
+    save_model(trained, tmp_path)
     sentences = many_sentences(60)
     expected: list[Sentence] | None = None
     for batch_size in (1, 7, 64):
-        model = Model.load(tmp_path, [f"predict.select={select}", f"predict.batch_size={batch_size}"])
+        ner = load(tmp_path, settings={"select": select, "batch_size": batch_size})
         for seed in (None, 1):
             order = list(range(len(sentences)))
             if seed is not None:
                 random.Random(seed).shuffle(order)  # noqa: S311
-            found = list(model.predict([sentences[index] for index in order]))
+            found = list(ner.predict([sentences[index] for index in order]))
             back = [found[order.index(index)] for index in range(len(sentences))]
             expected = expected or back
             assert keys(back) == keys(expected)
@@ -174,22 +179,22 @@ def test_sentences_come_back_as_they_were_but_for_their_entities(trained: Model)
         Sentence([], id="2", doc="d"),
         Sentence(["Ada"], doc="d", left=["so"], right=["!"], space_after=[False]),
     ]
-    predicted = list(trained.predict(sentences))
+    predicted = list(predict(trained, sentences))
     assert [sentence.with_entities(()) for sentence in predicted] == [s.with_entities(()) for s in sentences]
     assert keys(predicted)[2] == [(0, 1, "PER")]
 
 
 def test_empty_input_and_empty_sentences(trained: Model) -> None:
-    assert list(trained.predict([])) == []
-    assert list(trained.predict([Sentence([])])) == [Sentence([])]
-    found = list(trained.predict([Sentence([]), Sentence(["Ada"]), Sentence([], id="x"), Sentence([""])]))
+    assert list(predict(trained, [])) == []
+    assert list(predict(trained, [Sentence([])])) == [Sentence([])]
+    found = list(predict(trained, [Sentence([]), Sentence(["Ada"]), Sentence([], id="x"), Sentence([""])]))
     assert [len(sentence) for sentence in found] == [0, 1, 0, 1]
     assert keys(found)[:3] == [[], [(0, 1, "PER")], []]
 
 
 def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
     long = Sentence([word for _ in range(40) for word in NESTED[1].words])
-    [found] = trained.predict([long])
+    [found] = predict(trained, [long])
     assert len(found.words) == 200
     assert all(entity.end <= 200 for entity in found.entities)
     assert len(found.entities) > 40
@@ -197,7 +202,7 @@ def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
 
 def test_prediction_streams(trained: Model, monkeypatch) -> None:
     """Nothing is read before it is asked for, and then a bounded number of sentences ahead."""
-    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
+    monkeypatch.setattr(recogniser, "LOOK_AHEAD", 4)
     read = 0
 
     def stream() -> Iterator[Sentence]:
@@ -205,7 +210,7 @@ def test_prediction_streams(trained: Model, monkeypatch) -> None:
         for read in range(1, 51):
             yield Sentence(["Ada"], id=str(read))
 
-    predicted = trained.predict(stream())
+    predicted = recogniser_of(trained).predict(stream())
     assert read == 0
     for number in range(1, 30):
         sentence = next(predicted)
@@ -215,7 +220,7 @@ def test_prediction_streams(trained: Model, monkeypatch) -> None:
 
 
 def test_with_context_a_few_more_are_read(monkeypatch) -> None:
-    monkeypatch.setattr(model_module, "LOOK_AHEAD", 4)
+    monkeypatch.setattr(recogniser, "LOOK_AHEAD", 4)
     model = built(encoder={**SMALL["encoder"], "context": 2})
     read = 0
 
@@ -224,7 +229,7 @@ def test_with_context_a_few_more_are_read(monkeypatch) -> None:
         for read in range(1, 51):
             yield Sentence([f"w{read}"], id=str(read), doc="d")
 
-    for number, sentence in enumerate(model.predict(stream()), start=1):
+    for number, sentence in enumerate(recogniser_of(model).predict(stream()), start=1):
         assert sentence.id == str(number)
         assert read <= number + 4 + 2 + 1
 
@@ -239,15 +244,18 @@ def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
     ]
     seen: dict[str, tuple] = {}
 
-    def spy(model: Model) -> Model:
-        collate = model.encoder.collate
+    def spy(model: Model) -> Recogniser:
+        read = model.encoder.inputs
+        ner = recogniser_of(model)
 
         def seeing(batch):
             seen.update({sentence.words[0]: (sentence.left, sentence.right) for sentence in batch})
-            return collate(batch)
+            return read(batch)
 
-        monkeypatch.setattr(model.encoder, "collate", seeing)
-        return model
+        monkeypatch.setattr(ner._predictor, "inputs", seeing)
+        monkeypatch.setattr(type(ner._predictor), "sizes", lambda _, words: read.sizes(words))
+        monkeypatch.setattr(type(ner._predictor), "room", read.room)
+        return ner
 
     found = list(spy(built(encoder={**SMALL["encoder"], "context": 1})).predict(sentences))
     assert seen == {
@@ -272,22 +280,22 @@ def test_a_pretrained_encoder_uses_its_neighbours_and_is_saved_whole(tmp_path) -
     }
     model = Model.build(Config.parse(tree), NESTED).eval()
     with torch.no_grad():
-        model.method.b[0] = -10  # every span is a candidate
+        model.network.b[0] = -10  # every span is a candidate
     document = [Sentence(["Toronto"], doc="d"), Sentence(["won", "again"], doc="d")]
-    together = list(model.predict(document))
-    alone = [next(model.predict([sentence])) for sentence in document]
+    together = list(predict(model, document))
+    alone = [predict(model, [sentence])[0] for sentence in document]
     assert [len(sentence.entities) for sentence in together] == [1, 3]
     for one, other in zip(together, alone, strict=True):
         assert [e.score for e in one.entities] != pytest.approx([e.score for e in other.entities], abs=1e-4)
-    model.save(tmp_path / "model")
+    save_model(model, tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
     assert {CONFIG_FILE, WEIGHTS_FILE, "encoder.json", "tokenizer.json"} <= names
-    again = list(Model.load(tmp_path / "model").predict(document))
+    again = list(load(tmp_path / "model").predict(document))
     assert again == together
 
 
 def test_entities_are_plain_python(trained: Model) -> None:
-    entities = [entity for sentence in trained.predict(NESTED) for entity in sentence.entities]
+    entities = [entity for sentence in predict(trained, NESTED) for entity in sentence.entities]
     for entity in entities:
         assert [type(value) for value in (entity.start, entity.end, entity.type, entity.score)] == [
             int,
@@ -301,14 +309,15 @@ def test_entities_are_plain_python(trained: Model) -> None:
 
 def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkeypatch) -> None:
     without: list[bool] = []
-    candidates = trained.method.candidates
+    score = trained.network.score
+    ner = recogniser_of(trained)
 
-    def watched(scores):
+    def watched(words):
         without.append(torch.is_inference_mode_enabled())
-        return candidates(scores)
+        return score(words)
 
-    monkeypatch.setattr(trained.method, "candidates", watched)
-    for _ in trained.predict(NESTED):
+    monkeypatch.setattr(trained.network, "score", watched)
+    for _ in ner.predict(NESTED):
         assert not torch.is_inference_mode_enabled()  # what the caller does between two sentences is his own
     assert without == [True]
 
@@ -316,7 +325,7 @@ def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkey
 def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
     sentences = [*many_sentences(60, seed=3), Sentence(["Ada"] * 30)]
     lengths = [len(sentence) for sentence in sentences]
-    found = list(batches(lengths, lengths, batch_size=32, pairs=200))
+    found = list(group_by_length(lengths, count=32, pairs=200))
     assert sorted(index for batch in found for index in batch) == [
         index for index, length in enumerate(lengths) if length
     ]
@@ -325,16 +334,16 @@ def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
         assert len(batch) == 1 or len(batch) * longest**2 <= 200
         assert len(batch) <= 32
     assert found[0] == [60]
-    assert max(map(len, batches(lengths, lengths, batch_size=32))) == 32
+    assert max(map(len, group_by_length(lengths, count=32))) == 32
 
 
 def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
     told: list[tuple[float, int]] = []
 
-    def watch(sentences: Sequence[Sentence], *of_batch: Any) -> None:
-        told.append((trained.loss_of(*of_batch), len(sentences)))
+    def watch(sentences: Sequence[Sentence], words: Any, scores: Any) -> None:
+        told.append((trained.compute_loss(sentences, words), len(sentences)))
 
-    predicted = trained.predict([*NESTED, Sentence([])], watch)
+    predicted = recogniser_of(trained).predict([*NESTED, Sentence([])], watch)
     assert keys(predicted) == [*keys(NESTED), []]
     [(loss, count)] = told
     assert count == len(NESTED)  # the empty one has none
@@ -354,18 +363,18 @@ def test_the_device_is_that_of_the_weights() -> None:
 
 def test_a_model_comes_back_from_its_folder(trained: Model, tmp_path) -> None:
     folder = tmp_path / "deep" / "model"
-    trained.save(folder)
+    save_model(trained, folder)
     for name in (folder, str(folder)):
-        again = Model.load(name)
+        again = load_model(name)
         assert not again.training
         assert again.types == trained.types
-        assert again.settings == trained.settings
+        assert again.config == trained.config
         sentences = [*NESTED, *many_sentences(20)]
-        assert list(again.predict(sentences)) == list(trained.predict(sentences))
+        assert predict(again, sentences) == predict(trained, sentences)
 
 
 def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path) -> None:
-    trained.save(tmp_path)
+    save_model(trained, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         CONFIG_FILE,
         WEIGHTS_FILE,
@@ -387,66 +396,63 @@ def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path
 def test_who_may_read_the_folder_may_read_all_of_it(trained: Model, tmp_path) -> None:
     before = os.umask(0o022)
     try:
-        trained.save(tmp_path)
+        save_model(trained, tmp_path)
     finally:
         os.umask(before)
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
 
 
 def test_saving_over_a_model_replaces_it_and_leaves_other_files(trained: Model, tmp_path) -> None:
-    built([Sentence(["x"], [Entity(0, 1, "OTHER")])]).save(tmp_path)
+    save_model(built([Sentence(["x"], [Entity(0, 1, "OTHER")])]), tmp_path)
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
-    trained.save(tmp_path)
-    assert keys(Model.load(tmp_path).predict(NESTED)) == keys(NESTED)
+    save_model(trained, tmp_path)
+    assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
-    Model.load(tmp_path).save(tmp_path)  # over itself: the weights may not be read while they are replaced
-    assert keys(Model.load(tmp_path).predict(NESTED)) == keys(NESTED)
+    save_model(load_model(tmp_path), tmp_path)  # over itself: weights are read before
+    assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
 
 
 def test_what_cannot_be_saved_leaves_the_old_model(trained: Model, tmp_path, monkeypatch) -> None:
-    trained.save(tmp_path)
+    save_model(trained, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def full(*_) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model_module, "save_file", full)
+    monkeypatch.setattr(pytorch, "save_file", full)
     with pytest.raises(WriteError, match=r"model\.safetensors: cannot be written: No space left"):
-        built(seed=1).save(tmp_path)
+        save_model(built(seed=1), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_types_of_any_script_come_back(tmp_path) -> None:
     sentences = [Sentence(["上", "海"], [Entity(0, 2, "地名"), Entity(0, 1, "G#a b")])]
     model = learn(built(sentences), sentences, steps=40)
-    model.save(tmp_path)
-    assert keys(Model.load(tmp_path).predict(sentences)) == keys(sentences)
+    save_model(model, tmp_path)
+    assert keys(load(tmp_path).predict(sentences)) == keys(sentences)
 
 
 @pytest.mark.parametrize("method", [{"width_size": 0}, {"epsilon": 0, "label_smoothing": 0.1}, {"size": 1}])
 def test_unusual_settings_can_be_built_saved_and_loaded(tmp_path, method) -> None:
     model = built(method=method)
     model(model.collate(NESTED))["loss"].backward()
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
-    assert again.settings == model.settings
-    assert list(again.predict(NESTED)) == list(model.predict(NESTED))
+    save_model(model, tmp_path)
+    again = load_model(tmp_path)
+    assert again.config == model.config
+    assert predict(again, NESTED) == predict(model, NESTED)
 
 
 def test_what_predicts_can_be_changed_when_loading(trained: Model, tmp_path) -> None:
-    trained.save(tmp_path)
-    model = Model.load(tmp_path, ["predict.select=flat", "predict.batch_size=1"])
-    assert model.settings.predict.batch_size == 1
-    assert model.method.predict.select == "flat"
-    for sentence in model.predict(NESTED):
+    save_model(trained, tmp_path)
+    ner = load(tmp_path, settings={"select": "flat", "batch_size": 1})
+    assert (ner.settings["batch_size"], ner.settings["select"]) == (1, "flat")
+    for sentence in ner.predict(NESTED):
         words = [word for entity in sentence.entities for word in range(entity.start, entity.end)]
         assert len(words) == len(set(words))
-    with pytest.raises(UsageError, match=r"only predict\.\* can change now"):
-        Model.load(tmp_path, ["method.epsilon=0"])
     with pytest.raises(UsageError, match=r"predict\.select: auto is for training"):
-        Model.load(tmp_path, ["predict.select=auto"])
+        load(tmp_path, settings={"select": "auto"})
     with pytest.raises(UsageError, match=r"^predict\.batch_size: should be greater"):
-        Model.load(tmp_path, ["predict.batch_size=0"])
+        load(tmp_path, settings={"batch_size": 0})
 
 
 # What cannot be loaded
@@ -457,14 +463,14 @@ def test_where_there_is_no_model(tmp_path) -> None:
     file.write_text("text", encoding="utf-8")
     for folder in (tmp_path, tmp_path / "missing", file):
         with pytest.raises(UsageError) as caught:
-            Model.load(folder)
+            load_model(folder)
         message = f"{folder}: there is no model here (a model is a folder with a config.json)"
         assert str(caught.value) == message
 
 
 @pytest.fixture
 def saved(trained: Model, tmp_path) -> Path:
-    trained.save(tmp_path)
+    save_model(trained, tmp_path)
     return tmp_path
 
 
@@ -490,7 +496,7 @@ def test_a_config_that_is_none(saved: Path, content: bytes) -> None:
     path = saved / CONFIG_FILE
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        Model.load(saved)
+        load_model(saved)
     assert re.match(
         f"{path}: this (is not the config of a fencepost model: |file (is not|does not))", str(caught.value)
     )
@@ -507,7 +513,7 @@ def change_config(folder: Path, change) -> Path:
 def test_a_config_with_a_wrong_value_or_key(saved: Path) -> None:
     path = change_config(saved, lambda tree: tree["config"]["method"].update(epsilon=7, siz=3))
     with pytest.raises(UsageError) as caught:
-        Model.load(saved)
+        load_model(saved)
     first, second = str(caught.value).splitlines()
     assert first == f"{path}: method.epsilon: should be less than 1, not 7"
     assert second.startswith(f"{path}: method.siz: there is no such key; did you mean method.size?")
@@ -516,13 +522,13 @@ def test_a_config_with_a_wrong_value_or_key(saved: Path) -> None:
 def test_a_method_that_does_not_exist_any_more(saved: Path) -> None:
     path = change_config(saved, lambda tree: tree["config"]["method"].update(name="magic"))
     with pytest.raises(UsageError) as caught:
-        Model.load(saved)
+        load_model(saved)
     assert str(caught.value).startswith(f"{path}: method.name: there is no method 'magic'; there are ")
 
 
 def refused_weights(folder: Path) -> str:
     with pytest.raises(DataError) as caught:
-        Model.load(folder)
+        load_model(folder)
     message = str(caught.value)
     assert message.startswith(f"{folder / WEIGHTS_FILE}: ")
     assert "\n" not in message
@@ -551,32 +557,32 @@ def test_weights_that_are_something_else(saved: Path) -> None:
 def test_weights_of_another_shape_are_told_by_name(saved: Path) -> None:
     change_config(saved, lambda tree: tree["config"]["method"].update(size=5))
     message = refused_weights(saved)
-    assert "do not fit the model's config: size mismatch for method." in message
+    assert "do not fit the model's config: size mismatch for network." in message
     assert "torch.Size([4, 12, 12])" in message
 
 
 def test_weights_for_other_types(saved: Path) -> None:
     change_config(saved, lambda tree: tree.update(types=["LOC"]))
-    assert "size mismatch for method.U" in refused_weights(saved)
+    assert "size mismatch for network.U" in refused_weights(saved)
 
 
 def test_weights_that_are_too_few_or_too_many(saved: Path) -> None:
     weights = load_file(saved / WEIGHTS_FILE)
-    save_file({name: value for name, value in weights.items() if name != "method.b"}, saved / WEIGHTS_FILE)
-    assert 'Missing key(s) in state_dict: "method.b"' in refused_weights(saved)
-    save_file(weights | {"method.more": torch.zeros(1)}, saved / WEIGHTS_FILE)
-    assert 'Unexpected key(s) in state_dict: "method.more"' in refused_weights(saved)
+    save_file({name: value for name, value in weights.items() if name != "network.b"}, saved / WEIGHTS_FILE)
+    assert 'Missing key(s) in state_dict: "network.b"' in refused_weights(saved)
+    save_file(weights | {"network.more": torch.zeros(1)}, saved / WEIGHTS_FILE)
+    assert 'Unexpected key(s) in state_dict: "network.more"' in refused_weights(saved)
 
 
 def test_a_vocabulary_that_is_missing(saved: Path) -> None:
     (saved / "vocabulary.json").unlink()
     with pytest.raises(DataError, match=r"vocabulary\.json: "):
-        Model.load(saved)
+        load_model(saved)
 
 
 def test_a_batch_may_be_bounded_by_its_area() -> None:
     sizes = [9, 1, 5, 5, 0, 30, 2]
-    found = list(batches(sizes, sizes, batch_size=32, area=20))
+    found = list(group_by_length(sizes, count=32, area=20))
     assert found == [[5], [0, 2], [3, 6, 1]]
     for batch in found:
         assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20

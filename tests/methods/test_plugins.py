@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,42 +17,31 @@ from typer.testing import CliRunner
 from fencepost import load
 from fencepost.cli.frame import app
 from fencepost.config import Config
+from fencepost.data import write
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
-from fencepost.methods.decoder import Decoder
-from fencepost.methods.decoders import DECODERS
-from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
-from fencepost.runtime.export import export
-from tests.runtime.models import NESTED, SCRATCH
+from fencepost.methods.boundary_smoothing import METHOD
+from fencepost.methods.registry import METHODS, Method
+from tests.runtime.models import NESTED
 
 torch.set_num_threads(1)
 
 OWN = ["boundary-smoothing", "boundary-offset", "locate-and-label", "diffusion"]
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
-POINTS = {
-    "methods": {"ends": "fencepost_ends.method:Ends"},
-    "decoders": {"ends": "fencepost_ends.decoder:EndsDecoder"},
-}
 
 
-def install(folder: Path, name: str, points: dict[str, dict[str, str]]) -> None:
+def install(folder: Path, name: str, points: dict[str, str]) -> None:
     """A package as far as its entry points go."""
     info = folder / f"{name.replace('-', '_')}-0.1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
-    groups = (
-        f"[fencepost.{group}]\n" + "".join(f"{key} = {value}\n" for key, value in of_group.items())
-        for group, of_group in points.items()
-    )
-    (info / "entry_points.txt").write_text("\n".join(groups))
+    lines = "".join(f"{key} = {value}\n" for key, value in points.items())
+    (info / "entry_points.txt").write_text(f"[fencepost.methods]\n{lines}")
 
 
 @pytest.fixture
 def site(tmp_path, monkeypatch) -> Iterator[Path]:
     """A folder that Python looks for packages in; what is imported from it is forgotten afterwards."""
-    for registry in (METHODS, DECODERS):
-        monkeypatch.setattr(registry, "_known", dict(registry._known))
+    monkeypatch.setattr(METHODS, "_known", dict(METHODS._known))
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
@@ -61,46 +53,66 @@ def site(tmp_path, monkeypatch) -> Iterator[Path]:
 @pytest.fixture
 def ends(site) -> Path:
     """The package of docs/extending.md, made of its blocks."""
-    method, decoder = re.findall(
-        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-    method, _ = method.split('METHODS["ends"] = Ends')
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     package = site / "fencepost_ends"
     package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "decoder.py").write_text(decoder)
-    (package / "method.py").write_text(
-        f"{method}\nfrom fencepost_ends.decoder import EndsPredict\n\nEnds.Predict = EndsPredict\n"
-    )
-    install(site, "fencepost-ends", POINTS)
+    for name, block in zip(("__init__.py", "network.py"), blocks, strict=True):
+        (package / name).write_text(block)
+    install(site, "fencepost-ends", {"ends": "fencepost_ends:METHOD"})
     return site
 
 
-def test_a_method_of_a_package_learns_is_saved_exported_and_loaded(ends, tmp_path) -> None:
-    torch.manual_seed(0)
-    model = Model.build(Config.parse({"method": {"name": "ends", "size": 16}, "encoder": SCRATCH}), NESTED)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(80):
-        optimizer.zero_grad()
-        model(model.collate(NESTED))["loss"].backward()
-        optimizer.step()
-    folder = tmp_path / "model"
-    model.eval().save(folder)
-    export(model, folder)
+def run(*arguments: str, code: int = 0) -> str:
+    told = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert told.exit_code == code, told.output
+    return told.stdout
+
+
+def keys(sentences) -> list[list[tuple[int, int, str]]]:
+    return [[entity.key for entity in sentence.entities] for sentence in sentences]
+
+
+def test_a_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
+    """Trained, predicted on both engines, exported and checked, scored, reported, analysed and tuned."""
+    data, model = tmp_path / "data.jsonl", tmp_path / "model"
+    write(NESTED * 4, data)
+    small = [
+        "encoder.name=scratch",
+        "encoder.lstm.size=16",
+        "encoder.lstm.dropout=0",
+        "training.batch_size=4",
+    ]
+    options = ["--train", data, "--dev", data, "--method", "ends"]
+    options += [part for setting in small for part in ("--set", setting)]
+    run("train", *options, "--test", data, "--epochs", "30", "--out", model)
+    assert (model / "report.html").is_file()
+    assert keys(load(model).predict(NESTED)) == keys(NESTED)
+    run("export", model, "--check", data)
+    scores = {}
     for engine in ("pytorch", "onnx"):
-        found = load(folder, engine=engine).predict(NESTED)
-        assert [[e.key for e in s.entities] for s in found] == [[e.key for e in s.entities] for s in NESTED]
-    strict = load(folder, engine="onnx", settings={"threshold": 0.999}).predict(NESTED)
-    assert not any(sentence.entities for sentence in strict)
+        ner = load(model, engine=engine)
+        assert keys(ner.predict(NESTED)) == keys(NESTED)
+        assert not any(s.entities for s in ner.using(threshold=0.999).predict(NESTED))
+        scores[engine] = json.loads(run("evaluate", model, data, "--engine", engine, "--json", "-"))
+        assert scores[engine]["engine"] == engine
+    assert scores["onnx"]["overall"] == pytest.approx(scores["pytorch"]["overall"])
+    assert "confidence" in run("analyze", "method", model, data, "--out", tmp_path / "analysis").lower()
+    run("report", model, "--data", data, "--out", tmp_path / "report.html")
+    run("tune", *options, "--trials", "2", "--epochs", "1", "--out", tmp_path / "tuned")
+    assert "method.size" in (tmp_path / "tuned" / "trials.csv").read_text(encoding="utf-8")
+
+
+def test_its_graphs_are_run_without_pytorch(ends, tmp_path) -> None:
+    script = "import sys; import fencepost_ends; assert 'torch' not in sys.modules"
+    paths = os.pathsep.join([str(ends), *filter(None, sys.path)])
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": paths}, check=True)
 
 
 def test_the_command_line_knows_it(ends) -> None:
-    wanted = ["train", "--method", "ends", "--set", "method.size=9", "--show-config"]
-    told = CliRunner().invoke(app, wanted, catch_exceptions=False)
-    assert told.exit_code == 0
-    assert "method:\n  name: ends\n  size: 9\n" in told.stdout
-    assert "threshold: 0.5" in told.stdout
-    assert "batch_size: 8" in told.stdout
+    shown = run("train", "--method", "ends", "--set", "method.size=9", "--show-config")
+    assert "method:\n  name: ends\n  size: 9\n" in shown
+    assert "threshold: 0.5" in shown
+    assert "batch_size: 8" in shown
 
 
 def test_it_is_listed_where_a_name_is_wrong(ends) -> None:
@@ -112,15 +124,15 @@ def test_it_is_listed_where_a_name_is_wrong(ends) -> None:
 
 
 def test_a_name_that_is_there_stays_what_it_is(site) -> None:
-    install(site, "impostor", {"methods": {"boundary-smoothing": "nowhere:Impostor"}})
+    install(site, "impostor", {"boundary-smoothing": "nowhere:Impostor"})
     assert list(METHODS) == OWN
-    assert METHODS["boundary-smoothing"] is BoundarySmoothing
+    assert METHODS["boundary-smoothing"] is METHOD
 
 
-def test_one_that_cannot_be_imported_is_told_of_when_it_is_asked_for(site) -> None:
+def test_one_that_cannot_be_imported_is_reported_when_it_is_used(site) -> None:
     (site / "failing.py").write_text("1 / 0\n")
     points = {"gone": "nowhere_at_all:Gone", "failing": "failing:Any", "empty": "json:Empty"}
-    install(site, "broken-methods", {"methods": points, "decoders": {"gone": "nowhere_at_all:Gone"}})
+    install(site, "broken-methods", points)
     assert Config.parse({}).method.name == "boundary-smoothing"
     assert list(METHODS) == [*OWN, *sorted(points)]
     for name, reason in (
@@ -132,38 +144,34 @@ def test_one_that_cannot_be_imported_is_told_of_when_it_is_asked_for(site) -> No
             Config.parse({"method": {"name": name}})
         assert str(caught.value).startswith(f"the method {name} of the package broken-methods cannot be")
         assert reason in str(caught.value)
-    with pytest.raises(UsageError, match="the decoder gone of the package broken-methods cannot be imported"):
-        DECODERS["gone"]
 
 
-@pytest.mark.parametrize("value", ["json:loads", "json:JSONDecoder", "fencepost.decoders:Decoder"])
+@pytest.mark.parametrize("value", ["json:loads", "json:JSONDecoder", "fencepost.methods.decoder:Decoder"])
 def test_one_that_is_no_method_is_refused(site, value: str) -> None:
-    install(site, "other-things", {"methods": {"other": value}})
-    with pytest.raises(
-        UsageError, match=f"method other of the package other-things is no subclass of Method: {value}"
-    ):
+    install(site, "other-things", {"other": value})
+    expected = f"method other of the package other-things is not a fencepost.methods.registry.Method: {value}"
+    with pytest.raises(UsageError, match=expected):
         METHODS["other"]
 
 
-def test_two_packages_with_one_name_are_both_told(site) -> None:
+def test_two_packages_with_one_name_are_both_named(site) -> None:
     for package in ("first", "second"):
-        install(site, package, {"methods": {"ends": f"{package}:Ends"}})
+        install(site, package, {"ends": f"{package}:Ends"})
     with pytest.raises(UsageError, match="ends of the package first and second: which of them is meant"):
         METHODS["ends"]
 
 
 def test_a_name_that_nobody_brings_is_missing_as_from_any_dictionary(site) -> None:
-    assert "ends" not in DECODERS
-    assert DECODERS.get("ends") is None
-    with pytest.raises(KeyError, match="no decoder 'ends'; is the package that brings it installed"):
-        DECODERS["ends"]
+    assert "ends" not in METHODS
+    assert METHODS.get("ends") is None
+    with pytest.raises(KeyError, match="no method 'ends'; is the package that brings it installed"):
+        METHODS["ends"]
 
 
 def test_registered_in_a_program_it_comes_before_one_of_a_package(ends) -> None:
-    class Mine(Decoder):
-        candidates = None
-
-    DECODERS["ends"] = Mine
-    assert DECODERS["ends"] is Mine
-    del DECODERS["ends"]
-    assert DECODERS["ends"].__name__ == "EndsDecoder"
+    mine = Method(METHOD.settings, decoder=METHOD.decoder, network=METHOD.load_network())
+    METHODS["ends"] = mine
+    assert METHODS["ends"] is mine
+    assert mine.load_network() is METHOD.load_network()
+    del METHODS["ends"]
+    assert METHODS["ends"].settings.__name__ == "EndsSettings"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.runtime.loading import TorchEngine, load
+from fencepost.runtime.loading import load
 from fencepost.runtime.recogniser import Recogniser
+from tests.methods.running import recogniser_of
 from tests.runtime import models
 
 
@@ -17,7 +18,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def pytorch() -> Recogniser:
-    return Recogniser(TorchEngine(models.trained()))
+    return recogniser_of(models.trained())
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import numpy as np
 from fencepost.data.entity import Entity, Sentence
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.settings import PredictSettings
 from fencepost.settings import merged, validated
 
 TYPES = ("LOC", "ORG", "PER")
@@ -44,7 +44,7 @@ class Double:
     def sizes(self, words: Sequence[str]) -> list[int]:
         return [self.size(word) for word in words]
 
-    def found(self, sentences: Sequence[Sentence]) -> list[list[Entity]]:
+    def find_entities(self, sentences: Sequence[Sentence], watch: Any = None) -> list[list[Entity]]:
         for sentence in sentences:
             size = sum(self.sizes(sentence.words))
             assert self.room is None or size <= self.room or len(sentence) == 1, (size, self.room)

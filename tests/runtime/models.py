@@ -13,9 +13,10 @@ from transformers import AutoModel, BertConfig
 
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
-from fencepost.methods.boundary_offset.decode import CENTRE
+from fencepost.methods.boundary_offset.labels import CENTRE
 from fencepost.methods.model import Model
 from fencepost.runtime.export import export
+from fencepost.runtime.pytorch import save_model
 from fencepost.settings import merged
 from tests.encoder import tiny
 
@@ -64,7 +65,7 @@ def random_model(name: str, encoder: dict[str, Any] = SCRATCH, seed: int = 0, **
     """One whose method has weights that are all random, and an inclination to see entities."""
     torch.manual_seed(seed)
     model = Model.build(config(name, encoder, **changes), NESTED).eval()
-    method: Any = model.method
+    method: Any = model.network
     with torch.no_grad():
         for weight in method.parameters():
             weight.copy_(torch.randn_like(weight) * (0.5 if weight.ndim > 1 else 0.3))
@@ -91,7 +92,7 @@ def trained() -> Model:
 
 def saved(model: Model, folder: Path, *, int8: bool = False) -> Path:
     """Exported too."""
-    model.save(folder)
+    save_model(model, folder)
     export(model, folder, int8=int8)
     return folder
 

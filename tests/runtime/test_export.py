@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.config import Config
 from fencepost.data.output import WriteError
 from fencepost.errors import UsageError
-from fencepost.methods.model import Model
 from fencepost.runtime import export as export_module
 from fencepost.runtime.export import ExportFailed, check, export
-from fencepost.runtime.exported import exported_precisions
 from fencepost.runtime.loading import load
+from fencepost.runtime.onnx import exported_precisions
+from fencepost.runtime.pytorch import save_model
 from tests.limits import file_size_limit
-from tests.methods.doubles import register
+from tests.methods.running import predict
 from tests.runtime import models
 
 FLOAT32 = {"encoder.onnx", "spans.onnx", "export.json"}
@@ -83,7 +82,7 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     before = load(tmp_path)("Ada met Charles in London")
     other = models.random_model("boundary-offset", seed=1)
-    other.save(tmp_path)
+    save_model(other, tmp_path)
     assert export(other, tmp_path) == tmp_path / "onnx"
     assert names(tmp_path) == {"encoder.onnx", "offsets.onnx", "export.json"}  # without int8
     assert exported_precisions(tmp_path) == ["float32"]
@@ -92,7 +91,7 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     assert [[e.key for e in s.entities] for s in found] == [
         [e.key for e in s.entities] for s in other.predict(sentences)
     ]
-    models.trained().save(tmp_path)
+    save_model(models.trained(), tmp_path)
     export(models.trained(), tmp_path)
     export(models.trained(), tmp_path, int8=True)
     assert names(tmp_path) == {*FLOAT32, "encoder.int8.onnx"}
@@ -102,7 +101,7 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
 def test_graphs_of_older_weights_are_not_used(tmp_path) -> None:
     """A model that is trained again in its folder finds what it finds now."""
     models.saved(models.random_model("boundary-smoothing"), tmp_path)
-    models.trained().save(tmp_path)
+    save_model(models.trained(), tmp_path)
     assert [span.text for span in load(tmp_path)("Ada met Charles in London")] == ["Ada", "Charles", "London"]
 
 
@@ -121,25 +120,15 @@ def test_what_cannot_be_exported_leaves_the_old_graphs(tmp_path, monkeypatch) ->
     assert not list(tmp_path.glob(".exporting-*"))
 
 
-def test_a_method_without_graphs_is_refused(tmp_path, monkeypatch) -> None:
-    register(monkeypatch)
-    config = Config.parse({"method": {"name": "tagger"}, "encoder": models.SCRATCH})
-    model = Model.build(config, models.NESTED)
-    model.save(tmp_path)
-    with pytest.raises(UsageError, match="the method tagger has no graphs to export"):
-        export(model, tmp_path)
-    assert not (tmp_path / "onnx").exists()
-
-
 def test_a_model_is_as_it_was(tmp_path) -> None:
     """Exporting says nothing about dropout either: what was exported is as in prediction."""
     changes = {"method": {"dropout": 0.9}}
     model = models.random_model("boundary-smoothing", **changes)
     sentences = models.sentences()
-    before = list(model.predict(sentences))
+    before = predict(model, sentences)
     model.train()
     models.saved(model, tmp_path)
-    assert list(model.eval().predict(sentences)) == before
+    assert predict(model, sentences) == before
     found = load(tmp_path, engine="onnx").predict(sentences)
     assert [[e.key for e in s.entities] for s in found] == [[e.key for e in s.entities] for s in before]
     assert all(weight.requires_grad for weight in model.parameters())
@@ -177,7 +166,7 @@ def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
 
 
 def test_graphs_of_another_model_are_removed(tmp_path) -> None:
-    models.trained().save(tmp_path)
+    save_model(models.trained(), tmp_path)
     export(models.random_model("boundary-smoothing"), tmp_path, int8=True)
     with pytest.raises(ExportFailed, match=r"the graphs find other entities .* they have been removed"):
         check(tmp_path, models.NESTED, tell=lambda _: None)

@@ -25,6 +25,7 @@ from fencepost.runtime.folder import (
     write_sums,
 )
 from fencepost.runtime.loading import SHIPPED
+from fencepost.runtime.pytorch import load_model, save_model
 from tests.runtime import models
 
 
@@ -97,8 +98,8 @@ def test_the_card_and_the_scores_may_change(folder: Path) -> None:
 
 
 def test_what_rewrites_files_keeps_the_sums_right(folder: Path) -> None:
-    model = Model.load(folder)
-    model.save(folder)
+    model = load_model(folder)
+    save_model(model, folder)
     assert set(statuses(folder).values()) == {"ok"}
     assert not any(name.startswith("onnx/") for name in statuses(folder))
     exporting.export(model, folder)
@@ -109,20 +110,20 @@ def test_what_rewrites_files_keeps_the_sums_right(folder: Path) -> None:
 
 
 def test_an_export_does_not_bless_weights_that_have_changed(folder: Path) -> None:
-    model = Model.load(folder)
+    model = load_model(folder)
     flip_bit(folder / "model.safetensors")
     exporting.export(model, folder)
     assert statuses(folder)["model.safetensors"] == "changed"
 
 
 def save_and_export(model: Model, folder: Path) -> None:
-    model.save(folder)
+    save_model(model, folder)
     exporting.export(model, folder)
 
 
 @pytest.mark.parametrize("moves", range(8))
 def test_a_save_that_is_cut_short_leaves_no_wrong_sums(folder: Path, monkeypatch, moves: int) -> None:
-    model = Model.load(folder)
+    model = load_model(folder)
     replace, count = Path.replace, iter(range(moves))
 
     def replace_some(path: Path, target: Path) -> Path:
@@ -142,7 +143,7 @@ def test_an_export_writes_the_sums_of_an_older_model(folder: Path) -> None:
     (folder / SUMS_FILE).unlink()
     assert read_sums(folder) is None
     verify_sums(folder, "model")
-    exporting.export(Model.load(folder), folder)
+    exporting.export(load_model(folder), folder)
     assert set(statuses(folder).values()) == {"ok"}
     assert "model.safetensors" in statuses(folder)
 

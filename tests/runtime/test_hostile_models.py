@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.fuzz.model_campaign import fuzz_models
 from fencepost.errors import DataError, FencepostError, UsageError
-from fencepost.runtime.exported import ExportedModel
+from fencepost.runtime.engine import Predictor
 from fencepost.runtime.loading import load
 from tests.runtime import models
 
@@ -291,13 +291,13 @@ def test_a_model_is_tried_out_with_what_fits(copy, monkeypatch, room: int) -> No
     """A graph may have no positions for more."""
     folder = copy("transformer")
     change(folder / "onnx" / "export.json", "room", value=room)
-    found, tried = ExportedModel.found, []
+    find, tried = Predictor.find_entities, []
 
-    def spy(model: ExportedModel, sentences: Any) -> Any:
+    def spy(model: Predictor, sentences: Any, watch: Any = None) -> Any:
         tried.extend(sum(min(size, room) for size in model.sizes(one.words)) for one in sentences)
-        return found(model, sentences)
+        return find(model, sentences, watch)
 
-    monkeypatch.setattr(ExportedModel, "found", spy)
+    monkeypatch.setattr(Predictor, "find_entities", spy)
     load(folder, engine="onnx")
     assert len(tried) == 1
     assert 1 <= tried[0] <= room

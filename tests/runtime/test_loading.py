@@ -13,9 +13,7 @@ import pytest
 
 import fencepost
 from fencepost.errors import DataError, FencepostError, UsageError
-from fencepost.methods.model import Model
-from fencepost.runtime import loading
-from fencepost.runtime.exported import ExportedModel
+from fencepost.runtime import loading, onnx, pytorch
 from fencepost.runtime.loading import load
 from fencepost.runtime.recogniser import Recogniser
 from tests.runtime import models
@@ -115,10 +113,10 @@ def test_settings_of_a_method(tmp_path) -> None:
 
 
 def test_a_change_of_settings_is_no_change_of_the_model(whole: Path) -> None:
-    model = Model.load(whole)
-    ner = Recogniser(loading.TorchEngine(model))
+    model = pytorch.load_model(whole)
+    ner = Recogniser(pytorch.make_predictor(model))
     other = ner.using(select="flat")
-    assert model.settings.predict.select == model.method.predict.select == "nested"
+    assert model.config.predict.select == "nested"
     assert (ner.settings["select"], other.settings["select"]) == ("nested", "flat")
 
 
@@ -230,12 +228,12 @@ def test_a_tokenizer_that_is_missing(tmp_path) -> None:
         load(folder)
 
 
-def test_an_engine_is_an_engine(whole: Path) -> None:
+def test_all_engines_can_do_the_same(whole: Path) -> None:
     """What one can be asked, all can."""
-    engines = [ExportedModel(whole), ExportedModel(whole, "int8"), loading.TorchEngine(Model.load(whole))]
+    engines = [onnx.load_predictor(whole), onnx.load_predictor(whole, "int8"), pytorch.load_predictor(whole)]
     for engine in engines:
         assert (engine.types, engine.language, engine.context) == (("LOC", "ORG", "PER"), "en", 0)
         assert (engine.room, engine.sizes(["a", "b"])) == (None, [1, 1])
-        assert engine.found([]) == []
+        assert engine.find_entities([]) == []
         assert engine.predict_settings.select == "nested"
     assert [engine.name for engine in engines] == ["onnx", "int8", "pytorch"]

@@ -9,11 +9,12 @@ import pytest
 
 from fencepost.data.entity import Sentence
 from fencepost.methods.model import Model
-from fencepost.methods.networks import METHODS
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.export import ExportFailed
 from fencepost.runtime.loading import load
 from fencepost.runtime.recogniser import Recogniser
 from tests.encoder import tiny
+from tests.methods.running import predict
 from tests.runtime import models
 from tests.runtime.models import SCRATCH
 
@@ -40,24 +41,14 @@ def assert_alike(ours: list[Sentence], theirs: list[Sentence]) -> None:
         assert [entity.score for entity in one.entities] == pytest.approx(scores, abs=1e-4)
 
 
-def fitting(model: Model) -> list[Sentence]:
-    """Those that the encoder sees at once; what the recogniser does about longer ones, the model does not."""
-    room, sizes = model.encoder.embedder.room, model.encoder.embedder.sizes
-    return [one for one in SENTENCES if room is None or sum(sizes(one.words)) <= room]
-
-
 def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
     """In batches of several sizes; and there is something to be found."""
     ner = load(models.saved(model, folder), engine="onnx", settings=settings)
-    if settings:
-        model.use(type(model.settings.predict)(**{**model.settings.predict.model_dump(), **settings}))
-    sentences = fitting(model)
     for batch_size in (1, 5):
-        model.use(model.settings.predict.model_copy(update={"batch_size": batch_size}))
-        expected = list(model.predict(sentences))
-        assert_alike(list(ner.using(batch_size=batch_size).predict(sentences)), expected)
+        expected = predict(model, SENTENCES, batch_size=batch_size, **settings)
+        assert_alike(list(ner.using(batch_size=batch_size).predict(SENTENCES)), expected)
     found = sum(len(sentence.entities) for sentence in expected)
-    assert found > len(sentences) / 3
+    assert found > len(SENTENCES) / 3
     assert len({entity.span for sentence in expected for entity in sentence.entities}) > 3
     return ner
 
@@ -179,8 +170,8 @@ def test_context_is_used(encoders, tmp_path) -> None:
     encoder = BERT_LIKE | {"name": encoders["bert"], "context": 1, "window": 24}
     model = models.random_model("boundary-offset", encoder)
     ner = assert_parity(model, tmp_path)
-    together = list(ner.predict(fitting(model)))
-    alone = [sentence for one in fitting(model) for sentence in ner.predict([one])]
+    together = list(ner.predict(SENTENCES))
+    alone = [sentence for one in SENTENCES for sentence in ner.predict([one])]
     assert [one.entities for one in together] != [one.entities for one in alone]
 
 

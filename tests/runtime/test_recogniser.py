@@ -11,11 +11,12 @@ import pytest
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Temperature
-from fencepost.methods.model import Model
 from fencepost.runtime import chunks
 from fencepost.runtime import recogniser as recogniser_module
-from fencepost.runtime.loading import TorchEngine, load
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.runtime.recogniser import Recogniser, Span
+from tests.methods.running import recogniser_of
 from tests.runtime import models
 from tests.runtime.doubles import TYPES, Double, everything, marking
 
@@ -54,8 +55,8 @@ def test_a_model_finds_what_it_has_learnt(pytorch, onnx) -> None:
 
 
 def test_scores_are_those_of_the_calibration(pytorch, tmp_path) -> None:
-    models.trained().save(tmp_path)
-    model = Model.load(tmp_path)
+    save_model(models.trained(), tmp_path)
+    model = load_model(tmp_path)
     model.calibration = Temperature(2.5, -0.3)
     calibrated = load(models.saved(model, tmp_path), engine="onnx")
     for plain, ours in zip(pytorch(TEXT), calibrated(TEXT), strict=True):
@@ -283,7 +284,7 @@ def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None
 def test_neighbours_matter_to_a_model_within_a_text_only(tmp_path) -> None:
     encoder = {"name": str(models.save_bert(tmp_path)), "lstm": {"size": 0}, "context": 1}
     model = models.random_model("boundary-smoothing", encoder, predict={"select": "keep-all"})
-    ner = Recogniser(TorchEngine(model))
+    ner = recogniser_of(model)
     one, other = "Ada met Charles in London.", "The University of Toronto opened."
     alone = ner(one)
     assert alone

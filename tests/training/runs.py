@@ -23,11 +23,10 @@ from fencepost.config import Config, merged
 from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
-from fencepost.training import Outcome, train
-from fencepost.training import trainer as trainer_module
+from fencepost.training import Outcome, checkpoint, scoring, train
 from fencepost.training.records import read_metrics
 from fencepost.training.run import remove_checkpoints
-from fencepost.training.trainer import ModelTrainer
+from fencepost.training.trainer import Trainer
 
 LEARNT = list(read("sample:train"))[:24]
 DEV = list(read("sample:dev"))[:12]
@@ -100,21 +99,21 @@ def scripted(out: Path, scores: Sequence[float]) -> Iterator[None]:
         f1 = scores[epoch]
         return replace(evaluate(gold, predicted), overall=Score(f1, f1, f1, 0, 0, 0))
 
-    with patch.object(trainer_module, "evaluate", scored):
+    with patch.object(scoring, "evaluate", scored):
         yield
 
 
 @contextmanager
 def before_step(number: int | None, act: Callable[[], None]) -> Iterator[None]:
     """Does something when the forward pass of a step (from 1; None is each) is about to begin."""
-    compute_loss = ModelTrainer.compute_loss
+    compute_loss = Trainer.compute_loss
 
-    def interfering(self: ModelTrainer, *args: Any, **kwargs: Any) -> Any:
-        if number in (None, self.state.global_step + 1):
+    def interfering(self: Trainer, *args: Any) -> Any:
+        if number in (None, self.step + 1):
             act()
-        return compute_loss(self, *args, **kwargs)
+        return compute_loss(self, *args)
 
-    with patch.object(ModelTrainer, "compute_loss", interfering):
+    with patch.object(Trainer, "compute_loss", interfering):
         yield
 
 
@@ -122,8 +121,8 @@ def die(*_: Any, **__: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _die_with_half_a_state(state: Any, path: str) -> None:
-    Path(path).write_text('{"best_global_step": 12, "log_history": [{"epo')
+def _die_with_half_a_state(folder: Path, *_: Any) -> None:
+    (folder / "trainer_state.json").write_text('{"step": 24, "records": [{"epo')
     die()
 
 
@@ -199,17 +198,15 @@ def _deaths(plan: Plan) -> Any:
 
         return patched
 
-    from transformers import TrainerState
-
     match plan.dies:
         case "before step":
             return before_step(plan.at, die)
         case "before the optimiser is saved":
-            save = ModelTrainer._save_optimizer_and_scheduler
-            return patch.object(ModelTrainer, "_save_optimizer_and_scheduler", only_there(die, save))
+            save = checkpoint.save_optimizer
+            return patch.object(checkpoint, "save_optimizer", only_there(die, save))
         case "while the state is saved":
-            save = TrainerState.save_to_json
-            return patch.object(TrainerState, "save_to_json", only_there(_die_with_half_a_state, save))
+            save = checkpoint.save_state
+            return patch.object(checkpoint, "save_state", only_there(_die_with_half_a_state, save))
         case "before the model is saved":
             return patch("fencepost.training.run._finish", die)
         case "before the result is saved":

@@ -15,8 +15,10 @@ from fencepost.data import read
 from fencepost.errors import DataError
 from fencepost.evaluation import Temperature, evaluate, match
 from fencepost.methods.model import Model, read_calibration
+from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.training import Outcome, train
-from fencepost.training.card import model_card
+from fencepost.training.run import model_card
+from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
 
 TEST = list(read("sample:test"))[:12]
@@ -25,7 +27,7 @@ WARM = Temperature(3.0, -1.0)
 
 
 def ece(model: Model, sentences: list[Any]) -> float | None:
-    found = evaluate(sentences, model.predict(sentences)).calibration
+    found = evaluate(sentences, predict(model, sentences)).calibration
     return found.ece if found else None
 
 
@@ -54,11 +56,11 @@ def outcome(calibrated: tuple[Path, Outcome]) -> Outcome:
 
 
 def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
-    model = Model.load(folder)
+    model = load_model(folder)
     model.calibration = Temperature()
-    raw = list(model.predict(TEST))
+    raw = predict(model, TEST)
     model.calibration = WARM
-    found = list(model.predict(TEST))
+    found = predict(model, TEST)
     keys = [[entity.key for entity in sentence.entities] for sentence in raw]
     assert [[entity.key for entity in sentence.entities] for sentence in found] == keys
     before = np.array([entity.score for sentence in raw for entity in sentence.entities])
@@ -68,24 +70,24 @@ def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
 
 
 def test_it_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
-    model = Model.load(folder)
+    model = load_model(folder)
     model.calibration = WARM
-    model.save(tmp_path)
+    save_model(model, tmp_path)
     assert saved_calibration(tmp_path) == {"temperature": 3.0, "shift": -1.0}
-    again = Model.load(tmp_path)
+    again = load_model(tmp_path)
     assert again.calibration == read_calibration(tmp_path) == WARM
-    assert list(again.predict(TEST)) == list(model.predict(TEST))
+    assert predict(again, TEST) == predict(model, TEST)
 
 
 def test_a_new_model_has_none_nor_has_an_old_one(tmp_path: Path) -> None:
     model = Model.build(config(), LEARNT)
     assert model.calibration == Temperature()
-    model.save(tmp_path)
+    save_model(model, tmp_path)
     path = tmp_path / "config.json"
     tree = json.loads(path.read_text())
     del tree["calibration"]
     path.write_text(json.dumps(tree))
-    assert Model.load(tmp_path).calibration == Temperature()
+    assert load_model(tmp_path).calibration == Temperature()
 
 
 @pytest.mark.parametrize(
@@ -107,11 +109,11 @@ def test_a_new_model_has_none_nor_has_an_old_one(tmp_path: Path) -> None:
     ],
 )
 def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tmp_path: Path) -> None:
-    Model.build(config(), LEARNT).save(tmp_path)
+    save_model(Model.build(config(), LEARNT), tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": "?"}).replace('"?"', broken))
     with pytest.raises(DataError) as caught:
-        Model.load(tmp_path)
+        load_model(tmp_path)
     assert str(caught.value).startswith(f"{path}: ")
     assert re.search("calibration|temperature|shift", str(caught.value))
 
@@ -120,14 +122,14 @@ def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tm
 
 
 def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, folder: Path) -> None:
-    model = Model.load(folder)
+    model = load_model(folder)
     model.calibration = Temperature()
-    found = match(DEV, model.predict(DEV)).predicted
+    found = match(DEV, predict(model, DEV)).predicted
     assert len(found) > 5
     fitted = Temperature.fit(found.score, found.matched)
     assert fitted != Temperature()
     assert outcome.model.calibration == read_calibration(folder) == fitted
-    assert list(outcome.model.predict(TEST)) == list(Model.load(folder).predict(TEST))
+    assert predict(outcome.model, TEST) == predict(load_model(folder), TEST)
 
 
 def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> None:
@@ -141,7 +143,7 @@ def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> Non
         "test_ece_before",
         "test_ece_after",
     ]
-    model = Model.load(folder)
+    model = load_model(folder)
     assert {"temperature": told["temperature"], "shift": told["shift"]} == saved_calibration(folder)
     assert told["dev_ece_after"] == pytest.approx(ece(model, DEV))
     assert told["test_ece_after"] == pytest.approx(ece(model, TEST))
@@ -153,7 +155,7 @@ def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> Non
 
 
 def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: Path) -> None:
-    again = evaluate(TEST, Model.load(folder).predict(TEST))
+    again = evaluate(TEST, predict(load_model(folder), TEST))
     assert outcome.test is not None
     assert outcome.test.overall == again.overall
     assert outcome.test.calibration is not None

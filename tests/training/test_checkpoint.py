@@ -9,7 +9,12 @@ import torch
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
-from fencepost.training.checkpoint import load_chance, load_optimizer, save_chance, save_optimizer
+from fencepost.training.checkpoint import (
+    load_optimizer,
+    load_random_state,
+    save_optimizer,
+    save_random_state,
+)
 
 
 def draw() -> list[float]:
@@ -26,19 +31,19 @@ def draw() -> list[float]:
 
 def test_chance_goes_on_where_it_was(tmp_path: Path) -> None:
     draw()
-    save_chance(tmp_path / "new", process=0)
+    save_random_state(tmp_path / "new", process=0)
     expected = [draw(), draw()]
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     torch.manual_seed(0)
-    save_chance(tmp_path / "new", process=1)
-    load_chance(tmp_path / "new", process=0)
+    save_random_state(tmp_path / "new", process=1)
+    load_random_state(tmp_path / "new", process=0)
     assert [draw(), draw()] == expected
-    load_chance(tmp_path / "new", process=1)
+    load_random_state(tmp_path / "new", process=1)
     other = [draw(), draw()]
     assert other != expected
-    load_chance(tmp_path / "new", process=1)
-    load_chance(tmp_path / "new", process=2)  # of which nothing is known
+    load_random_state(tmp_path / "new", process=1)
+    load_random_state(tmp_path / "new", process=2)  # of which nothing is known
     assert [draw(), draw()] == other
 
 
@@ -85,7 +90,7 @@ def test_all_that_is_no_tensor_is_json(tmp_path: Path) -> None:
     learner = Learner()
     learner.step(1)
     save_optimizer(tmp_path, learner.optimizer, learner.schedule)
-    save_chance(tmp_path, process=0)
+    save_random_state(tmp_path, process=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "optimizer.safetensors",
         "random-0.json",

@@ -151,7 +151,7 @@ def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tupl
     """The mean gradient and loss of processes that have every n-th sentence each, as in a training."""
     accelerator = Recorder(processes)
     share = Share(accelerator)
-    model.method.across = share.mean_count
+    model.network.reduce_count = share.mean_count
     losses = []
     for counting in (True, False):
         accelerator.counting, losses = counting, []
@@ -163,7 +163,7 @@ def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tupl
             losses.append(loss.item())
             if not counting:
                 (loss / processes).backward()
-    model.method.across = None
+    model.network.reduce_count = None
     return gradients(model), sum(losses) / processes
 
 
@@ -209,7 +209,7 @@ def test_what_is_predicted_has_a_loss_of_its_own() -> None:
     """Development data is judged batch by batch, each by one process: the others are not asked."""
     model = Model.build(settings_of("boundary-smoothing"), LEARNT).eval()
     expected = model(model.collate(LEARNT[:3]))["loss"]
-    model.method.across = lambda _: pytest.fail("asked")
+    model.network.reduce_count = lambda _: pytest.fail("asked")
     assert torch.equal(model(model.collate(LEARNT[:3]))["loss"], expected)
 
 
@@ -313,7 +313,7 @@ def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
     assert states[0] != states[1]
     shutil.copytree(killed, tmp_path / "alone")
     with pytest.raises(
-        UsageError, match="the run was on 2 processes and cannot go on with 1; resume it with"
+        UsageError, match="the run was on 2 processes and cannot continue with 1; resume it with"
     ):
         train(settings, LEARNT, tmp_path / "alone", DEV, resume=True)
     assert two(killed, settings, resume=True) == [0, 0]

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from transformers import TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
@@ -43,14 +42,9 @@ def test_each_record_is_written_at_one_go(tmp_path: Path, monkeypatch: pytest.Mo
     """So that a reader, or a kill, sees whole lines."""
     written: list[bytes] = []
     records = Records(tmp_path)
-    state = TrainerState(is_world_process_zero=True, global_step=0, epoch=0.0)
-    arguments, control = TrainingArguments(output_dir=str(tmp_path), use_cpu=True), TrainerControl()
-    records.on_train_begin(arguments, state, control)
+    records.begin([], 0, 30, 5)
     for step in range(1, 30):
-        state.global_step, state.epoch = step, step / 7
-        logs = {"retrieval_loss": 0.5, "loss": 1 / step, "epoch": step / 7}
-        state.log_history.append({**logs, "step": step})
-        records.on_log(arguments, state, control, logs=logs)
+        records.record({"step": step, "epoch": round(step / 7, 4), "loss": 1 / step, "retrieval_loss": 0.5})
         content = (tmp_path / "metrics.jsonl").read_bytes()
         assert content.endswith(b"\n")
         written.append(content)
@@ -138,7 +132,7 @@ def test_a_bar_with_loss_and_f1_in_a_terminal(
 ) -> None:
     stream = shown(width)
     told: list[str] = []
-    update = Display.on_step_end
+    update = Display.after_step
 
     def noted(self: Display, *args: Any, **kwargs: Any) -> None:
         update(self, *args, **kwargs)
@@ -146,7 +140,7 @@ def test_a_bar_with_loss_and_f1_in_a_terminal(
         frame = stream.getvalue().rpartition("\r\x1b[2K")[2]
         told.append(re.sub(r"\x1b\[[0-9;]*m", "", frame))
 
-    monkeypatch.setattr(Display, "on_step_end", noted)
+    monkeypatch.setattr(Display, "after_step", noted)
     run(tmp_path / "model", config(epochs=2), quiet=False)
     assert all(len(frame) <= width and "\n" not in frame for frame in told)
     assert told[0].startswith("epoch 1/2 ")

@@ -20,12 +20,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
-from fencepost.methods.model import Model
+from fencepost.runtime.folder import sha256_of
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
 from fencepost.training.records import read_metrics
 from tests.limits import file_size_limit
+from tests.methods.running import loss_of, predict
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -155,7 +157,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    with pytest.raises(UsageError, match="go on with --resume, or give another name"):
+    with pytest.raises(UsageError, match="continue with --resume, or give another name"):
         run(out)
     run(out, resume=True)
     assert_same(out, undisturbed)
@@ -266,10 +268,7 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
         outcome = run(tmp_path / "new", resume=True)
     assert outcome.best is not None
     assert outcome.best["epoch"] == 1
-    losses: list[tuple[float, int]] = []
-    model = Model.load(tmp_path / "new")
-    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
-    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+    assert loss_of(load_model(tmp_path / "new"), DEV) == outcome.best["dev_loss"]
 
 
 @pytest.mark.parametrize(("place", "at"), [("before step", 2 * STEPS + 3), ("before the model is saved", 0)])
@@ -314,8 +313,22 @@ def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
     checkpoint = last_checkpoint(interrupted / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.name == "checkpoint-24"
-    assert list(Model.load(checkpoint).predict(DEV))
+    assert predict(load_model(checkpoint), DEV)
     assert sorted(path.name for path in checkpoint.iterdir()) == ["SHA256SUMS", *FILES]
+
+
+def test_the_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def noted(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256_of(path)
+
+    for module in ("fencepost.runtime.folder", "fencepost.training.checkpoint"):
+        monkeypatch.setattr(f"{module}.sha256_of", noted)
+    run(tmp_path / "model", config(epochs=2), dev=False)
+    assert hashed.count("model.safetensors") == 3  # of two checkpoints and the model
+    assert hashed.count("optimizer.safetensors") == 2
 
 
 def test_a_checkpoint_that_is_not_complete_is_not_used(
@@ -505,5 +518,5 @@ def test_several_processes_train_one_model(tmp_path: Path) -> None:
     assert [process.exitcode for process in processes] == [0, 0]
     assert [record["step"] for record in metrics(out)] == [6, 6, 10, 12, 12]
     assert result(out)["kept_epoch"] in (1, 2)
-    assert list(Model.load(out).predict(DEV))
+    assert predict(load_model(out), DEV)
     assert json.loads((out / "data.json").read_text())["train"]["sentences"] == len(LEARNT)

@@ -14,9 +14,11 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
-from fencepost.training import run as run_module
+from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
+from fencepost.training.processes import choose_device, start_processes
 from fencepost.training.records import read_metrics
+from tests.methods.running import loss_of, predict
 from tests.training.runs import (
     DEV,
     LEARNT,
@@ -55,7 +57,7 @@ def test_learns(tmp_path: Path) -> None:
     outcome = train(settings, sentences, tmp_path / "model", sentences)
     assert outcome.best is not None
     assert outcome.best["dev_f1"] > 0.9
-    again = evaluate(sentences, Model.load(tmp_path / "model").predict(sentences))
+    again = evaluate(sentences, predict(load_model(tmp_path / "model"), sentences))
     assert again.overall.f1 == outcome.best["dev_f1"]
 
 
@@ -116,7 +118,7 @@ def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -
     assert found["epochs"] == epochs
     assert found["dev"] == best
     assert found["kept_epoch"] == best["epoch"]
-    test = evaluate(DEV[:5], Model.load(plain).predict(DEV[:5]))
+    test = evaluate(DEV[:5], predict(load_model(plain), DEV[:5]))
     assert found["test"] == json.loads(json.dumps(test.to_dict()))
 
 
@@ -164,10 +166,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
     assert outcome.best is not None
     assert outcome.best["epoch"] == result(one)["kept_epoch"] == 2
     # the weights are those of that epoch: the loss on the development set is the same
-    losses: list[tuple[float, int]] = []
-    model = Model.load(one)
-    list(model.predict(DEV, lambda some, *of_batch: losses.append((model.loss_of(*of_batch), len(some)))))
-    assert sum(loss * count for loss, count in losses) / len(DEV) == outcome.best["dev_loss"]
+    assert loss_of(load_model(one), DEV) == outcome.best["dev_loss"]
     assert same_weights(weights(one), outcome.model.state_dict())
     with scripted(other, [0.1, 0.5, 0.7]):
         run(other)
@@ -176,7 +175,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_saved_model_scores_what_its_best_epoch_did(plain: Path) -> None:
-    scores = evaluate(DEV, Model.load(plain).predict(DEV)).overall
+    scores = evaluate(DEV, predict(load_model(plain), DEV)).overall
     best = result(plain)["dev"]
     assert (scores.precision, scores.recall, scores.f1) == tuple(
         best[f"dev_{name}"] for name in ("precision", "recall", "f1")
@@ -305,12 +304,30 @@ def test_sentences_without_words_are_passed_over(tmp_path: Path) -> None:
     assert metrics(tmp_path / "model") == metrics(tmp_path / "without")
 
 
-def test_several_graphics_cards_are_not_used_by_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`Trainer` would divide a batch among them by cutting all its tensors, which have no common axis."""
+# Devices
+
+
+def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"^the device cuda is not available; this machine has cpu$"):
+        run(tmp_path / "model", device="cuda")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_cpu_can_be_chosen(plain: Path, tmp_path: Path) -> None:
+    run(tmp_path / "model", test=DEV[:5], device="cpu")
+    assert_same(tmp_path / "model", plain)
+
+
+def test_several_graphics_cards_are_not_used_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    arguments = run_module._arguments(config(), tmp_path, None)
-    assert arguments.n_gpu == 1
-    assert arguments.train_batch_size == config().training.batch_size
+    accelerator, device = start_processes("auto")
+    assert (accelerator.num_processes, device.type) == (1, "cuda")
+    assert choose_device("cuda") == device
+    assert choose_device("cpu").type == "cpu"
+    with pytest.raises(UsageError, match=r"^the device mps is not available; this machine has cpu and cuda$"):
+        choose_device("mps")
+    network = torch.nn.Linear(2, 2)
+    assert accelerator.prepare_model(network) is network

@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import Trainer
 
 from fencepost.config import Config
 from fencepost.encoder.embedder import Batch, Embedder
 from fencepost.encoder.encoder import Encoder
+from fencepost.errors import FencepostError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model
 from fencepost.training.checkpoint import last_checkpoint
-from fencepost.training.trainer import Diverged, ModelTrainer, parameter_groups
-from tests.training.runs import DEV, LEARNT, STEPS, config, metrics, run, weights
+from fencepost.training.optimizer import parameter_groups
+from fencepost.training.trainer import Diverged, Trainer
+from tests.methods.running import predict
+from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, metrics, run, weights
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -261,7 +264,7 @@ def test_the_last_good_epoch_is_kept(
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (5e-05)" in message
     assert len(steps) == step - 1  # nothing of it has reached the weights
     assert last_checkpoint(out / "checkpoints") == kept
-    assert list(Model.load(kept).predict(DEV))
+    assert predict(load_model(kept), DEV)
     assert all(tensor.isfinite().all() for tensor in weights(kept).values())
     assert not (out / "metrics.json").exists()
     assert [record["step"] for record in metrics(out)] == [10, 12, 12, 20, 24, 24, 30]
@@ -291,21 +294,26 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
     assert last_checkpoint(tmp_path / "model" / "checkpoints") is None
 
 
-# What we rely on
+# What stops a step
 
 
-def test_transformers_still_calls_what_we_override() -> None:
-    """Private methods: should one be renamed, ours would silently never be called."""
-    ours = {name for name in vars(ModelTrainer) if name.startswith("_") and not name.startswith("__")}
-    overridden = {name for name in ours if hasattr(Trainer, name)}
-    assert overridden >= {
-        "_get_grad_norm",
-        "_get_learning_rate",
-        "_load_from_checkpoint",
-        "_load_optimizer_and_scheduler",
-        "_load_rng_state",
-        "_run_epoch",
-        "_save",
-        "_save_optimizer_and_scheduler",
-        "_save_rng_state",
-    }
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("MPS backend out of memory (MPS allocated: 8.00 GB)"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+)
+def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise error
+
+    message = r"not enough memory for a batch whose longest sentence has \d+ words: lower training.batch_size"
+    with before_step(5, fail), pytest.raises(FencepostError, match=message):
+        run(tmp_path / "model")
+
+
+def test_the_loop_is_our_own() -> None:
+    """Private methods of another library are not overridden: one that is renamed would never be called."""
+    assert Trainer.__mro__ == (Trainer, object)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from fencepost.analysis.report.scores import Row
+from fencepost.analysis.report.scores import ScoreRow
 from fencepost.analysis.result import count_at
 from fencepost.evaluation import ReliabilityBin
 
@@ -182,7 +182,7 @@ def _bin_bar(one: ReliabilityBin, height: float, more: str = "", gap: float = 0.
     return Bar(one.lower + gap, one.upper - gap, height, 1, tip)
 
 
-def f1_by_length(rows: Sequence[Row]) -> Chart:
+def f1_by_length(rows: Sequence[ScoreRow]) -> Chart:
     """Draw F1 by number of words, with its intervals if known."""
     dots = []
     for place, (name, score, bounds) in enumerate(rows):

@@ -89,8 +89,8 @@ def example(mistake: Mistake, gold: Sentence, predicted: Sentence) -> Example:
     """Lay out a mistake in its sentence."""
     words = gold.words
     shown = _shown_words(mistake, len(words))
-    above = _Side(gold.entities, mistake.gold, "gold", mistake.span, shown)
-    below = _Side(predicted.entities, mistake.predicted, "wrong", mistake.span, shown)
+    above = _Side(gold.entities, mistake, "gold", shown)
+    below = _Side(predicted.entities, mistake, "wrong", shown)
     cells = []
     for before, place in pairwise((-1, *shown, len(words))):
         if before + 1 < place:
@@ -125,19 +125,19 @@ class _Side:
     """The entities above or below the words, each in a lane; lane 0 is next to the words."""
 
     def __init__(
-        self,
-        entities: Sequence[Entity],
-        mistaken: Entity | None,
-        role: Role,
-        span: tuple[int, int],
-        shown: Sequence[int],
+        self, entities: Sequence[Entity], mistake: Mistake, role: Role, shown: Sequence[int]
     ) -> None:
-        """Place the entities that have a word among those `shown`; those nearest to `span`, if many."""
+        """Place the entities that have a word among those `shown`; those nearest to the mistake, if many."""
         self.role: Role = role
         self.shown = shown
+        mistaken = mistake.gold if role == "gold" else mistake.predicted
         self.mistaken = None if mistaken is None else mistaken.key
         visible = {entity.key: entity for entity in reversed(entities) if self._words(entity)}
-        nearest = sorted(visible.values(), key=lambda one: (one.key != self.mistaken, _distance(one, span)))
+        start, end = mistake.span
+        nearest = sorted(
+            visible.values(),
+            key=lambda one: (one.key != self.mistaken, max(0, one.start - end, start - one.end)),
+        )
         self.lanes = _lanes(nearest[:SHOWN_ENTITIES])
 
     def _words(self, entity: Entity) -> Sequence[int]:
@@ -168,11 +168,6 @@ class _Side:
     def _label(self, entity: Entity) -> str:
         name = shortened(entity.type, _LABEL)
         return name if self.role == "gold" else f"{name} {entity.score:.2f}"
-
-
-def _distance(entity: Entity, span: tuple[int, int]) -> int:
-    """Return the number of words between the two."""
-    return max(0, entity.start - span[1], span[0] - entity.end)
 
 
 def _lanes(entities: Iterable[Entity]) -> list[tuple[Entity, int]]:

@@ -13,7 +13,7 @@ from fencepost.analysis.report import charts
 from fencepost.analysis.report.contents import Contents
 from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, choose, example, shortened
 from fencepost.analysis.report.scores import TYPES, ReportScores
-from fencepost.data.statistics import statistics
+from fencepost.data.counts import statistics
 from fencepost.errors import FencepostError
 from fencepost.evaluation import KINDS, Kind
 
@@ -29,21 +29,6 @@ _VALUE = 300
 _JOINERS = "\u200c\u200d"
 """Invisible letters that words of some languages need."""
 
-EXPLAINED: dict[str, str] = {
-    "boundary": "The type is right, and at least a quarter of the words.",
-    "start": "The type and the end are right; the start is not.",
-    "end": "The type and the start are right; the end is not.",
-    "start and end": "The type is right; some words are shared, but both ends are wrong.",
-    "type": "The words are right; the type is not.",
-    "boundary and type": "At least half of the words are shared; a boundary and the type are wrong.",
-    "nested level": "The place is right, but not the level of nesting.",
-    "wrong level": "The type is right, but the words are those of another entity, around it or inside it.",
-    "extra level": "A prediction around or inside one that is right or nearly so, where there is no entity.",
-    "missing level": "An entity around or inside one that was found was not found itself.",
-    "spurious": "A prediction where there is no entity that it could mean.",
-    "missed": "An entity that no prediction means.",
-}
-
 
 def render(contents: Contents) -> str:
     """Return the report as one HTML file; the same contents always give the same."""
@@ -54,36 +39,32 @@ def render(contents: Contents) -> str:
     types = Counter[str]()
     for corpus in corpora.values():
         types.update(corpus.get("by_type", {}))
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            mark=MARK,
-            contents=contents,
-            judged=scores,
-            settings=list(_flat(contents.settings)),
-            kept=next((one for one in contents.epochs if one.number == contents.kept), None),
-            **_learning_curves(contents),
-            examples=_examples(contents, scores),
-            explained=EXPLAINED,
-            corpora=corpora,
-            corpus_types=sorted(types, key=lambda name: (-types[name], name)),
-            entity_lengths=_entity_lengths(corpora),
-            most_types=TYPES,
-            most_lanes=SHOWN_ENTITIES,
-            **_score_charts(scores),
-        )
+    template = _environment().get_template("report.html")
+    return template.render(
+        mark=MARK,
+        contents=contents,
+        judged=scores,
+        settings=list(_flat(contents.settings)),
+        kept=next((one for one in contents.epochs if one.number == contents.kept), None),
+        **_learning_curves(contents),
+        examples=_examples(contents, scores),
+        corpora=corpora,
+        corpus_types=sorted(types, key=lambda name: (-types[name], name)),
+        entity_lengths=_entity_lengths(corpora),
+        most_types=TYPES,
+        most_lanes=SHOWN_ENTITIES,
+        **_score_charts(scores),
     )
 
 
 def _learning_curves(contents: Contents) -> dict[str, Any]:
-    """Return the development F1 by epoch, and the charts of it and of the losses."""
-    f1, dev_loss, loss = (points_of(contents.epochs, name) for name in ("dev_f1", "dev_loss", "loss"))
-    in_percent = [(number, 100 * value) for number, value in f1]
-    losses = {"training data": loss, "development data": dev_loss}
+    """Return the development F1 by epoch, in percent, and the charts of it and of the losses."""
+    epochs = contents.epochs
+    f1 = points_of(epochs, "dev_f1", 100)
+    losses = {"training data": points_of(epochs, "loss"), "development data": points_of(epochs, "dev_loss")}
     return {
         "dev_f1": f1,
-        "f1_curve": charts.learning_curve({"F1": in_percent}, contents.kept, ".1f"),
+        "f1_curve": charts.learning_curve({"F1": f1}, contents.kept, ".1f"),
         "loss_curve": charts.learning_curve(losses, contents.kept, ".3f"),
     }
 

@@ -10,17 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.analysis.report.contents import Contents
-from fencepost.evaluation import (
-    Evaluation,
-    Matches,
-    Mistakes,
-    Score,
-    Scores,
-    evaluate,
-    intervals,
-    match,
-    mistakes,
-)
+from fencepost.evaluation import Evaluation, Matches, Mistakes, Score, Scores, intervals, match, mistakes
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 11, 16)
 """The first length of each group; the last group has no end."""
@@ -29,7 +19,7 @@ TYPES, CONFUSED = 100, 24
 """Largest number of types in the tables, and in the table of confusions."""
 
 
-class Row(NamedTuple):
+class ScoreRow(NamedTuple):
     """A row of a table of scores."""
 
     name: str
@@ -37,17 +27,12 @@ class Row(NamedTuple):
     bounds: Scores | None
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
+class Confusion(NamedTuple):
     """Counts by gold type (row) and predicted type (column); the last of both is no entity (None)."""
 
     names: Sequence[str | None]
     counts: Sequence[Sequence[int]]
     others: int  # number of types that share a row and a column
-
-    def share(self, row: int, column: int) -> float:
-        """Return the share of a count in its row."""
-        return self.counts[row][column] / max(1, sum(self.counts[row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +49,25 @@ class ReportScores:
         """Compute the scores, or return None without predictions and saved scores."""
         if contents.gold is None or contents.predicted is None:
             return None if contents.evaluation is None else cls(contents.evaluation)
-        both = contents.gold, contents.predicted
-        evaluation, matches, found = evaluate(*both), match(*both), mistakes(*both)
+        matches = match(contents.gold, contents.predicted)
+        evaluation = Evaluation.of(matches)
+        found = mistakes(contents.gold, contents.predicted)
         if not matches.sentences:
             return cls(evaluation, mistakes=found)
         groups = tuple(evaluation.by_length_group(LENGTHS))
         return cls(evaluation, intervals(matches), intervals(_by_length(matches, groups)), found)
 
-    def types(self) -> list[Row]:
+    def types(self) -> list[ScoreRow]:
         """Return a row for each type, the most frequent first."""
         ranked = sorted(self.evaluation.by_type.items(), key=lambda item: (-item[1].support, item[0]))
-        return [Row(name, score, self.bounds.get(name)) for name, score in ranked]
+        return [ScoreRow(name, score, self.bounds.get(name)) for name, score in ranked]
 
-    def lengths(self) -> list[Row]:
+    def lengths(self) -> list[ScoreRow]:
         """Return a row for each group of lengths that has entities."""
         groups = self.evaluation.by_length_group(LENGTHS).items()
-        return [Row(name, score, self.length_bounds.get(name)) for name, score in groups if any(score.counts)]
+        return [
+            ScoreRow(name, score, self.length_bounds.get(name)) for name, score in groups if any(score.counts)
+        ]
 
     def confusion(self) -> Confusion | None:
         """Count how often each gold type was taken for each type; the rarest types share the name ''."""

@@ -18,10 +18,9 @@ from pathlib import Path
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import same_text
-from fencepost.data.formats.raw_text import WORD_SPLIT, sentences_of
 from fencepost.data.output import whole_folder
-from fencepost.data.source import LINE_BYTES, Found, Line, Reading, Rejected, Source
-from fencepost.data.text import CharSpan, Splitter, make_splitter
+from fencepost.data.source import LINE_BYTES, Line, Reading, ReadSentence, Rejected, Source
+from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, make_splitter, split_document
 from fencepost.errors import DataError, UsageError, quote, shorten
 
 DOCUMENT_BYTES = LINE_BYTES  # of a text, and of its annotations
@@ -105,7 +104,7 @@ def read_document(
     text: str, annotations: Source, options: ReadOptions, splitter: Splitter, name: str | None = None
 ) -> Iterator[Reading]:
     """The sentences of one document, named after it."""
-    spans: list[tuple[int, CharSpan]] = []
+    spans: list[CharSpan] = []
     problems: list[Problem] = []
     for line in annotations.lines():
         try:
@@ -116,7 +115,7 @@ def read_document(
         if isinstance(span, Problem):
             problems.append(span)
         elif span is not None:
-            spans.append((line.number, span))
+            spans.append(span)
     yield from _sentences(text, spans, problems, annotations, splitter, name)
 
 
@@ -142,10 +141,10 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
             "be kept; leave it out, or annotate the whole stretch"
         )
         return Problem(line.number, start, end, reason)
-    said = match["text"]
-    if options.check_text and said is not None and not same_text(said, text[start:end]):
+    phrase = match["text"]
+    if options.check_text and phrase is not None and not same_text(phrase, text[start:end]):
         reason = (
-            f"the annotation has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
+            f"the annotation has the text {quote(phrase)}, but its characters are {quote(text[start:end])}; "
             "correct it, or say --no-check-text if that is on purpose"
         )
         return Problem(line.number, start, end, reason)
@@ -156,28 +155,28 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
 
 def _sentences(
     text: str,
-    spans: list[tuple[int, CharSpan]],
+    spans: list[CharSpan],
     problems: list[Problem],
     annotations: Source,
     splitter: Splitter,
     name: str | None,
 ) -> Iterator[Reading]:
-    placed, words_split = sentences_of(text, [span for _, span in spans], splitter, name, name)
-    for _ in range(words_split):
-        annotations.note(WORD_SPLIT)
-    starts, ends = [start for start, _, _ in placed], [end for _, end, _ in placed]
-    spoilt: dict[int, Problem] = {}  # by the number of the sentence
+    document = split_document(text, spans, splitter, name, name)
+    annotations.note(WORD_SPLIT, times=document.words_split)
+    starts, ends = [words[0][0] for words in document.offsets], [words[-1][1] for words in document.offsets]
+    invalid: dict[int, Problem] = {}  # by the number of the sentence
     for problem in problems:
         touched = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
         for index in touched:
-            spoilt.setdefault(index, problem)
+            invalid.setdefault(index, problem)
         if not touched:
             yield Rejected(problem.line, problem.reason, text[problem.start : problem.end])
-    for index, (start, end, sentence) in enumerate(placed):
-        if index in spoilt:
-            yield Rejected(spoilt[index].line, spoilt[index].reason, text[start:end])
+    for index, sentence in enumerate(document.sentences):
+        if index in invalid:
+            raw = text[starts[index] : ends[index]]
+            yield Rejected(invalid[index].line, invalid[index].reason, raw)
         else:
-            yield Found(0, sentence)
+            yield ReadSentence(0, sentence)
 
 
 def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001

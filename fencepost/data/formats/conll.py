@@ -1,45 +1,35 @@
 """CoNLL columns: a word a line with its tag in a column, a blank line between sentences.
 
-Two formats share the module. `conll` is the usual one, with any number of columns, separated by tabs
-or spaces. `weibo` has Chinese characters for words, each with its position in its word behind it
-(`科0`, `技1`).
+There may be any number of columns, separated by tabs or spaces.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-from fencepost.data.entity import Entity, Sentence
+from fencepost.data.entity import Sentence
 from fencepost.data.formats import iob
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
-from fencepost.data.source import Found, Line, Reading, Rejected, Source
-from fencepost.errors import DataError, quote
+from fencepost.data.source import Line, Reading, ReadSentence, Rejected, Source
+from fencepost.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
 DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
 SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
 SENTENCE_CHARACTERS = 1 << 26
 DETECTION_LINES = 2000
-MANY_WORDS = 20  # that all end in digits are no coincidence
 BLANK = " \t\r"
 _SPACES = re.compile(" +")
 _SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What other programs take for line ends; a word may contain them, any other column may not."""
-_POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
-
-
-class Invalid(ValueError):
-    """What is wrong in a block, and at which of its lines."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        self.index = index
-        super().__init__(reason)
+_DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +51,25 @@ class Columns:
 
 @dataclass
 class Block:
-    """The lines of one sentence."""
+    """The lines of one sentence, and the document that they belong to: by its number, or by its name."""
 
+    doc: str | None = None  # counted at the lines -DOCSTART-
+    named_doc: str | None = None  # of the line #begin document
     lines: list[Line] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
-    doc: str | None = None
 
     @property
     def raw(self) -> str:
         return "\n".join(line.text for line in self.lines)
 
 
-def read(source: Source, options: ReadOptions, *, positions: bool = False) -> Iterator[Reading]:
+ParseWords = Callable[[list[str]], tuple[list[str], dict[str, Any]]]
+
+
+def read(
+    source: Source, options: ReadOptions, *, parse_words: ParseWords = lambda words: (words, {})
+) -> Iterator[Reading]:
+    """Yield the sentences; `parse_words` makes words and `meta` of the column of words."""
     head = source.head_lines()
     columns = detect_columns(head)
     if columns is None:
@@ -82,47 +79,50 @@ def read(source: Source, options: ReadOptions, *, positions: bool = False) -> It
     except Invalid as error:
         raise DataError(str(error), source=source.name) from error
     scheme = options.scheme or _detect_scheme(head, columns, tag)
-    for block in blocks(source, partial(_is_comment, columns=columns, tag=tag)):
-        for _ in block.comments:
-            source.note("comment line passed over")
+
+    def convert(block: Block) -> Sentence:
+        rows, cells = split_rows(block, columns, word)
+        words, meta = parse_words(cells)
+        tags = [row[tag] for row in rows]
+        entities, broken = iob.to_entities(tags, scheme, strict=options.scheme is not None)
+        if broken:
+            source.note(iob.BROKEN_RULES.format(scheme), block.lines[broken.index].number, str(broken))
+        pos_tags = None if pos is None else [row[pos] for row in rows]
+        return Sentence(words, entities, doc=block.doc, pos=pos_tags, meta=meta)
+
+    yield from read_blocks(source, partial(_is_comment, columns=columns, tag=tag), convert)
+
+
+def read_blocks(
+    source: Source,
+    is_comment: Callable[[str], bool],
+    convert: Callable[[Block], Sentence],
+    known: tuple[str, ...] = (),
+) -> Iterator[Reading]:
+    """Yield the sentence of each block, or why there is none; note comments that do not begin as `known`."""
+    for block in _blocks(source, is_comment):
+        for comment in block.comments:
+            if not comment.startswith(known):
+                source.note("comment line passed over")
         if not block.lines:
             continue
         try:
-            rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
-            words = [row[word] for row in rows]
-            if "" in words:
-                raise Invalid(words.index(""), "the word is empty")
-            meta = {}
-            if positions:
-                words, meta["positions"] = _strip_positions(words)
-            sentence = Sentence(
-                words,
-                _entities(
-                    [row[tag] for row in rows],
-                    scheme,
-                    options.scheme is not None,
-                    block.lines,
-                    source,
-                ),
-                doc=block.doc,
-                pos=None if pos is None else [row[pos] for row in rows],
-                meta=meta,
-            )
+            sentence = convert(block)
         except Invalid as error:
             yield Rejected(block.lines[error.index].number, str(error), block.raw)
         else:
-            yield Found(block.lines[0].number, sentence)
+            yield ReadSentence(block.lines[0].number, sentence)
 
 
 def detect_columns(lines: list[str]) -> Columns | None:
     """The commonest division into columns among the first lines; None when there is no content."""
-    contents = _contents(lines)
+    contents = contents_of(lines)
     certain = [text for text in contents if not text.startswith("#")]  # no comments
     seen = Counter(map(columns_of, certain or contents))
     return seen.most_common(1)[0][0] if seen else None
 
 
-def _contents(lines: list[str]) -> list[str]:
+def contents_of(lines: list[str]) -> list[str]:
     """The first lines that are neither blank nor a document's mark."""
     stripped = (text.rstrip(BLANK) for text in lines[:DETECTION_LINES])
     return [text for text in stripped if text and _first_column(text) != DOCUMENT_START]
@@ -135,7 +135,7 @@ def columns_of(text: str) -> Columns:
 
 def looks_tagged(lines: list[str]) -> bool:
     """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
-    contents = _contents(lines)
+    contents = contents_of(lines)
     columns = columns_of(contents[0]) if contents else Columns(tabs=False, count=0)
     return columns.count > 1 and all(  # JSON ends it at the first line
         columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
@@ -144,24 +144,25 @@ def looks_tagged(lines: list[str]) -> bool:
 
 def may_have_tags(lines: list[str]) -> bool:
     """Whether a tag stands in any column of the first lines, or there is nothing there at all."""
-    rows = [columns_of(text).split(text) for text in _contents(lines)]
+    rows = [columns_of(text).split(text) for text in contents_of(lines)]
     return not rows or any(iob.parse(field) for row in rows for field in row[1:])
 
 
-def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
-    """The sentences' lines; comments stand before a sentence, and a document mark ends one."""
+def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
+    """Yield the lines of each sentence; comments stand before a sentence, and a document mark ends one."""
     block, documents, characters = Block(), 0, 0
     for line in _column_lines(source):
         text = line.text.rstrip(BLANK)
-        starts_document = _first_column(text) == DOCUMENT_START
-        if not text or starts_document or text.startswith(DOCUMENT_LINES):
+        marks_document = _marks_document(text)
+        if not text or marks_document:
             if block.lines or block.comments:
                 yield block
-            documents += starts_document
-            block, characters = Block(doc=str(documents) if documents else None), 0
+            documents += _first_column(text) == DOCUMENT_START
+            block = Block(str(documents) if documents else None, _named_document(text, block.named_doc))
+            characters = 0
         if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
             block.comments.append(text)
-        elif text and not starts_document:
+        elif text and not marks_document:
             block.lines.append(line)
         characters += len(text)
         if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
@@ -173,6 +174,14 @@ def blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]
             )
     if block.lines or block.comments:
         yield block
+
+
+def _named_document(text: str, before: str | None) -> str | None:
+    """Return the name of the document after this line, given that before it."""
+    if match := _DOCUMENT.fullmatch(text):
+        part = int(match[2])
+        return f"{match[1]}#{part}" if part else match[1]
+    return None if text.startswith("#end document") else before
 
 
 def _column_lines(source: Source) -> Iterator[Line]:
@@ -206,38 +215,30 @@ def _is_comment(text: str, columns: Columns, tag: int) -> bool:
     return len(fields) != columns.count or iob.parse(fields[tag]) is None
 
 
-def split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
-    """The columns of a line, the one with the number `word` being the word; raises `Invalid`."""
+def split_rows(block: Block, columns: Columns, word: int) -> tuple[list[list[str]], list[str]]:
+    """Return the columns of each line, and its word, which is in column `word`; raises `Invalid`."""
+    rows = [_split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
+    words = [row[word] for row in rows]
+    if "" in words:
+        raise Invalid(words.index(""), "the word is empty")
+    return rows, words
+
+
+def _split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]:
     if line.problem:
         raise Invalid(index, line.problem)
     fields = columns.split(line.text.rstrip(BLANK))
     if len(fields) != columns.count:
         separator = "tabs" if columns.tabs else "spaces"
-        raise Invalid(
-            index,
-            f"{len(fields)} columns where the file has {columns.count}, separated by {separator}",
-        )
+        problem = f"{len(fields)} columns where the file has {columns.count}, separated by {separator}"
+        raise Invalid(index, problem)
     if _SEPARATORS.search(line.text):
-        for number, text in enumerate(fields):
-            if number != word and (match := _SEPARATORS.search(text)):
+        for number, text in enumerate(fields, start=1):
+            if number != word + 1 and (match := _SEPARATORS.search(text)):
                 raise Invalid(
-                    index, f"U+{ord(match[0]):04X} in column {number + 1}; lines must end in a line feed"
+                    index, f"U+{ord(match[0]):04X} in column {number}; lines must end in a line feed"
                 )
     return fields
-
-
-def _entities(tags: list[str], scheme: str, strict: bool, lines: list[Line], source: Source) -> list[Entity]:
-    entities, irregular = iob.to_entities(tags, scheme)
-    if irregular is None:
-        return entities
-    if strict or iob.parse(tags[irregular.index]) is None:
-        raise Invalid(irregular.index, irregular.reason)
-    source.note(
-        f"sentence whose tags break the rules of {scheme}, read as the CoNLL scorer does",
-        lines[irregular.index].number,
-        irregular.reason,
-    )
-    return entities
 
 
 def _column_indices(columns: Columns, options: ReadOptions) -> tuple[int, int, int | None]:
@@ -262,45 +263,14 @@ def _detect_scheme(lines: list[str], columns: Columns, tag: int) -> str:
     return iob.detect(sentences)
 
 
-def _strip_positions(words: list[str]) -> tuple[list[str], list[int]]:
-    characters, positions = [], []
-    for index, word in enumerate(words):
-        match = _POSITION.fullmatch(word)
-        if match is None:
-            raise Invalid(index, f"{quote(word)} is not a character with its position behind it")
-        characters.append(match[1])
-        positions.append(int(match[2]))
-    return characters, positions
-
-
-def has_positions(lines: list[str]) -> bool:
-    """Whether the words are characters with their position in the word, which counts up from 0."""
-    columns = detect_columns(lines)
-    if columns is None or columns.count < 2:
-        return False
-    rows = map(columns.split, _contents(lines))
-    words = [row[0] for row in rows if len(row) == columns.count]
-    matches = [match for match in map(_POSITION.fullmatch, words) if match]
-    positions = [int(match[2]) for match in matches]
-    if len(matches) < len(words) or positions[0] != 0:
-        return False
-    chinese = all(len(match[1]) == 1 for match in matches) and not all(map(str.isascii, words))
-    steps = sum(now in (0, before + 1) for before, now in itertools.pairwise(positions))
-    return (chinese or len(words) >= MANY_WORDS) and steps >= 0.95 * (len(words) - 1)
-
-
-def encode(sentences: Iterable[Sentence], options: WriteOptions, *, positions: bool = False) -> Iterator[str]:
+def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
     doc = None
     for sentence in sentences:
         if sentence.doc != doc:
             doc = sentence.doc
             yield f"{DOCUMENT_START}\t{iob.OUTSIDE}\n\n"
         tags = iob.from_entities(len(sentence), sentence.entities, options.scheme)
-        words = list(sentence.words)
-        if positions:
-            behind = sentence.meta.get("positions") or [0] * len(words)
-            words = [f"{word}{position}" for word, position in zip(words, behind, strict=True)]
-        yield "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)) + "\n"
+        yield "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, tags, strict=True)) + "\n"
 
 
 def obstacle(sentence: Sentence) -> str | None:
@@ -319,25 +289,6 @@ def _fits_column(type_: str) -> bool:
     return not set(type_) & set("\t\n\r") and type_ == type_.rstrip(BLANK) and not _SEPARATORS.search(type_)
 
 
-def obstacle_with_positions(sentence: Sentence) -> str | None:
-    positions = sentence.meta.get("positions")
-    if positions is not None and not _valid_positions(positions, len(sentence)):
-        return "positions that are not one number for each character"
-    for word, position in zip(sentence.words, positions or [0] * len(sentence), strict=True):
-        match = _POSITION.fullmatch(f"{word}{position}")
-        if match is None or match[1] != word:
-            return "a word that cannot be told from the position behind it"
-    return obstacle(sentence)
-
-
-def _valid_positions(positions: object, length: int) -> bool:
-    return (
-        isinstance(positions, list | tuple)
-        and len(positions) == length
-        and all(type(position) is int and 0 <= position < 10**9 for position in positions)
-    )
-
-
 CONLL = Format(
     name="conll",
     summary="word and tag in columns; IOB1, IOB2, BIOES, BMES",
@@ -347,13 +298,4 @@ CONLL = Format(
     overlaps="none",
     keeps=frozenset(),  # of documents there are the boundaries but not the names
     suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
-)
-WEIBO = Format(
-    name="weibo",
-    summary="as conll, with Chinese characters and their position in the word (科0)",
-    read=partial(read, positions=True),
-    write=text_writer(partial(encode, positions=True)),
-    obstacle=obstacle_with_positions,
-    overlaps="none",
-    keeps=frozenset({"positions"}),
 )

@@ -19,38 +19,26 @@ from fencepost.data.formats.conll import (
     DOCUMENT_START,
     Block,
     Columns,
-    Invalid,
-    blocks,
     columns_of,
     detect_columns,
-    split_row,
+    read_blocks,
+    split_rows,
 )
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
-from fencepost.data.source import Found, Reading, Rejected, Source
+from fencepost.data.source import Reading, Source
 from fencepost.errors import quote, shorten
 
 FULL = 12  # columns of the shared task's files, without those of the predicates
 NO_POS = "-"
 _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*?(\)*)")
-_DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    doc = None
     usual = detect_columns(source.head_lines())
-    for block in blocks(source, partial(_is_comment, usual=usual, options=options)):
-        doc = _document(block.comments, doc)
-        for _ in (text for text in block.comments if not text.startswith(DOCUMENT_LINES)):
-            source.note("comment line passed over")
-        if not block.lines:
-            continue
-        try:
-            sentence = _sentence(block, options, doc)
-        except Invalid as error:
-            yield Rejected(block.lines[error.index].number, str(error), block.raw)
-        else:
-            yield Found(block.lines[0].number, sentence)
+    is_comment = partial(_is_comment, usual=usual, options=options)
+    return read_blocks(source, is_comment, partial(_sentence, options=options), known=DOCUMENT_LINES)
 
 
 def _is_comment(text: str, usual: Columns | None, options: ReadOptions) -> bool:
@@ -64,19 +52,7 @@ def _is_comment(text: str, usual: Columns | None, options: ReadOptions) -> bool:
     return not _BRACKETS.fullmatch(columns.split(text)[columns.index(tag)])
 
 
-def _document(comments: list[str], doc: str | None) -> str | None:
-    """The document that is open after these comments."""
-    for comment in comments:
-        match = _DOCUMENT.fullmatch(comment)
-        if match:
-            part = int(match[2])
-            doc = f"{match[1]}#{part}" if part else match[1]
-        elif comment.startswith("#end document"):
-            doc = None
-    return doc
-
-
-def _sentence(block: Block, options: ReadOptions, doc: str | None) -> Sentence:
+def _sentence(block: Block, options: ReadOptions) -> Sentence:
     first = block.lines[0].text.rstrip(BLANK)
     columns = columns_of(first)  # verbs give a sentence more columns
     full = columns.count >= FULL
@@ -85,15 +61,12 @@ def _sentence(block: Block, options: ReadOptions, doc: str | None) -> Sentence:
     pos_column = options.pos_column or (5 if full else None)
     if word == tag:
         raise Invalid(0, "one column, but the words and the brackets need one each")
-    rows = [split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
-    words = [row[word] for row in rows]
-    if "" in words:
-        raise Invalid(words.index(""), "the word is empty")
+    rows, words = split_rows(block, columns, word)
     pos = pos_column and [row[columns.index(pos_column)] for row in rows]
     return Sentence(
         words,
         _entities([row[tag] for row in rows]),
-        doc=doc,
+        doc=block.named_doc,
         pos=pos if pos and set(pos) != {NO_POS} else None,
     )
 

@@ -1,7 +1,7 @@
 """spaCy's `DocBin` (`.spacy`), the format that `spacy train` reads.
 
-Entities are the spans of one span group (`sc`, as spaCy's span categoriser has it, unless told
-otherwise); a file without span groups is read by its `doc.ents`. Sentences are spaCy's, and a document
+Entities are the spans of one span group (`sc`, as spaCy's span categoriser has it, unless another is
+named); a file without span groups is read by its `doc.ents`. Sentences are spaCy's, and a document
 without sentence boundaries is one sentence. Written, each sentence is a document of its own, with its
 entities in `sc` and, where they do not overlap, in `doc.ents`; what spaCy has no place for is kept as JSON
 in the documents' user data.
@@ -16,7 +16,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +24,12 @@ from fencepost.data.formats.docbin_message import Message, StoredDocument, start
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import is_json, strings
 from fencepost.data.output import whole_file
-from fencepost.data.source import Found, Reading, Rejected, Source
+from fencepost.data.source import Reading, ReadSentence, Rejected, Source
 from fencepost.data.text.alignment import uncrossed
 from fencepost.errors import DataError, FencepostError, describe_error, shorten
 
 if TYPE_CHECKING:
+    from spacy.strings import StringStore
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
@@ -38,7 +38,6 @@ USER_DATA = "fencepost"
 _KINDS = {"id": str, "doc": str, "left": list, "right": list, "meta": dict, "entities": list}
 FILE_BYTES = 1 << 28
 USER_CHARACTERS = 1 << 24  # of the text that Fencepost keeps with a document
-# What is read of a document. Without the columns of a parse, no broken tree can do any harm.
 ATTRIBUTES = ("ORTH", "TAG", "ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY")
 NO_ENTITIES = "no entities are stored here: there are no span groups, and ENT_IOB and ENT_TYPE are missing"
 NO_SENTENCES = "document without sentence boundaries read as one sentence"
@@ -52,29 +51,27 @@ def is_docbin(head: bytes) -> bool:
         return False
 
 
-class _ManyGroups(Exception):
-    """A document has several span groups, and nobody has said which one to read."""
-
-
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    from spacy.strings import StringStore
+
     groups: set[str] = set()
     with _named_errors(source):
         message = Message(unpack(source.read_all(FILE_BYTES)))
-        attributes = _attributes(message)
-    for number, (stored, doc) in enumerate(_documents(message, source), start=1):
+        strings_by_hash = StringStore(message.strings())
+    for number, stored in enumerate(_documents(message, source), start=1):
+        groups.update(stored.groups)
         try:
-            groups.update(stored.groups)
-            sentences = _sentences(stored, doc, number, options, source)
-        except _ManyGroups as error:
-            raise DataError(str(error), source=source.name, line=number) from error
-        except Exception as error:  # noqa: BLE001 - spaCy promises nothing about how it fails
+            sentences = _sentences(stored, strings_by_hash, number, options, source)
+        except FencepostError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of any kind, where what is packed is broken
             yield Rejected(number, f"document {number} cannot be read: {describe_error(error)}", "")
         else:
-            yield from (Found(number, sentence) for sentence in sentences)
+            yield from (ReadSentence(number, sentence) for sentence in sentences)
     if options.spans_key is not None and options.spans_key not in groups:
         there = shorten(f"there are {', '.join(sorted(groups))}") if groups else "there are none"
         raise DataError(f"no span group {options.spans_key!r}; {there}", source=source.name)
-    if not groups and not {"ENT_IOB", "ENT_TYPE"} <= set(attributes.values()):
+    if not groups and not {"ENT_IOB", "ENT_TYPE"} <= message.attributes.keys():
         source.note(NO_ENTITIES)
 
 
@@ -90,84 +87,76 @@ def _named_errors(source: Source) -> Iterator[None]:
         raise DataError(reason, source=source.name) from error
 
 
-def _attributes(message: Message) -> dict[int, str]:
-    """The attributes that are read here, by their column among the tokens."""
-    from spacy.attrs import IDS
-
-    names = {IDS[name]: name for name in ATTRIBUTES}
-    return {column: names[id_] for column, id_ in enumerate(message.attributes) if id_ in names}
-
-
-def _documents(message: Message, source: Source) -> Iterator[tuple[StoredDocument, Doc]]:
-    """The documents, with nothing but the attributes that are read here.
-
-    The file has a checksum, so a damaged one is found out as a whole.
-    """
-    from spacy.tokens import DocBin
-    from spacy.vocab import Vocab
-
-    columns = list(_attributes(message))
-    one: Any = DocBin()  # at a time
-    one.attrs = [message.attributes[column] for column in columns]
-    one.cats, one.span_groups, one.user_data = [{}], [b""], [None]
+def _documents(message: Message, source: Source) -> Iterator[StoredDocument]:
+    """Yield the documents; the file has a checksum, so a damaged one is refused as a whole."""
     with _named_errors(source):
-        vocab = Vocab(strings=list(message.strings()))
-        for stored in message.documents():
-            one.tokens = [stored.tokens[:, columns]]
-            one.spaces = [stored.spaces.reshape(-1, 1)]
-            one.flags = [{"has_unknown_spaces": stored.unknown_spaces}]
-            [doc] = one.get_docs(vocab)
-            yield stored, doc
+        yield from message.documents()
 
 
 def _sentences(
-    stored: StoredDocument, doc: Doc, number: int, options: ReadOptions, source: Source
+    stored: StoredDocument, strings_by_hash: StringStore, number: int, options: ReadOptions, source: Source
 ) -> list[Sentence]:
-    spans = _spans(stored, doc, number, options, source)
-    beginnings = [0]
-    if _has_sentences(doc):
-        beginnings = uncrossed([sent.start for sent in doc.sents], [(start, end) for start, end, _ in spans])
+    words, pos = ([strings_by_hash[hash_] for hash_ in stored.values(name)] for name in ("ORTH", "TAG"))
+    if "" in words:
+        raise ValueError("a token without text")
+    hashed = _spans(stored, number, options, source)
+    spans = [(start, end, strings_by_hash[label]) for start, end, label in hashed]
+    follows = stored.values("SENT_START")[1:]
+    beginnings = [0, *(index for index, start in enumerate(follows, start=1) if start == 1)]
+    if len(words) == 1 or any(follows):
+        beginnings = uncrossed(beginnings, [(start, end) for start, end, _ in spans])
     else:
         source.note(NO_SENTENCES, number)
     members: list[list[Entity]] = [[] for _ in beginnings]
     for start, end, type_ in spans:
         index = bisect_right(beginnings, start) - 1
         members[index].append(Entity(start - beginnings[index], end - beginnings[index], type_))
-    sentence = partial(_sentence, doc, tagged=doc.has_annotation("TAG"))
-    sentences = list(map(sentence, beginnings, [*beginnings[1:], len(doc)], members))
+    sentences = [
+        Sentence(
+            words[first:last],
+            entities,
+            pos=pos[first:last] if any(pos) else None,
+            space_after=None if stored.spaces is None else stored.spaces[first:last],
+        )
+        for (first, last), entities in zip(
+            itertools.pairwise([*beginnings, len(words)]), members, strict=True
+        )
+    ]
     return [_restore(sentences[0], _user_data(stored))] if len(sentences) == 1 else sentences
 
 
-def _sentence(doc: Doc, first: int, last: int, entities: list[Entity], *, tagged: bool) -> Sentence:
-    words = doc[first:last]
-    return Sentence(
-        [token.text for token in words],
-        entities,
-        pos=[token.tag_ for token in words] if tagged else None,
-        space_after=None if doc.has_unknown_spaces else [bool(token.whitespace_) for token in words],
-    )
-
-
-def _has_sentences(doc: Doc) -> bool:
-    return len(doc) > 0 and doc.has_annotation("SENT_START")
-
-
 def _spans(
-    stored: StoredDocument, doc: Doc, number: int, options: ReadOptions, source: Source
-) -> list[tuple[int, int, str]]:
-    entities = [(span.start, span.end, span.label_) for span in doc.ents]
+    stored: StoredDocument, number: int, options: ReadOptions, source: Source
+) -> list[tuple[int, int, int]]:
+    """Return the spans that are read, with the hashes of their labels."""
+    entities = _entities(stored.values("ENT_IOB"), stored.values("ENT_TYPE"))
     key = options.spans_key
     if key is None and stored.groups:
         keys = sorted(stored.groups)
         if len(keys) > 1 and SPANS_KEY not in keys:
-            raise _ManyGroups(f"several span groups ({shorten(', '.join(keys))}); name one with --spans-key")
+            reason = f"several span groups ({shorten(', '.join(keys))}); name one with --spans-key"
+            raise DataError(reason, source=source.name, line=number)
         key = SPANS_KEY if SPANS_KEY in keys else keys[0]
     if key is None:
         return entities
-    spans = [(start, end, doc.vocab.strings[label]) for start, end, label in stored.spans(key)]
+    spans = stored.spans(key)
     if options.spans_key is None and set(entities) - set(spans):
         source.note("document with entities in doc.ents that are not in the span group that is read", number)
     return spans
+
+
+def _entities(places: list[int], labels: list[int]) -> list[tuple[int, int, int]]:
+    """Return what `doc.ents` would be; a place is 3 at an entity's first token and 1 at its others."""
+    entities: list[tuple[int, int, int]] = []
+    start: int | None = None
+    for index, (place, label) in enumerate(zip([*places, 2], [*labels, 0], strict=True)):
+        if place == 1 and start is None:
+            raise ValueError(f"the entity of token {index} has no beginning")
+        if place != 1:
+            if start is not None:
+                entities.append((start, index, labels[start]))
+            start = index if place == 3 and label else None
+    return entities
 
 
 def _user_data(stored: StoredDocument) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The message in a spaCy `DocBin`, taken apart within bounds on memory.
+"""The message in a spaCy `DocBin`, parsed within bounds on memory.
 
 spaCy unpacks a file whole and makes Python objects of whatever is in it, so that a few kilobytes can take
 gigabytes. Here, all sizes are checked before anything of that size is made, and documents come one by one.
@@ -63,11 +63,18 @@ def unpack(packed: bytes) -> bytes:
 class StoredDocument:
     """A document as it is stored; a span group is a MessagePack array of packed spans."""
 
+    attributes: dict[str, int]
     tokens: NDArray[Any]
-    spaces: NDArray[Any]
-    unknown_spaces: bool
+    spaces: list[bool] | None
     groups: dict[str, memoryview]
     user_data: memoryview
+
+    def values(self, attribute: str) -> list[int]:
+        """Return the value of an attribute for each token, 0 where it is not stored."""
+        if attribute not in self.attributes:
+            return [0] * len(self.tokens)
+        values: list[int] = self.tokens[:, self.attributes[attribute]].tolist()
+        return values
 
     def spans(self, group: str) -> list[tuple[int, int, int]]:
         """Return start, end and the hash of the label of each span of a group."""
@@ -84,7 +91,7 @@ class StoredDocument:
         if key.encode() not in self.user_data.tobytes():
             return None
         value = _entries(self.user_data).get(key)
-        return None if value is None or value[0] not in _TEXT else str(_payload(value, _TEXT), "utf-8")
+        return None if value is None or value[0] not in _TEXT else _text(value)
 
 
 class Message:
@@ -92,17 +99,21 @@ class Message:
 
     def __init__(self, data: bytes) -> None:
         import numpy as np
+        from spacy.attrs import IDS
 
         self._parts = _entries(memoryview(data))
-        self.attributes = self._read_attributes()
+        numbers = self._attribute_numbers()
+        names = {number: name for name, number in IDS.items()}
+        self.attributes = {names[number]: i for i, number in enumerate(numbers) if number in names}
         self._lengths = np.frombuffer(_payload(self._parts["lengths"], _BYTES), dtype="int32")
         self._spaces = np.frombuffer(_payload(self._parts["spaces"], _BYTES), dtype=bool)
-        self._tokens = np.frombuffer(_payload(self._parts["tokens"], _BYTES), dtype="uint64").reshape(
-            -1, len(self.attributes)
-        )
+        tokens = np.frombuffer(_payload(self._parts["tokens"], _BYTES), dtype="uint64")
+        self._tokens = tokens.reshape(-1, len(numbers))
         self._check_lengths()
+        if "ORTH" not in self.attributes:
+            raise ValueError("its tokens have no text")
 
-    def _read_attributes(self) -> list[int]:
+    def _attribute_numbers(self) -> list[int]:
         part = self._parts["attrs"]
         numbers = _unpacker(part).unpack() if len(part) <= _NAME_BYTES else None
         if not isinstance(numbers, list) or not numbers or not all(type(number) is int for number in numbers):
@@ -121,7 +132,7 @@ class Message:
     def strings(self) -> Iterator[str]:
         """All strings of which the tokens and spans have hashes."""
         most = _STRINGS_PER_TOKEN * len(self._tokens) + _SPARE
-        return (str(_payload(text, _TEXT), "utf-8") for text in _array(self._parts["strings"], most=most))
+        return map(_text, _array(self._parts["strings"], most=most))
 
     def documents(self) -> Iterator[StoredDocument]:
         """The documents one by one, with nothing kept of those before."""
@@ -129,10 +140,11 @@ class Message:
         position = 0
         for length, flags, groups, user_data in zip(self._lengths.tolist(), *parts, strict=True):
             end = position + length
+            unknown_spaces = _is_true(flags, "has_unknown_spaces")
             yield StoredDocument(
+                self.attributes,
                 self._tokens[position:end],
-                self._spaces[position:end],
-                _is_true(flags, "has_unknown_spaces"),
+                None if unknown_spaces else self._spaces[position:end].tolist(),
                 _groups(_optional_bytes(groups)),
                 _optional_bytes(user_data),
             )
@@ -175,11 +187,11 @@ def _map(view: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
 
 def _entries(view: memoryview) -> dict[str, memoryview]:
     """The values of a map whose keys are short texts."""
-    return {
-        str(_payload(key, _TEXT), "utf-8"): value
-        for key, value in _map(view)
-        if len(key) <= _NAME_BYTES and key[0] in _TEXT
-    }
+    return {_text(key): value for key, value in _map(view) if len(key) <= _NAME_BYTES and key[0] in _TEXT}
+
+
+def _text(view: memoryview) -> str:
+    return str(_payload(view, _TEXT), "utf-8")
 
 
 def _payload(view: memoryview, kinds: dict[int, int]) -> memoryview:
@@ -204,9 +216,9 @@ def _groups(packed: memoryview) -> dict[str, memoryview]:
         return {}
     if packed[0] not in _MAP:
         fields = [_entries(_payload(group, _BYTES)) for group in _array(packed)]
-        return {str(_payload(group["name"], _TEXT), "utf-8"): group["spans"] for group in fields}
+        return {_text(group["name"]): group["spans"] for group in fields}
     return {
-        str(_payload(name, _TEXT), "utf-8"): _entries(_payload(group, _BYTES))["spans"]
+        _text(name): _entries(_payload(group, _BYTES))["spans"]
         for group, names in _map(packed)
         for name in _array(names)
     }

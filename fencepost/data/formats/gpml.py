@@ -1,25 +1,26 @@
 """GENIA's GPML: XML in which `<cons sem="G#TYPE">` elements nest inside sentences.
 
 Words are `<w c="POS">` elements; in the editions without them the sentence's text is split into words.
-A type is what stands behind `G#`. A coordination such as `(AND G#DNA G#protein)` puts each of its types on
+A type is what follows `G#`. A coordination such as `(AND G#DNA G#protein)` puts each of its types on
 the whole stretch, and a `cons` without `sem` (a fragment of one) is no entity.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import chain
+from typing import NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.raw_text import WORD_SPLIT
 from fencepost.data.output import text_writer
-from fencepost.data.source import LINE_BYTES, Found, Reading, Rejected, Source
-from fencepost.data.text import CharSpan, Splitter, align, make_splitter
+from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejected, Source
+from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter
 from fencepost.errors import DataError, describe_error, quote, shorten
 
 ROOT = "set"
@@ -49,7 +50,7 @@ class _Draft:
     length: int = 0  # of all pieces
     words: list[tuple[int, int]] = field(default_factory=list)  # in characters, one for each <w>
     pos: list[str | None] = field(default_factory=list)
-    constructs: list[_Construct] = field(default_factory=list)
+    spans: list[tuple[_Place, _Place, str]] = field(default_factory=list)  # start, end, type
     problem: str | None = None
 
     @property
@@ -61,26 +62,11 @@ class _Draft:
         return _Place(self.length, len(self.words))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A point in a sentence: so many characters and so many whole words are before it."""
+class _Place(NamedTuple):
+    """A point in a sentence: the number of characters, and of whole words, before it."""
 
     character: int
     word: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Construct:
-    start: _Place
-    end: _Place
-    sem: str
-
-    @property
-    def types(self) -> list[str]:
-        """The type, or each different one of a coordination."""
-        if self.sem.startswith("("):
-            return list(dict.fromkeys(_TYPES.findall(self.sem)))
-        return [self.sem.removeprefix("G#")] if self.sem != "G#" else []
 
 
 class _Handler:
@@ -144,8 +130,10 @@ class _Handler:
             if name == "w":
                 self._word(start, attributes, self.sentence)
             elif name == "cons" and "sem" in attributes:
-                construct = _Construct(start, self.sentence.place, attributes["sem"])
-                self.sentence.constructs.append(construct)
+                types = _types(attributes["sem"])
+                if not types:
+                    self.sentence.problem = f"sem={quote(attributes['sem'])} names no type"
+                self.sentence.spans += [(start, self.sentence.place, type_) for type_ in types]
         elif self.sentence:
             self.done.append(self.sentence)
             self.sentence = None
@@ -178,10 +166,17 @@ class _Handler:
         raise _Refused(f"it declares the entity {quote(name)}, and declarations are not expanded")
 
 
+def _types(sem: str) -> list[str]:
+    """Return the type, or each different one of a coordination."""
+    if sem.startswith("("):
+        return list(dict.fromkeys(_TYPES.findall(sem)))
+    return [sem.removeprefix("G#")] if sem != "G#" else []
+
+
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     parser = expat.ParserCreate()
     handler = _Handler(parser, source)
-    splitter = None
+    splitter = cache(partial(make_splitter, options.language, pretokenized=options.pretokenized))
     problem = None
     fed = 0
     for chunk in chain(source.chunks(), [b""]):
@@ -190,13 +185,10 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             fed += len(chunk)
             handler.check_size(fed)
         except expat.ExpatError as error:
-            problem = f"not XML: {expat.ErrorString(error.code)}; nothing behind this can be read"
+            problem = f"not XML: {expat.ErrorString(error.code)}; nothing after this can be read"
         except (_Refused, ValueError, LookupError) as error:
             problem = f"not a file that can be read: {describe_error(error)}"
-        for draft in handler.take():
-            if not draft.words and splitter is None and draft.text.strip():
-                splitter = make_splitter(options.language, pretokenized=options.pretokenized)
-            yield _reading(draft, splitter, source)
+        yield from (_reading(draft, splitter, source) for draft in handler.take())
         if problem:
             yield Rejected(parser.ErrorLineNumber, problem, "")
             return
@@ -204,49 +196,34 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         raise DataError("XML without a <sentence>: not GPML", source=source.name)
 
 
-def _reading(draft: _Draft, splitter: Splitter | None, source: Source) -> Reading:
+def _reading(draft: _Draft, splitter: Callable[[], Splitter], source: Source) -> Reading:
     try:
         if draft.problem:
             raise ValueError(draft.problem)
-        for construct in draft.constructs:
-            if not construct.types:
-                raise ValueError(f"sem={quote(construct.sem)} names no type")
-        if draft.words or not draft.text.strip():
-            sentence = _from_words(draft)
-        else:
-            assert splitter is not None  # noqa: S101 - made by the caller
-            sentence = _from_text(draft, splitter, source)
+        has_words = draft.words or not draft.text.strip()
+        sentence = _from_words(draft) if has_words else _from_text(draft, splitter(), source)
     except ValueError as error:
         return Rejected(draft.line, str(error), draft.text)
-    return Found(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
+    return ReadSentence(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
 
 
 def _from_words(draft: _Draft) -> Sentence:
     text = draft.text
-    behind = 0
+    position = 0
     for start, end in (*draft.words, (len(text), len(text))):
-        if text[behind:start].strip():
-            raise ValueError(f"{quote(text[behind:start].strip())} stands outside the <w> elements")
-        behind = end
-    entities = [
-        Entity(construct.start.word, construct.end.word, type_)
-        for construct in draft.constructs
-        for type_ in construct.types
-    ]
+        if text[position:start].strip():
+            raise ValueError(f"{quote(text[position:start].strip())} stands outside the <w> elements")
+        position = end
+    entities = [Entity(start.word, end.word, type_) for start, end, type_ in draft.spans]
     pos = [pos or "" for pos in draft.pos] if any(p is not None for p in draft.pos) else None
     return Sentence([text[start:end] for start, end in draft.words], entities, pos=pos)
 
 
 def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
-    spans = [
-        CharSpan(construct.start.character, construct.end.character, type_)
-        for construct in draft.constructs
-        for type_ in construct.types
-    ]
+    spans = [CharSpan(start.character, end.character, type_) for start, end, type_ in draft.spans]
     words = [word for words in splitter.split(draft.text) for word in words]
     document = align(draft.text, spans, [words])
-    for _ in range(document.words_split):
-        source.note(WORD_SPLIT, draft.line)
+    source.note(WORD_SPLIT, draft.line, times=document.words_split)
     return document.sentences[0]
 
 

@@ -6,7 +6,6 @@ A tag is `O`, or a letter that says where in an entity the word stands, a dash, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fencepost.data.entity import Entity
@@ -16,15 +15,18 @@ READ_SCHEMES = ("iob1", "iob2", "bioes")
 WRITE_SCHEMES = ("iob2", "iob1", "bioes", "bmes")
 OUTSIDE = "O"
 
+BROKEN_RULES = "sentence whose tags break the rules of {}, read as the CoNLL scorer does"
+"""Note on a sentence; the scheme is to be filled in."""
+
 _LETTERS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 
 
-@dataclass(frozen=True, slots=True)
-class Irregularity:
-    """A tag that its scheme does not allow where it stands: at word `index`."""
+class Invalid(ValueError):
+    """What is wrong in a sentence, and at which of its words."""
 
-    index: int
-    reason: str
+    def __init__(self, index: int, reason: str) -> None:
+        self.index = index
+        super().__init__(reason)
 
 
 @lru_cache(maxsize=4096)
@@ -55,42 +57,45 @@ def detect(sentences: Iterable[Sequence[str]]) -> str:
     return "iob1" if begun_with["I"] > begun_with["B"] else "iob2"
 
 
-def to_entities(tags: Sequence[str], scheme: str) -> tuple[list[Entity], Irregularity | None]:
-    """The entities that a sentence's tags describe, and the first tag that breaks the scheme's rules.
+def to_entities(
+    tags: Sequence[str], scheme: str, *, strict: bool = False
+) -> tuple[list[Entity], Invalid | None]:
+    """Return the entities that a sentence's tags describe, and the first tag that breaks the scheme's rules.
 
     Broken sequences are read as the CoNLL shared tasks' scorer reads them: a tag that continues
     nothing begins an entity, and one that is not continued ends it. The same reading serves all
-    schemes. A tag that is none at all, which cannot be read, is an irregularity without entities.
+    schemes. Raises `Invalid` for what is not a tag, and if `strict` for a tag that breaks the rules.
     """
     entities: list[Entity] = []
-    irregular = None
+    broken = None
     start, open_type, before = 0, "", OUTSIDE  # no type: no entity is open
     for index, tag in enumerate((*tags, OUTSIDE)):
         parsed = parse(tag)
         if parsed is None:
-            reason = f"{quote(tag)} is not a tag; a tag is O, or B-, I-, E- or S- and a type"
-            return [], Irregularity(index, reason)
+            raise Invalid(index, f"{quote(tag)} is not a tag; a tag is O, or B-, I-, E- or S- and a type")
         letter, type_ = parsed
         continues = letter in ("I", "E") and type_ == open_type and before in ("B", "I")
-        irregular = irregular or _irregularity(index, tags, letter, before, continues, scheme)
+        broken = broken or _broken_rule(index, tags, letter, before, continues, scheme)
         if not continues:
             if open_type:
                 entities.append(Entity(start, index, open_type))
             start, open_type = index, type_
         before = letter
-    return entities, irregular
+    if broken and strict:
+        raise broken
+    return entities, broken
 
 
-def _irregularity(
+def _broken_rule(
     index: int, tags: Sequence[str], letter: str, before: str, continues: bool, scheme: str
-) -> Irregularity | None:
-    """How the tag at `index` breaks the rules of its scheme, given the letter of the one before."""
+) -> Invalid | None:
+    """Return how the tag at `index` breaks the rules of its scheme, given the letter of the one before."""
     if scheme == "bioes" and before in ("B", "I") and not continues:
-        return Irregularity(index - 1, f"the entity of {quote(tags[index - 1])} has no end")
+        return Invalid(index - 1, f"the entity of {quote(tags[index - 1])} has no end")
     if scheme != "iob1" and letter in ("I", "E") and not continues:
-        return Irregularity(index, f"{quote(tags[index])} continues an entity, but none of its type is open")
+        return Invalid(index, f"{quote(tags[index])} continues an entity, but none of its type is open")
     if scheme != "bioes" and letter in ("E", "S"):
-        return Irregularity(index, f"{quote(tags[index])} does not occur in {scheme}")
+        return Invalid(index, f"{quote(tags[index])} does not occur in {scheme}")
     return None
 
 

@@ -96,6 +96,11 @@ def _is_span(item: Any) -> bool:
 
 def is_json(value: Any) -> bool:
     """Whether a value is the same after it has been written as JSON and read again."""
+    return why_not_json(value) is None
+
+
+def why_not_json(value: Any) -> str | None:
+    """Return what keeps a value from being the same after it has been written as JSON and read again."""
     level = [value]
     for _ in range(DEPTH):  # deeper ones can be read but not always written
         children: list[Any] = []
@@ -103,23 +108,26 @@ def is_json(value: Any) -> bool:
             if type(item) is dict:
                 children += [*item.keys(), *item.values()]
                 if not all(type(key) is str for key in item):
-                    return False
+                    return "a key that is not a string"
             elif type(item) in (list, tuple):
                 children += item
-            elif not _is_plain(item):
-                return False
+            elif problem := _why_not_plain(item):
+                return problem
         if not children:
-            return True
+            return None
         level = children
-    return False
+    return f"nested more than {DEPTH} deep"
 
 
-def _is_plain(value: Any) -> bool:
+def _why_not_plain(value: Any) -> str | None:
     if type(value) is str:
-        return not SURROGATES.search(value)
-    if type(value) is float:
-        return math.isfinite(value)
-    return value is None or type(value) is bool or (type(value) is int and abs(value) < LARGEST)
+        half = r"half a character: one of \ud800 to \udfff without its other half"
+        return half if SURROGATES.search(value) else None
+    if value is None or type(value) is bool:
+        return None
+    if (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < LARGEST):
+        return None
+    return f"{quote(value)} is not a value that can be kept"
 
 
 def same_text(one: str, other: str) -> bool:

@@ -17,13 +17,13 @@ from itertools import chain, islice
 from typing import Any
 
 from fencepost.data.formats.format import WriteOptions
-from fencepost.data.formats.json_fields import DEPTH, SURROGATES, is_json
+from fencepost.data.formats.json_fields import DEPTH, SURROGATES, why_not_json
 from fencepost.data.source import LINE_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote
 
-# A string, a quotation mark whose string goes on beyond the buffer, or a structural character.
+# A string, a quotation mark whose string continues beyond the buffer, or a structural character.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
-_BLANK = " \t\n\r"  # no other white space may stand between JSON's values
+_BLANK = " \t\n\r"  # no other white space may separate JSON's values
 _STRUCTURE = re.compile(r"[\[\]{},]")
 
 
@@ -38,7 +38,7 @@ class Record:
 
 
 def records(source: Source) -> Iterator[Record]:
-    """The objects of a file, whether they stand in an array or on a line each."""
+    """Yield the objects of a file, which has one array of them or one on each line."""
     if is_array(source):
         yield from _array_records(source)
         return
@@ -57,7 +57,7 @@ def is_array(source: Source) -> bool:
 
 
 def head_objects(source: Source, count: int) -> list[dict[str, Any]]:
-    """The first objects of a file's beginning, for detection; nothing of the source is used up."""
+    """Return the first objects of a file, for detection; the source is not read any further."""
     head = Source.from_bytes(source.head, source.name)
     try:
         found = (record.value for record in records(head) if not record.problem)
@@ -75,10 +75,8 @@ def _record(line: int, raw: str) -> Record:
         value = _DECODER.decode(raw)
         if not isinstance(value, dict):
             problem = f"a JSON object was expected, not {_kind(value)}"
-        elif "\\u" in raw and SURROGATES.search(json.dumps(value, ensure_ascii=False)):
-            problem = r"half a character: one of \ud800 to \udfff without its other half"
-        elif raw.count("[") + raw.count("{") > DEPTH and not is_json(value):
-            problem = f"nested more than {DEPTH} deep"
+        elif "\\u" in raw or raw.count("[") + raw.count("{") > DEPTH:
+            problem = why_not_json(value)
     except (ValueError, RecursionError) as error:
         problem = _why_not_json(error, raw)
     return Record(line, raw, value) if problem is None else Record(line, _printable(raw), {}, problem)
@@ -173,7 +171,7 @@ class _Array:
             yield match
         else:
             self.scanned, self.awaited = len(self.buffer), 0
-        if last:  # no quotation mark behind this one has an end, so none need be tried
+        if last:  # no quotation mark after this one has an end, so none need be tried
             yield from _STRUCTURE.finditer(self.buffer, self.scanned)
 
     def remainder(self) -> tuple[int, str]:
@@ -204,7 +202,7 @@ def _array_records(source: Source) -> Iterator[Record]:
     if array.depth > 0:
         yield Record(line, _printable(raw), {}, "the file ends before its array does")
     elif raw:
-        yield Record(line, _printable(raw), {}, "something stands behind the end of the array")
+        yield Record(line, _printable(raw), {}, "something follows the end of the array")
 
 
 def _printable(raw: str) -> str:

@@ -26,11 +26,10 @@ from fencepost.data.formats.json_fields import (
     span_lists,
     whole_number,
 )
-from fencepost.data.formats.json_records import encode_records, records
-from fencepost.data.formats.raw_text import WORD_SPLIT, sentences_of
+from fencepost.data.formats.json_records import Record, encode_records, records
 from fencepost.data.output import text_writer
-from fencepost.data.source import Found, Reading, Rejected, Source
-from fencepost.data.text import CharSpan, Splitter, align, make_splitter
+from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
+from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter, split_document
 from fencepost.errors import quote
 
 SPAN_KEYS = ("spans", "entities", "label", "labels")
@@ -54,8 +53,13 @@ def _span_key(record: dict[str, Any]) -> str | None:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
+    return convert(records(source), source, options)
+
+
+def convert(found: Iterator[Record], source: Input, options: ReadOptions) -> Iterator[Reading]:
+    """Yield the sentences of each object, or why it has none."""
     splitter = make_splitter(options.language, pretokenized=options.pretokenized)
-    for record in records(source):
+    for record in found:
         try:
             if record.problem:
                 raise ValueError(record.problem)
@@ -66,11 +70,11 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         except ValueError as error:
             yield Rejected(record.line, str(error), record.raw)
         else:
-            yield from (Found(record.line, sentence) for sentence in sentences)
+            yield from (ReadSentence(record.line, sentence) for sentence in sentences)
 
 
 def _sentences(
-    record: dict[str, Any], line: int, options: ReadOptions, splitter: Splitter, source: Source
+    record: dict[str, Any], line: int, options: ReadOptions, splitter: Splitter, source: Input
 ) -> list[Sentence]:
     text = record.get("text")
     if not isinstance(text, str):
@@ -91,17 +95,15 @@ def _sentences(
         sentence, split = _tokenized(text, spans, record["tokens"])
         sentences = [replace(sentence, id=id_, doc=doc, meta=extra)]
     else:
-        placed, split = sentences_of(text, spans, splitter, id_ or doc, doc or id_)
-        sentences = [replace(sentence, meta=extra) for _, _, sentence in placed]
+        document = split_document(text, spans, splitter, id_ or doc, doc or id_)
+        sentences = [replace(sentence, meta=extra) for sentence in document.sentences]
+        split = document.words_split
     if key is None:
         source.note(NO_SPANS, line)
     if others := span_lists(extra):
-        if spans:
-            source.note("list of spans beside the one that is read, kept in meta", line, quote(others[0]))
-        else:
-            source.note(NOT_READ, line, quote(others[0]))
-    for _ in range(split):
-        source.note(WORD_SPLIT, line)
+        kind = "list of spans beside the one that is read, kept in meta" if spans else NOT_READ
+        source.note(kind, line, quote(others[0]))
+    source.note(WORD_SPLIT, line, times=split)
     return sentences
 
 
@@ -115,10 +117,10 @@ def _spans(place: str, item: Any, text: str, options: ReadOptions) -> Iterator[C
     )
     start = whole_number(f"{place}.{start_key}", item.get(start_key))
     end = whole_number(f"{place}.{end_key}", item.get(end_key)) + (options.ends == "inclusive")
-    said = item.get("text")
-    if options.check_text and isinstance(said, str) and not same_text(said, text[start:end]):
+    phrase = item.get("text")
+    if options.check_text and isinstance(phrase, str) and not same_text(phrase, text[start:end]):
         raise ValueError(
-            f"{place} has the text {quote(said)}, but its characters are {quote(text[start:end])}; "
+            f"{place} has the text {quote(phrase)}, but its characters are {quote(text[start:end])}; "
             "correct it, or say --ends inclusive if all ends are the last character's, "
             "or --no-check-text if texts are spelled differently on purpose"
         )
@@ -135,20 +137,20 @@ def _tokenized(text: str, spans: Sequence[CharSpan], tokens: Any) -> tuple[Sente
     """The sentence whose words the file gives, and how many of them had to be cut."""
     if not isinstance(tokens, list) or not all(isinstance(token, dict) for token in tokens):
         raise ValueError("'tokens' is not a list of objects")
-    offsets, behind = [], 0
+    offsets, position = [], 0
     for index, token in enumerate(tokens):
         start = whole_number(f"tokens[{index}].start", token.get("start"))
         end = whole_number(f"tokens[{index}].end", token.get("end"))
-        if not behind <= start < end <= len(text):
+        if not position <= start < end <= len(text):
             raise ValueError(f"tokens[{index}] is empty, out of order or outside the text")
-        if text[behind:start].strip():
-            raise ValueError(f"{quote(text[behind:start].strip())} before tokens[{index}] is in no token")
+        if text[position:start].strip():
+            raise ValueError(f"{quote(text[position:start].strip())} before tokens[{index}] is in no token")
         if token.get("text", text[start:end]) != text[start:end]:
             raise ValueError(f"tokens[{index}].text is not what the text has there")
         offsets.append((start, end))
-        behind = end
-    if text[behind:].strip():
-        raise ValueError(f"{quote(text[behind:].strip())} at the end is in no token")
+        position = end
+    if text[position:].strip():
+        raise ValueError(f"{quote(text[position:].strip())} at the end is in no token")
     document = align(text, spans, [offsets] if offsets else [])
     sentence = document.sentences[0] if document.sentences else Sentence(())
     spaces = [token.get("ws") for token in tokens]

@@ -38,10 +38,10 @@ from fencepost.data.formats.json_fields import (
 )
 from fencepost.data.formats.json_records import Record, encode_records, records
 from fencepost.data.output import text_writer
-from fencepost.data.source import Found, Reading, Rejected, Source
+from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
 from fencepost.errors import DataError, UsageError, quote, shorten
 
-UNDECIDED_CHARACTERS = 1 << 24  # how much is kept in memory while the ends are undecided
+UNDECIDED_CHARACTERS = 1 << 24  # of the objects that are kept while the ends are undecided
 
 
 @dataclass(frozen=True)
@@ -98,41 +98,57 @@ class Span:
 
 
 def read(source: Source, options: ReadOptions, *, shape: Shape) -> Iterator[Reading]:
-    for record, ends, decided_at in _with_ends(source, options, shape):
-        if record.problem:
-            yield Rejected(record.line, record.problem, record.raw)
-            continue
+    return convert(records(source), source, options, shape)
+
+
+def convert(found: Iterator[Record], source: Input, options: ReadOptions, shape: Shape) -> Iterator[Reading]:
+    """Yield the sentence of each object, or why it has none."""
+    for record, ends, decided_at in _with_ends(found, source, options, shape):
         try:
+            if record.problem:
+                raise ValueError(record.problem)
             words, spans = _words_and_spans(record.value, shape)
             if decided_at is not None and signs(words, spans) - {ends}:
-                raise DataError(_contradiction(ends, decided_at), source=source.name, line=record.line)
-            sentence = _sentence(record.value, shape, words, spans, ends, options)
+                other = "inclusive" if ends == "exclusive" else "exclusive"
+                raise DataError(
+                    f"an entity's end here is {other}, but {source.position(decided_at)} shows {ends} ends; "
+                    "say --ends inclusive or --ends exclusive, and what does not fit will be invalid",
+                    source=source.name,
+                    line=record.line,
+                )
+            entities = [_entity(span, words, ends, options) for span in spans]
+            sentence = _sentence(record.value, shape, words, entities)
         except ValueError as error:
             yield Rejected(record.line, str(error), record.raw)
         else:
             if not spans and (others := span_lists(sentence.meta)):
                 source.note(NOT_READ, record.line, quote(others[0]))
-            yield Found(record.line, sentence)
+            yield ReadSentence(record.line, sentence)
 
 
 def _with_ends(
-    source: Source, options: ReadOptions, shape: Shape
+    found: Iterator[Record], source: Input, options: ReadOptions, shape: Shape
 ) -> Iterator[tuple[Record, Ends, int | None]]:
-    """The objects with what their ends are, and with the line that shows it if the content decides.
+    """Yield the objects with what their ends are, and the line that shows it if the content decides.
 
     From the first span on, objects are held back until one shows whether ends are inclusive.
     """
     if options.ends and shape.ends and (shape.indices or options.ends != shape.ends):
         what = "lists every word of an entity" if shape.indices else f"has {shape.ends} ends by definition"
         raise UsageError(f"{source.name}: {shape.name} {what}, so --ends {options.ends} is wrong here")
-    found = records(source)
     known = shape.ends or options.ends
+    if known:
+        yield from ((record, known, None) for record in found)
+        return
     held: list[Record] = []
     characters = 0
     for record in found:
-        words, spans = ([], []) if known else _spans_if_valid(record, shape)
-        if known or not (spans or held):
-            yield record, known or "exclusive", None
+        try:
+            words, spans = _words_and_spans(record.value, shape)
+        except ValueError:  # it is reported when its turn comes
+            words, spans = [], []
+        if not (spans or held):
+            yield record, "exclusive", None
             continue
         held.append(record)
         characters += len(record.raw)
@@ -143,21 +159,14 @@ def _with_ends(
             break
     if held:
         raise DataError(
-            "nothing here shows whether an entity's end is its last word or the word behind it; "
+            "nothing here shows whether an entity's end is its last word or the word after it; "
             "say --ends inclusive or --ends exclusive",
             source=source.name,
         )
 
 
-def _spans_if_valid(record: Record, shape: Shape) -> tuple[list[str], list[Span]]:
-    try:
-        return _words_and_spans(record.value, shape)
-    except ValueError:
-        return [], []  # it is reported when its turn comes
-
-
 def signs(words: list[str], spans: list[Span]) -> set[Ends]:
-    """What the spans of a sentence show about their ends: nothing, one of the two, or both."""
+    """Return what the spans of a sentence show about their ends: nothing, one of the two, or both."""
     shown: set[Ends] = set()
     for span in spans:
         by_text = _sign_of_text(words, span)
@@ -182,16 +191,8 @@ def _sign_of_text(words: list[str], span: Span) -> Ends | None:
     return "exclusive" if exclusive else "inclusive"
 
 
-def _contradiction(ends: Ends, decided_at: int) -> str:
-    other = "inclusive" if ends == "exclusive" else "exclusive"
-    return (
-        f"an entity's end here is {other}, but line {decided_at} shows {ends} ends; "
-        "say --ends inclusive or --ends exclusive, and what does not fit will be invalid"
-    )
-
-
 def _words_and_spans(record: dict[str, Any], shape: Shape) -> tuple[list[str], list[Span]]:
-    """The required parts of an object; `ValueError` says which of them is not as it must be."""
+    """Return the required parts of an object; raises `ValueError` for one that is not valid."""
     words = strings(record, shape.words)
     items = record.get(shape.entities)
     if not isinstance(items, list):
@@ -206,7 +207,7 @@ def _words_and_spans(record: dict[str, Any], shape: Shape) -> tuple[list[str], l
 
 
 def _span(item: Any, shape: Shape) -> Span:
-    """The span of one item; the messages of errors go on where its place has been named."""
+    """Return the span of one item; an error message continues the name of the item."""
     if shape.triples:
         if not isinstance(item, list) or len(item) != 3:
             raise ValueError(" is not of the form [start, end, type]")
@@ -227,7 +228,7 @@ def _span(item: Any, shape: Shape) -> Span:
 
 
 def _contiguous(key: str, indices: Any) -> tuple[int, int]:
-    """The span of a list of all the indices of an entity's words."""
+    """Return the span of a list of all the indices of an entity's words."""
     place = f".{key}"
     if not isinstance(indices, list) or not indices:
         raise ValueError(f"{place} is not a list of word indices")
@@ -241,25 +242,24 @@ def _contiguous(key: str, indices: Any) -> tuple[int, int]:
     return start, end
 
 
-def _sentence(
-    record: dict[str, Any],
-    shape: Shape,
-    words: list[str],
-    spans: list[Span],
-    ends: Ends,
-    options: ReadOptions,
-) -> Sentence:
-    behind = int(ends == "inclusive")
-    entities = []
-    for span in spans:
-        text, extra = span.text, span.meta
-        entity = Entity(span.start, span.end + behind, span.type, span.score, extra)
-        phrase = words[entity.start : entity.end]
-        if text is not None and text != " ".join(phrase):
-            if options.check_text and not same_text(text, "".join(phrase)):
-                raise ValueError(_text_differs(entity, text, phrase))
-            entity = replace(entity, meta={**extra, "text": text})
-        entities.append(entity)
+def _entity(span: Span, words: list[str], ends: Ends, options: ReadOptions) -> Entity:
+    """Return the entity of a span; its text is checked, and kept where it is spelled differently."""
+    entity = Entity(span.start, span.end + (ends == "inclusive"), span.type, span.score, span.meta)
+    if span.text is None:
+        return entity
+    phrase = " ".join(words[entity.start : entity.end])
+    if span.text == phrase:
+        return entity
+    if options.check_text and not same_text(span.text, phrase):
+        raise ValueError(
+            f"the text of {shorten(entity.type)} [{entity.start}, {entity.end}) is {quote(span.text)}, but "
+            f"those words are {quote(phrase)}; correct it, or say --ends if all ends are meant otherwise, "
+            "or --no-check-text if texts are spelled differently on purpose"
+        )
+    return replace(entity, meta={**span.meta, "text": span.text})
+
+
+def _sentence(record: dict[str, Any], shape: Shape, words: list[str], entities: list[Entity]) -> Sentence:
     id_key, id_ = name(record, shape.id)
     doc_key, doc = name(record, shape.doc)
     return Sentence(
@@ -272,14 +272,6 @@ def _sentence(
         pos=strings(record, "pos") if record.get("pos") is not None else None,
         space_after=booleans(record, "space_after"),
         meta=meta(record, {*shape.keys, id_key, doc_key}),
-    )
-
-
-def _text_differs(entity: Entity, text: str, phrase: list[str]) -> str:
-    return (
-        f"the text of {shorten(entity.type)} [{entity.start}, {entity.end}) is {quote(text)}, but those "
-        f"words are {quote(' '.join(phrase))}; correct it, or say --ends if all ends are meant otherwise, "
-        "or --no-check-text if texts are spelled differently on purpose"
     )
 
 
@@ -317,13 +309,12 @@ def _item(sentence: Sentence, entity: Entity, shape: Shape) -> Any:
     if shape.indices:
         item = {shape.indices: list(range(entity.start, entity.end))}
     item[shape.type] = entity.type
-    extra = dict(entity.meta)
     if shape.ends is None:  # the text shows every reader that the end is exclusive
         item["text"] = sentence.phrase(entity)
     if entity.score != 1.0:
         item["score"] = entity.score
-    if extra:
-        item["meta"] = extra
+    if entity.meta:
+        item["meta"] = dict(entity.meta)
     return item
 
 

@@ -50,7 +50,7 @@ def keep_compatible(entities: Iterable[Entity], allowed: Overlaps, prefer: Prefe
 
 
 class Edges:
-    """Where entities begin and end: enough to tell whether another one crosses any of them."""
+    """Where entities begin and end: enough to know whether another one crosses any of them."""
 
     def __init__(self, entities: Iterable[Entity] = ()) -> None:
         self._furthest: dict[int, int] = {}  # by start: the last end of those that begin there
@@ -64,7 +64,7 @@ class Edges:
         self._nearest[end] = min(start, self._nearest.get(end, start))
 
     def crossing(self, entity: Entity) -> bool:
-        """Whether one begins inside the entity and ends behind it, or begins before it and ends inside."""
+        """Whether one begins inside the entity and ends after it, or begins before it and ends inside."""
         start, end = entity.span
         return any(
             self._furthest.get(inside, end) > end or self._nearest.get(inside, start) < start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fencepost.data.formats import conll, conll2012, json_text, json_tokens
+from fencepost.data.formats import conll, conll2012, json_text, json_tokens, weibo
 from fencepost.data.formats.brat import BRAT
 from fencepost.data.formats.docbin import SPACY, is_docbin
 from fencepost.data.formats.format import Format
@@ -19,7 +19,7 @@ FORMATS: dict[str, Format] = {
         *json_tokens.FORMATS,
         json_text.JSONL_TEXT,
         conll.CONLL,
-        conll.WEIBO,
+        weibo.WEIBO,
         conll2012.CONLL2012,
         GPML,
         BRAT,
@@ -93,8 +93,8 @@ def _detect_columns(source: Source) -> Format:
     lines = source.head_lines()
     if conll2012.looks_bracketed(lines):
         return conll2012.CONLL2012
-    if conll.has_positions(lines):
-        return conll.WEIBO
+    if weibo.has_positions(lines):
+        return weibo.WEIBO
     if b"\x00" in source.head or not conll.may_have_tags(lines):
         raise DataError(
             "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "

@@ -1,4 +1,4 @@
-"""A small nested corpus that Fencepost makes itself; `generate` has its annotation guideline."""
+"""The sample corpus; its generator is `tools/sample_corpus/generate.py`, with the annotation guideline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def path(split: str) -> Path:
-    """The shipped file of a split."""
+    """Return the file of a split."""
     if split not in SPLITS:
         raise UsageError(f"the sample corpus has no split {split!r}; it has {', '.join(SPLITS)}")
     return Path(__file__).parent / f"{split}.jsonl"

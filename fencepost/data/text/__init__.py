@@ -1,9 +1,10 @@
 """Raw text to words and sentences, and back to characters."""
 
-from fencepost.data.text.alignment import CharSpan, Document, align
+from fencepost.data.text.alignment import WORD_SPLIT, CharSpan, Document, align, split_document
 from fencepost.data.text.splitter import SpacySplitter, Splitter, WhitespaceSplitter, make_splitter
 
 __all__ = [
+    "WORD_SPLIT",
     "CharSpan",
     "Document",
     "SpacySplitter",
@@ -11,4 +12,5 @@ __all__ = [
     "WhitespaceSplitter",
     "align",
     "make_splitter",
+    "split_document",
 ]

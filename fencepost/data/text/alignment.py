@@ -10,13 +10,16 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.data.entity import Entity, Sentence
 
 if TYPE_CHECKING:
-    from fencepost.data.text.splitter import Offsets
+    from fencepost.data.text.splitter import Offsets, Splitter
+
+WORD_SPLIT = "word cut in two because an entity begins or ends inside it (are the offsets right?)"
+"""Note on a document, for each such word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class CharSpan:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text as sentences; `offsets[i]` says where the words of `sentences[i]` stand in the text."""
+    """A text as sentences; `offsets[i]` has the characters of the words of `sentences[i]`."""
 
     sentences: list[Sentence]
     offsets: list[list[Offsets]]
@@ -40,7 +43,7 @@ class Document:
 
 
 def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Offsets]]) -> Document:
-    """Puts the spans on the words of `sentences` (from a splitter).
+    """Put the spans on the words of `sentences` (from a splitter).
 
     Raises `ValueError` for a span that lies outside the text or holds nothing but white space.
     """
@@ -52,6 +55,18 @@ def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Off
     inside = _group(offsets, trimmed)
     made = [_sentence(text, words, members) for words, members in zip(offsets, inside, strict=True)]
     return Document(made, offsets, words_split)
+
+
+def split_document(
+    text: str, spans: Sequence[CharSpan], splitter: Splitter, name: str | None, doc: str | None
+) -> Document:
+    """Split a text into sentences of the document `doc`, named `name-1`, `name-2` and so on."""
+    document = align(text, spans, splitter.split(text))
+    named = [
+        replace(sentence, doc=doc, id=None if name is None else f"{name}-{number}")
+        for number, sentence in enumerate(document.sentences, start=1)
+    ]
+    return replace(document, sentences=named)
 
 
 def trim(text: str, span: CharSpan) -> CharSpan:

@@ -49,9 +49,10 @@ class Splitter(Protocol):
 
     def split(self, text: str) -> list[list[Offsets]]:
         """Return all that `sentences` yields."""
+        return list(self.sentences(text))
 
 
-class WhitespaceSplitter:
+class WhitespaceSplitter(Splitter):
     """Words are separated by white space and sentences by line ends: text that is tokenised already."""
 
     def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
@@ -62,11 +63,8 @@ class WhitespaceSplitter:
                 yield words
                 count += len(words)
 
-    def split(self, text: str) -> list[list[Offsets]]:
-        return list(self.sentences(text))
 
-
-class SpacySplitter:
+class SpacySplitter(Splitter):
     """spaCy's rule tokenizer for a language, and the rule of its sentencizer; no model is needed."""
 
     def __init__(self, language: str = "en") -> None:
@@ -76,9 +74,6 @@ class SpacySplitter:
         self.language = language
         self._nlp = _blank(language)
         self._stops = frozenset(map(get_string_id, Sentencizer.default_punct_chars))
-
-    def split(self, text: str) -> list[list[Offsets]]:
-        return list(self.sentences(text))
 
     def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.

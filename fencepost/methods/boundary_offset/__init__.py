@@ -1,1 +1,24 @@
-"""Boundary offset prediction (BOPN): Tang et al., Findings of EMNLP 2023."""
+"""Boundary offsets: Tang et al., "A Boundary Offset Prediction Network for Named Entity Recognition", 2023.
+
+For every type, every span of a sentence predicts how far it is from its nearest entity: "0" is an entity
+(a centre), "-1S" starts one word before one, "2E" ends two words after one, and most are out of range of
+any (section 2). Types are inputs: learnt prompts that the encoder reads together with the sentence. So
+spans that are no entities point at those that are, and a missed centre may still be found by its votes.
+"""
+
+from fencepost.methods.boundary_offset.decode import OffsetDecoder
+from fencepost.methods.boundary_offset.report import OffsetReport
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict, BoundaryOffsetSettings
+from fencepost.methods.registry import Method
+
+METHOD = Method(
+    settings=BoundaryOffsetSettings,
+    predict=BoundaryOffsetPredict,
+    decoder=OffsetDecoder,
+    network="fencepost.methods.boundary_offset.network:BoundaryOffset",
+    reports={"offsets": OffsetReport},
+    defaults={
+        "encoder": {"lstm": {"size": 256}},
+        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
+    },
+)

@@ -35,13 +35,14 @@ class DepthwiseConvolution(nn.Module):
         return whole[:, : sizes[0], : sizes[1], : sizes[2]]
 
     def _convolved(self, grid: Tensor, dilation: int = 1) -> Tensor:
-        channels_first, plain = torch.movedim(grid, 4, 1), self.plain
-        convolved = nn.functional.conv3d(
-            channels_first,
-            plain.weight,
-            plain.bias,
-            padding=dilation,
-            dilation=dilation,
-            groups=plain.groups,
-        )
+        plain, on_cpu = self.plain, grid.device.type == "cpu"
+        with torch.autocast("cpu", enabled=not on_cpu):  # in bfloat16, CPUs now and then compute NaN
+            convolved = nn.functional.conv3d(
+                torch.movedim(grid.to(plain.weight.dtype) if on_cpu else grid, 4, 1),
+                plain.weight,
+                plain.bias,
+                padding=dilation,
+                dilation=dilation,
+                groups=plain.groups,
+            )
         return torch.movedim(convolved, 1, 4)

@@ -1,31 +1,26 @@
-"""Boundary offsets without PyTorch: from the offset labels of spans to the entities they point at."""
+"""Prediction: from the offset labels of spans to the entities that they point at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
+from fencepost.encoder.grouping import group_by_length
+from fencepost.methods.boundary_offset.labels import CENTRE, OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict, BoundaryOffsetSettings
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import (
     Decoder,
     GraphMismatch,
     Graphs,
     IntArray,
-    PredictSettings,
-    TrainedSettings,
     WordArrays,
+    is_span,
     run_graph,
 )
-
-OUT_OF_RANGE, CENTRE = 0, 1
-"""The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
-
-FARTHEST = 1000
-"""The largest offset that settings accept."""
 
 _NUMBERS_AT_ONCE = 4_000_000
 """Scores of spans, types and labels that the graph makes at once, unless one sentence alone has more."""
@@ -34,64 +29,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-class OffsetSettings(Protocol):
-    """Those of the method's settings that say which labels there are."""
-
-    @property
-    def max_offset(self) -> int:
-        """S."""
-
-    @property
-    def offsets(self) -> Literal["both", "start", "end"]:
-        """Which boundary may be off."""
-
-
-class BoundaryOffsetPredict(PredictSettings):
-    """How predicted offsets become entities."""
-
-    overlapping: ClassVar[str] = "keep-all"
-
-    mode: Literal["centre", "all", "rules"] = Field(
-        "rules", description="Entities are the centres, all spans pointed at, or those that pass the rules."
-    )
-    votes: int | None = Field(
-        None,
-        ge=1,
-        description="Rules: so many start offsets, or end offsets, must point at a span that is no centre; "
-        "unless set, more than half of those that there may be, that is max_offset + 1.",
-    )
-    nearest: bool = Field(
-        True, description="Rules: an offset within reach of a centre must point at the nearest one."
-    )
-    order: bool = Field(
-        True, description="Rules: between an offset and where it points, offsets must count down."
-    )
-
-
-class OffsetsTrained(TrainedSettings):
-    """Which labels there are."""
-
-    max_offset: int = Field(ge=0, le=FARTHEST)
-    offsets: Literal["both", "start", "end"]
-
-
-class Labels:
-    """The offset labels: what each says about a span's distance from its nearest entity."""
-
-    def __init__(self, settings: OffsetSettings) -> None:
-        reach = settings.max_offset
-        moves = [move for move in range(-reach, reach + 1) if move]
-        sides = {"both": "SE", "start": "S", "end": "E"}[settings.offsets]
-        self.names = ("out of range", "0", *(f"{move}{side}" for side in sides for move in moves))
-        of_label = [(move, 0) if side == "S" else (0, move) for side in sides for move in moves]
-        self.moves = np.array([(0, 0), (0, 0), *of_label]).reshape(-1, 2)  # [L, 2], of start and of end
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
 class Cells(NamedTuple):
-    """Spans that a model does not hold to be out of range, as columns."""
+    """The cells of the upper triangle whose label is not out of range, as columns."""
 
     sentence: IntArray  # [N]
     start: IntArray  # [N]
@@ -101,52 +40,52 @@ class Cells(NamedTuple):
     probability: FloatArray  # [N]
 
 
-class BoundaryOffsetDecoder(Decoder):
-    """The graph `offsets` says the best label of each cell and type, and its probability."""
+class OffsetScores(NamedTuple):
+    """What the labels of a batch say."""
 
-    Predict = BoundaryOffsetPredict
-    Trained = OffsetsTrained
+    cells: Cells
+    lengths: IntArray  # [B]
+    length: int  # T, of the padded batch
 
-    def __init__(self, method: Mapping[str, Any], types: Sequence[str]) -> None:
-        super().__init__(method, types)
-        self.labels = Labels(self.method)
 
-    def candidates(self, words: WordArrays, graphs: Graphs, predict: BoundaryOffsetPredict) -> Candidates:
-        """What the cells of all sentences point at; those of some sentences are computed at a time."""
-        found: list[Cells] = []
-        for group in self._together(words.lengths):
-            some = words.take(group)
-            length = some.vectors.shape[1]
-            grid = (len(group), length, length, len(self.types))
-            inputs = {**some.inputs(), "lengths": some.lengths}
-            label, probability = run_graph(graphs, "offsets", inputs, ("i", grid), ("f", grid))
-            if label.min() < 0 or label.max() >= len(self.labels):
-                raise GraphMismatch(f"a label is between {label.min()} and {label.max()}")
-            place = np.arange(label.shape[1])
-            is_span = (place[:, None] <= place) & (place < some.lengths[:, None, None])  # [b, T, T]
-            at = np.nonzero((label != OUT_OF_RANGE) & is_span[..., None])
-            sentence = np.asarray(group, dtype=np.int64)[at[0]]
-            columns = (sentence, *at[1:], label[at].astype(np.int64), probability[at].astype(np.float64))
-            found.append(Cells._make(columns))
-        cells = Cells._make(map(np.concatenate, zip(*found, strict=True)))
-        return decode(cells, words.lengths, words.vectors.shape[1], self.labels, predict)
+class OffsetDecoder(Decoder[OffsetScores]):
+    """The graph `offsets` returns the best label of each cell and type, and its probability."""
 
-    def _together(self, lengths: IntArray) -> Iterator[list[int]]:
-        """Sentences of like length, few enough that their grids stay in the caches."""
+    settings: BoundaryOffsetSettings
+
+    def __init__(self, settings: BoundaryOffsetSettings, types: Sequence[str]) -> None:
+        super().__init__(settings, types)
+        self.labels = Labels(settings)
+
+    def score(self, words: WordArrays, graphs: Graphs, predict: BoundaryOffsetPredict) -> OffsetScores:  # noqa: ARG002
+        """Return the cells of all sentences; the grids of some sentences are computed at a time."""
         at_most = _NUMBERS_AT_ONCE // (len(self.types) * len(self.labels))
-        group: list[int] = []
-        for index in np.argsort(-lengths, kind="stable").tolist():
-            if group and (len(group) + 1) * lengths[group[0]] ** 2 > at_most:
-                yield group
-                group = []
-            group.append(index)
-        yield group
+        groups = group_by_length(words.lengths.tolist(), pairs=at_most)
+        parts = [self._score_group(words, group, graphs) for group in groups]
+        cells = Cells._make(map(np.concatenate, zip(*parts, strict=True)))
+        return OffsetScores(cells, words.lengths, words.vectors.shape[1])
+
+    def _score_group(self, words: WordArrays, group: list[int], graphs: Graphs) -> Cells:
+        some = words.take(group)
+        length = some.vectors.shape[1]
+        grid = (len(group), length, length, len(self.types))
+        inputs = {**some.inputs(), "lengths": some.lengths}
+        label, probability = run_graph(graphs, "offsets", inputs, ("i", grid), ("f", grid))
+        if label.min() < 0 or label.max() >= len(self.labels):
+            raise GraphMismatch(f"a label is between {label.min()} and {label.max()}")
+        at = np.nonzero((label != OUT_OF_RANGE) & is_span(some.lengths, length)[..., None])
+        sentence = np.asarray(group, dtype=np.int64)[at[0]]
+        columns = (sentence, *at[1:], label[at].astype(np.int64), probability[at].astype(np.float64))
+        return Cells._make(columns)
+
+    def candidates(self, scores: OffsetScores, predict: BoundaryOffsetPredict) -> Candidates:
+        return decode(scores.cells, scores.lengths, scores.length, self.labels, predict)
 
 
 def decode(
     cells: Cells, lengths: IntArray, length: int, labels: Labels, predict: BoundaryOffsetPredict
 ) -> Candidates:
-    """The spans that the cells point at, as far as the mode lets them ("Inference with Boundary Offsets").
+    """Return the spans that the cells point at, as the mode allows ("Inference with Boundary Offsets").
 
     A centre's confidence is its probability; that of another span is the mean of those that point at it.
     `length` is that of the padded batch: word `t` of sentence `b` is at position `b * length + t`.
@@ -157,7 +96,7 @@ def decode(
     votes = ~is_centre & (start >= 0) & (start <= last) & (last < lengths[cells.sentence])
 
     def span(start: IntArray, last: IntArray) -> IntArray:
-        """A number for each span and type."""
+        """Return a number for each span and type."""
         number: IntArray = ((cells.type * len(lengths) + cells.sentence) * length + start) * length + last
         return number
 
@@ -192,14 +131,14 @@ def decode(
 
 
 def _among(values: IntArray, sorted_: IntArray) -> BoolArray:
-    """Which of the values are in the sorted array."""
+    """Return which of the values are in the sorted array."""
     place = np.searchsorted(sorted_, values)
     result: BoolArray = np.append(sorted_, -1)[place] == values
     return result
 
 
 def _rank(group: IntArray, direction: IntArray, distance: IntArray) -> IntArray:
-    """How many of the same group and direction are nearer."""
+    """Return how many of the same group and direction are nearer."""
     order = np.lexsort((distance, direction, group))
     group, direction = group[order], direction[order]
     new = np.ones(len(order), dtype=np.bool_)

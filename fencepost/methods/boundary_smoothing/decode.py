@@ -1,27 +1,40 @@
-"""Boundary smoothing without PyTorch: the best class of each span, by one graph."""
+"""Prediction: the best class of each span, by the graph `spans`."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import Decoder, Graphs, PredictSettings, WordArrays, run_graph
+from fencepost.methods.decoder import Decoder, FloatArray, Graphs, WordArrays, is_span, run_graph
+from fencepost.methods.settings import PredictSettings
 
 
-class BoundarySmoothingDecoder(Decoder):
-    """The graph `spans` says the best class of each cell, and its probability."""
+class BestClasses(NamedTuple):
+    """The best class of each cell, with 0 for those that are no spans, and its probability."""
 
-    def candidates(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> Candidates:  # noqa: ARG002
-        """The cells whose best class is a type."""
+    class_: npt.NDArray[np.int32]  # [B, T, T]
+    confidence: FloatArray  # [B, T, T]
+
+
+class SpanDecoder(Decoder[BestClasses]):
+    """The graph `spans` returns the best class of each cell, and its probability."""
+
+    def score(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> BestClasses:  # noqa: ARG002
         sentences, length = words.vectors.shape[:2]
         grid = (sentences, length, length)
-        class_, confidence = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
-        place = np.arange(length)
-        is_span = (place[:, None] <= place) & (place < words.lengths[:, None, None])
-        sentence, start, last = np.nonzero((class_ > 0) & is_span)
+        outputs: list[Any] = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
+        return BestClasses(outputs[0] * is_span(words.lengths, length), outputs[1])
+
+    def candidates(self, scores: BestClasses, predict: PredictSettings) -> Candidates:  # noqa: ARG002
+        """Return the cells whose best class is a type."""
+        sentence, start, last = np.nonzero(scores.class_ > 0)
+        offset = sentence * scores.class_.shape[1]
         return Candidates(
-            sentence * length + start,
-            sentence * length + last + 1,
-            class_[sentence, start, last] - 1,
-            confidence[sentence, start, last].astype(np.float64).clip(0, 1),
+            offset + start,
+            offset + last + 1,
+            scores.class_[sentence, start, last].astype(np.int64) - 1,
+            scores.confidence[sentence, start, last].astype(np.float64).clip(0, 1),
         )

@@ -1,1 +1,23 @@
-"""DiffusionNER: Shen et al., ACL 2023."""
+"""Diffusion: Shen et al., "DiffusionNER: Boundary Diffusion for Named Entity Recognition", ACL 2023.
+
+The boundaries of an entity are two numbers. Training adds noise to them and learns to remove it (section 4.1,
+`process.py`, `network.py`). The denoiser sees the words of the noisy spans, the proposals, beside the other
+proposals and the sentence, and points at the words where entities begin and end (section 4.2, `denoiser.py`).
+The loss compares the proposals with the entities that they are matched to (appendix A, `loss.py`). Prediction
+starts from noise alone and removes it in a few steps (section 4.3, `decode.py`).
+"""
+
+from fencepost.methods.diffusion.decode import DiffusionDecoder
+from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
+from fencepost.methods.registry import Method
+
+METHOD = Method(
+    settings=DiffusionSettings,
+    decoder=DiffusionDecoder,
+    network="fencepost.methods.diffusion.network:Diffusion",
+    predict=DiffusionPredict,
+    defaults={
+        "encoder": {"lstm": {"size": 256, "layers": 2, "dropout": 0.2}},
+        "training": {"batch_size": 8, "encoder_learning_rate": 1e-4, "warmup": 0.1},
+    },
+)

@@ -1,1 +1,24 @@
-"""Locate and label: Shen et al., ACL 2021."""
+"""Locate and label: Shen et al., "Locate and Label: A Two-stage Identifier for Nested NER", ACL 2021.
+
+As object detectors do with images: all spans of some lengths are seeds; a filter drops those that are far
+from any entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the
+moved spans (section 2.4); and Soft-NMS lowers the scores of those that overlap better ones too much (section
+2.6). So entities are found whose lengths are not among the seeds'.
+"""
+
+from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder
+from fencepost.methods.locate_and_label.report import StageReport
+from fencepost.methods.locate_and_label.settings import LocateAndLabelPredict, LocateAndLabelSettings
+from fencepost.methods.registry import Method
+
+METHOD = Method(
+    settings=LocateAndLabelSettings,
+    predict=LocateAndLabelPredict,
+    decoder=LocateAndLabelDecoder,
+    network="fencepost.methods.locate_and_label.network:LocateAndLabel",
+    defaults={
+        "encoder": {"lstm": {"size": 256}},
+        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
+    },
+    reports={"stages": StageReport},
+)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 EXISTS = "already exists; --resume continues where it stopped, --force overwrites it"
 
-_BYTES = 1 << 20  # read at a time
 _OTHER = "is not about text {:,} of the input, so it was made from another one; --force overwrites it"
 
 
@@ -65,17 +64,12 @@ def cut_to_whole_lines(path: Path) -> tuple[int, bytes]:
 
 def _survey(path: Path) -> tuple[int, bytes, int]:
     """Return the number of whole lines of a file, the last of them, and where it ends."""
-    count = last_start = last_end = position = 0
+    count, last, end = 0, b"", 0
     with path.open("rb") as stream:
-        while chunk := stream.read(_BYTES):
-            count += chunk.count(b"\n")
-            if (end := chunk.rfind(b"\n")) >= 0:
-                before = chunk.rfind(b"\n", 0, end)
-                last_start = position + before + 1 if before >= 0 else last_end
-                last_end = position + end + 1
-            position += len(chunk)
-        stream.seek(last_start)
-        return count, stream.read(last_end - last_start), last_end
+        for line in stream:
+            if line.endswith(b"\n"):
+                count, last, end = count + 1, line, end + len(line)
+    return count, last, end
 
 
 def check_parent(path: Path) -> None:

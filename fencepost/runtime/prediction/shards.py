@@ -10,7 +10,6 @@ import glob
 import hashlib
 import io
 import os
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -127,16 +126,13 @@ def _state(stream: BinaryIO | BufferedIOBase) -> tuple[int, int, int]:
 
 def _find_lines(stream: BinaryIO, lines: Sequence[int]) -> tuple[list[int], str]:
     """Return where these lines end, in bytes (0 is the start of the first), and the file's SHA-256."""
-    wanted = deque(lines)
-    places: list[int] = []
-    digest = hashlib.sha256()
-    position = 0
+    wanted, places = set(lines), []
+    digest, position = hashlib.sha256(), 0
     for number, line in enumerate(chain([b""], stream)):
         digest.update(line)
         position += len(line)
-        if wanted and number == wanted[0]:
+        if number in wanted:
             places.append(position)
-            wanted.popleft()
     return places, digest.hexdigest()
 
 

@@ -18,7 +18,7 @@ from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import SURROGATES, is_json
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.registry import FORMATS
-from fencepost.data.source import Found, Rejected, Source
+from fencepost.data.source import ReadSentence, Rejected, Source
 from fencepost.data.text import make_splitter
 from fencepost.errors import DataError, UsageError, quote
 from fencepost.runtime.prediction import delimited
@@ -191,7 +191,7 @@ def _note_replaced(record: Record, source: Source, column: str) -> None:
 def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator[Text | Rejected]:
     """Yield each sentence of a corpus without its entities, whether or not it was accepted."""
     for reading in FORMATS[format_].read(source, replace(options, keep_rejected=True)):
-        if not isinstance(reading, Found):
+        if not isinstance(reading, ReadSentence):
             yield reading
             continue
         sentence = reading.sentence.with_entities(())

@@ -9,16 +9,11 @@ from torch import Tensor, nn
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.encoder.encoder import Words
-from fencepost.methods.boundary_offset.network import (
-    CENTRE,
-    Block,
-    BoundaryOffset,
-    BoundaryOffsetPredict,
-    BoundaryOffsetSettings,
-    ConditionalNorm,
-    Labels,
-    PlaceEmbedding,
-)
+from fencepost.methods.boundary_offset.blocks import Block
+from fencepost.methods.boundary_offset.labels import CENTRE, Labels
+from fencepost.methods.boundary_offset.layers import ConditionalNorm, PlaceEmbedding
+from fencepost.methods.boundary_offset.network import BoundaryOffset
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetSettings
 from fencepost.methods.network import Gold
 
 TYPES = ("A", "B", "C")
@@ -58,14 +53,11 @@ def whole(lengths: list[int]) -> Block:
     return Block(list(range(len(lengths))), 0, max(lengths), max(lengths))
 
 
-def method_of(types: tuple[str, ...] = TYPES, predict: dict | None = None, **settings) -> BoundaryOffset:
+def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundaryOffset:
     """A small one, with weights that are all random, in double precision."""
     torch.manual_seed(0)
     settings = {"size": 4, "region_size": 2, "dropout": 0.0, "max_offset": 1} | settings
-    predict = {"select": "keep-all"} | (predict or {})
-    method = BoundaryOffset(
-        BoundaryOffsetSettings(**settings), BoundaryOffsetPredict(**predict), WIDTH, types
-    ).double()
+    method = BoundaryOffset(BoundaryOffsetSettings(**settings), WIDTH, types).double()
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.normal_(std=0.5)

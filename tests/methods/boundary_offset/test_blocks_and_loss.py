@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,21 +14,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_offset import decode, loss
 from fencepost.methods.boundary_offset import network as boundary_offset
-from fencepost.methods.boundary_offset.network import (
-    OUT_OF_RANGE,
-    Block,
-    BoundaryOffset,
-    BoundaryOffsetPredict,
-    Cells,
-    Labels,
-)
+from fencepost.methods.boundary_offset.blocks import Block, split_blocks
+from fencepost.methods.boundary_offset.decode import Cells, OffsetDecoder, OffsetScores
+from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.network import BoundaryOffset
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict, BoundaryOffsetSettings
+from fencepost.methods.decoder import WordArrays
 from tests.methods.boundary_offset.cases import (
     BATCH,
     LENGTHS,
     TYPES,
     Key,
     Picture,
+    gold_of,
     gradients_of,
     loss_of,
     method_of,
@@ -36,25 +38,22 @@ from tests.methods.boundary_offset.cases import (
     words_for,
     words_of,
 )
+from tests.methods.running import arrays_of, graphs_of
 
 
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=8),
     st.integers(0, 2000),
-    st.integers(0, 1000),
     st.sampled_from([0, 1, 3, 6]),
 )
-def test_blocks_have_every_row_of_every_sentence_once(
-    lengths: list[int], pairs: int, fewer: int, reach: int
-) -> None:
+def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
     rows = []
-    together = max(0, pairs - fewer)
-    for sentences, first, behind, length in boundary_offset._blocks(lengths, together, pairs, reach):
+    for sentences, first, behind, length in split_blocks(lengths, pairs, reach):
         assert length == max(lengths[index] for index in sentences)
         assert 0 <= first < behind <= length
         rows += [(index, row) for index in sentences for row in range(first, behind) if row < lengths[index]]
         if (first, behind) == (0, length) and len(sentences) > 1:
-            assert len(sentences) * length**2 <= together
+            assert len(sentences) * length**2 <= pairs
         else:
             assert len(sentences) == 1
         if (first, behind) != (0, length):
@@ -64,22 +63,30 @@ def test_blocks_have_every_row_of_every_sentence_once(
     assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
 
 
+def blocks_of(method: BoundaryOffset, lengths: Tensor, monkeypatch) -> list[Block]:
+    """Those in which the loss is computed."""
+    seen: list[Block] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(method, "grid", lambda _, block: seen.append(block))
+        patch.setattr(
+            boundary_offset, "sum_cross_entropy", lambda grid, blocks, *_: [grid(b) for b in blocks]
+        )
+        words = words_of([1], types=len(method.types))
+        scores = method.score(words)
+        method.loss(dataclasses.replace(scores, lengths=lengths), gold_of([set()]))
+    return seen
+
+
 @pytest.mark.parametrize("wider", [{"size": 1000}, {"max_offset": 40}, {"types": tuple("ABCDEFGHIJKLMNOP")}])
-def test_the_wider_the_network_the_more_blocks(wider: dict) -> None:
+def test_the_wider_the_network_the_more_blocks(wider: dict, monkeypatch) -> None:
     lengths = torch.full((8,), 250)
-    assert len(method_of(**wider).blocks(lengths)) > len(method_of().blocks(lengths))
+    wide, usual = (len(blocks_of(one, lengths, monkeypatch)) for one in (method_of(**wider), method_of()))
+    assert wide > usual
 
 
-def test_in_prediction_blocks_are_smaller_but_a_sentence_is_not_cut_for_that() -> None:
-    lengths = torch.tensor([300, 100, 100])
-    assert len(method_of().blocks(lengths)) == 1
-    with torch.no_grad():
-        assert method_of().blocks(lengths) == [Block([0], 0, 300, 300), Block([1, 2], 0, 100, 100)]
-
-
-def test_one_block_where_there_is_enough_memory() -> None:
-    [block] = method_of().blocks(torch.tensor([3, 7, 1]))
-    assert (sorted(block.sentences), block.first, block.behind, block.length) == ([0, 1, 2], 0, 7, 7)
+def test_one_block_where_there_is_enough_memory(monkeypatch) -> None:
+    [block] = blocks_of(method_of(), torch.tensor([3, 7, 1]), monkeypatch)
+    assert (sorted(block.sentences), block.first, block.end, block.length) == ([0, 1, 2], 0, 7, 7)
 
 
 BUDGETS = {"rows": 1, "some-rows": 10_000, "groups": 30_000}
@@ -97,7 +104,7 @@ def test_blocks_change_neither_loss_nor_gradients(monkeypatch, convolutions: int
     with torch.no_grad():
         told = loss_of(method, words, BATCH)
     monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
-    assert len(method.blocks(words.lengths)) > 1
+    assert len(blocks_of(method, words.lengths, monkeypatch)) > 1
     found = gradients_of(method, loss_of(method, words, BATCH))
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
@@ -111,7 +118,7 @@ def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) ->
     monkeypatch.setattr(boundary_offset, "_BUDGET", 10_000)
     torch.manual_seed(1)
     found = gradients_of(method, loss_of(method, words, BATCH))
-    monkeypatch.setattr(boundary_offset, "checkpoint", lambda part, block, **_: part(block))
+    monkeypatch.setattr(loss, "checkpoint", lambda part, block, **_: part(block))
     torch.manual_seed(1)
     expected = gradients_of(method, loss_of(method, words, BATCH))
     for name, gradient in expected.items():
@@ -141,22 +148,27 @@ def slow_picture(method: BoundaryOffset, words: Words) -> tuple[Picture, dict]:
     return picture, probabilities
 
 
+def scored(method: BoundaryOffset, words: Words) -> tuple[OffsetDecoder, OffsetScores]:
+    decoder = OffsetDecoder(method.settings, method.types)
+    return decoder, decoder.score(arrays_of(words), graphs_of(method, words), BoundaryOffsetPredict())
+
+
 @pytest.mark.parametrize("convolutions", range(4))
-@torch.no_grad()
 def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: int) -> None:
     method = method_of(convolutions=convolutions)
     words = words_of(LENGTHS)
     expected = slow_picture(method, words)
     assert len(expected[0]) > 50
     length = max(LENGTHS)
-    for budget in (10**9, *BUDGETS.values()):
-        monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
-        picture, probabilities = as_picture(method.cells(method.score(words)), method.labels)
+    for at_once in (10**9, 2000, 1):
+        monkeypatch.setattr(decode, "_NUMBERS_AT_ONCE", at_once)
+        decoder, scores = scored(method, words)
+        picture, probabilities = as_picture(scores.cells, method.labels)
         assert picture == expected[0]
-        assert probabilities == pytest.approx(expected[1], abs=1e-4)  # ours are in single precision
+        assert probabilities == pytest.approx(expected[1], abs=1e-4)
     for mode in ("centre", "all", "rules"):
-        method.predict = BoundaryOffsetPredict(mode=mode, select="keep-all")
-        candidates = method.select(method.candidates(method.score(words)))
+        predict = BoundaryOffsetPredict(mode=mode, select="keep-all")
+        candidates = predict.selected(decoder.candidates(scores, predict))
         columns = (candidates.start, candidates.end, candidates.type)
         keys = zip(*(column.tolist() for column in columns), strict=True)
         found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
@@ -168,13 +180,22 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
         assert found == pytest.approx(in_batch, abs=1e-4)
 
 
-def test_candidates_need_no_switched_off_gradients() -> None:
-    """As those of the other methods."""
-    method = method_of()
-    scores = method.score(words_of([4, 2]))
-    with torch.no_grad():
-        expected = method.candidates(scores)
-    assert method.candidates(scores).confidence.tolist() == expected.confidence.tolist()
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
+def test_grids_are_computed_in_bounded_groups(lengths: list[int]) -> None:
+    """Each sentence once; of several together, at most so many scores at once."""
+    decoder = OffsetDecoder(BoundaryOffsetSettings(), ["A", "B"])
+    shapes: list[tuple[int, ...]] = []
+
+    def offsets(vectors, lengths) -> list[np.ndarray]:
+        shapes.append((*vectors.shape[:2], vectors.shape[1], 2))
+        return [np.zeros(shapes[-1], dtype=np.int32), np.zeros(shapes[-1], dtype=np.float32)]
+
+    words = WordArrays(np.zeros((len(lengths), max(lengths), 1), dtype=np.float32), np.array(lengths))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "_NUMBERS_AT_ONCE", 2000 * 2 * len(decoder.labels))
+        decoder.score(words, {"offsets": offsets}, BoundaryOffsetPredict())
+    assert sum(shape[0] for shape in shapes) == len(lengths)
+    assert all(shape[0] == 1 or shape[0] * shape[1] ** 2 <= 2000 for shape in shapes)
 
 
 def slow_loss(method: BoundaryOffset, words: Words, batch: list[set[Key]]) -> Tensor:
@@ -259,10 +280,8 @@ def test_in_half_precision_all_is_about_the_same(monkeypatch) -> None:
     for budget in (10**9, 10_000):
         monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = loss_of(method, words, BATCH)
-            with torch.no_grad():
-                assert len(method.candidates(method.score(words)))
-        for name, gradient in gradients_of(method, loss).items():
+            half = loss_of(method, words, BATCH)
+        for name, gradient in gradients_of(method, half).items():
             tolerance = 0.1 * float(expected[name].abs().max())
             torch.testing.assert_close(
                 gradient.float(), expected[name], rtol=0.1, atol=tolerance, msg=f"{name}, {budget}"

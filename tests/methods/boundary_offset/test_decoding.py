@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.methods.boundary_offset import network as boundary_offset
-from fencepost.methods.boundary_offset.network import BoundaryOffsetPredict, Cells, Labels
+from fencepost.methods.boundary_offset import decode as boundary_offset
+from fencepost.methods.boundary_offset.decode import Cells
+from fencepost.methods.boundary_offset.labels import Labels
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict
 from tests.methods.boundary_offset.cases import (
     OFFSETS,
     OUT,

@@ -8,14 +8,15 @@ import torch
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_offset.network import (
-    BoundaryOffset,
+from fencepost.methods.boundary_offset.network import BoundaryOffset, SpanFactors
+from fencepost.methods.boundary_offset.settings import (
     BoundaryOffsetPredict,
     BoundaryOffsetSettings,
-    OffsetScores,
-    spelt_out,
+    spell_out,
 )
 from fencepost.methods.model import Model
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import save_model
 from fencepost.training.run import idle_settings
 from tests.methods.boundary_offset.cases import (
     BATCH,
@@ -31,6 +32,7 @@ from tests.methods.boundary_offset.cases import (
     words_for,
     words_of,
 )
+from tests.methods.running import predict as predict_with
 
 LEARNT = [
     Sentence(FIGURE_2.words, FIGURE_2.entities),
@@ -73,15 +75,13 @@ def test_a_model_learns_its_sentences_by_heart(settings: dict, tmp_path) -> None
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.02 < 0.5 < losses[0]
-    model.eval()
     expected = [sorted(entity.key for entity in sentence.entities) for sentence in LEARNT]
     for predict in PREDICTS:
-        model.method.predict = BoundaryOffsetPredict(select="keep-all", **predict)
-        found = [sorted(entity.key for entity in sentence.entities) for sentence in model.predict(LEARNT)]
-        assert found == expected, predict
-    model.save(tmp_path)
-    again = Model.load(tmp_path, ["predict.mode=all"])
-    assert again.method.predict.mode == "all"
+        predicted = predict_with(model, LEARNT, select="keep-all", **predict)
+        assert [sorted(e.key for e in sentence.entities) for sentence in predicted] == expected, predict
+    save_model(model, tmp_path)
+    again = load(tmp_path, settings={"mode": "all"})
+    assert again.settings["mode"] == "all"
     assert [sorted(e.key for e in sentence.entities) for sentence in again.predict(LEARNT)] == expected
 
 
@@ -90,18 +90,18 @@ def test_auto_keeps_all_where_training_entities_overlap() -> None:
     crossing = [Sentence(["a", "b", "c"], [Entity(0, 2, "A"), Entity(1, 3, "A")])]
     flat = [Sentence(["a", "b"], [Entity(0, 1, "A"), Entity(1, 2, "B")])]
     for sentences, select in ((nested, "keep-all"), (crossing, "keep-all"), (flat, "flat")):
-        assert Model.build(config_of(), sentences).method.predict.select == select
+        assert Model.build(config_of(), sentences).config.predict.select == select
         assert BoundaryOffsetPredict(select="nested").fitted(sentences).select == "nested"
 
 
 def test_types_are_prompts_of_the_encoder_unless_they_are_an_embedding() -> None:
     prompted = Model.build(config_of(), LEARNT)
     assert len(prompted.encoder.prompts) == 2
-    assert "type_vectors" not in dict(prompted.method.named_parameters())
+    assert "type_vectors" not in dict(prompted.network.named_parameters())
     embedded = Model.build(config_of(type_inputs="embedding"), LEARNT)
     assert embedded.encoder.prompts is None
-    assert embedded.method.type_vectors.shape == (2, 32)
-    for model, of in ((prompted, prompted.encoder.prompts), (embedded, embedded.method.type_vectors)):
+    assert embedded.network.type_vectors.shape == (2, 32)
+    for model, of in ((prompted, prompted.encoder.prompts), (embedded, embedded.network.type_vectors)):
         model(model.collate(LEARNT))["loss"].backward()
         assert of.grad.abs().sum() > 0
 
@@ -116,7 +116,7 @@ def test_every_weight_is_there_for_something() -> None:
 
 def test_weights_have_the_papers_shapes() -> None:
     settings = BoundaryOffsetSettings(max_offset=3, size=7, convolutions=3)
-    method = BoundaryOffset(settings, BoundaryOffsetPredict(), WIDTH, TYPES)
+    method = BoundaryOffset(settings, WIDTH, TYPES)
     assert method.U.shape == (14, 7, 7)
     assert method.W.shape == (14, 14)
     assert method.b.shape == (14,)
@@ -154,7 +154,7 @@ def test_settings_of_the_paper_and_what_they_may_be() -> None:
 def test_scores_are_small_however_large_the_grid_is() -> None:
     """No part of what `score` gives grows with the square of the sentence."""
     scores = method_of(condition_types=True).score(words_of([40]))
-    assert isinstance(scores, OffsetScores)
+    assert isinstance(scores, SpanFactors)
     parts = (scores.normed, scores.gain, scores.shift, scores.types, scores.type_bias, scores.second)
     assert all(part.numel() <= 40 * 100 for part in parts)
 
@@ -191,11 +191,11 @@ def test_settings_without_effect_are_told(method: dict, encoder: str, told: str 
     ],
 )
 def test_names_of_types_are_spelt_out(type_: str, words: str) -> None:
-    assert spelt_out(type_) == words
+    assert spell_out(type_) == words
 
 
 def test_prompts_start_as_names_if_asked_to() -> None:
     tree = {"method": {"name": "boundary-offset", "prompt_start": "name", "size": 4}}
     model = Model.build(Config.parse(tree), LEARNT)
     for type_, prompt in zip(model.types, model.encoder.prompts, strict=True):
-        assert torch.equal(prompt, model.encoder.embedder.of_text(spelt_out(type_)))
+        assert torch.equal(prompt, model.encoder.embedder.of_text(spell_out(type_)))

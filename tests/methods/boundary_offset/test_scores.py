@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fencepost.encoder.encoder import Words
+from fencepost.methods.boundary_offset.blocks import Block
 from fencepost.methods.boundary_offset.convolution import DepthwiseConvolution
-from fencepost.methods.boundary_offset.network import (
-    CENTRE,
-    OUT_OF_RANGE,
-    Block,
-    BoundaryOffset,
-    BoundaryOffsetPredict,
-    BoundaryOffsetSettings,
-    PlaceEmbedding,
-)
+from fencepost.methods.boundary_offset.labels import CENTRE, OUT_OF_RANGE
+from fencepost.methods.boundary_offset.layers import PlaceEmbedding
+from fencepost.methods.boundary_offset.network import BoundaryOffset
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetSettings
 from tests.methods.boundary_offset.cases import (
     NETWORKS,
     TYPES,
@@ -68,11 +64,6 @@ def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
                 inside = lengths[index]
                 expected = grid[index, first : min(behind, inside), :inside]
                 torch.testing.assert_close(of_sentence[: len(expected), :inside], expected)
-            left = max(0, first - method.reach)  # as much as matters to the upper triangle
-            right = method.grid(scores, Block(some, first, behind, length), left)
-            for i, j in itertools.product(range(first, behind), range(length)):
-                if j >= i:
-                    torch.testing.assert_close(right[:, i - first, j - left], part[:, i - first, j])
 
 
 @pytest.mark.parametrize("convolutions", range(4))
@@ -165,17 +156,16 @@ def test_convolutions_keep_the_three_directions_apart() -> None:
 def test_distances_are_in_buckets_of_powers_of_two_with_their_sign() -> None:
     places = PlaceEmbedding(2, 3)
     assert places.distances.num_embeddings == 21
-    far = places(0, 3, 0, 1100)
+    far = places(0, 3, 1100)
     assert far.shape == (3, 1100, 5)
-    back = places(0, 1100, 0, 2)
+    back = places(0, 1100, 2)
     for i, j in itertools.product(
         range(3), [*range(70), 255, 256, 257, 511, 512, 513, 514, 1023, 1024, 1099]
     ):
         assert torch.equal(far[i, j], slow_place(places, i, j))
         if i < 2:
             assert torch.equal(back[j, i], slow_place(places, j, i))
-    part = places(5, 9, 2, 20)
-    assert torch.equal(part, places(0, 20, 0, 20)[5:9, 2:])
+    assert torch.equal(places(5, 9, 20), places(0, 20, 20)[5:9])
     buckets = [slow_bucket(distance) - 10 for distance in (0, 1, 2, 3, 4, 7, 8, 511, 512, 5000, -1, -3, -600)]
     assert buckets == [0, 1, 2, 2, 3, 3, 4, 9, 10, 10, -1, -2, -10]
 
@@ -184,7 +174,7 @@ def test_without_places_there_is_nothing_to_embed() -> None:
     """The ablation without region embedding, and no warning of empty weights either."""
     torch.manual_seed(0)
     settings = BoundaryOffsetSettings(size=4, region_size=0, convolutions=0, max_offset=1, dropout=0)
-    method = BoundaryOffset(settings, BoundaryOffsetPredict(), WIDTH, TYPES).double()
+    method = BoundaryOffset(settings, WIDTH, TYPES).double()
     words = words_of([4, 2])
     grid = method.grid(method.score(words), whole([4, 2]))
     for of_sentence, expected in zip(grid, slow_grids(method, words), strict=True):
@@ -194,7 +184,7 @@ def test_without_places_there_is_nothing_to_embed() -> None:
 @torch.no_grad()
 def test_conditional_norm_starts_as_layer_norm() -> None:
     settings = BoundaryOffsetSettings(size=4, condition_types=True)
-    method = BoundaryOffset(settings, BoundaryOffsetPredict(), WIDTH, TYPES)
+    method = BoundaryOffset(settings, WIDTH, TYPES)
     words = words_of([5])
     scores = method.score(Words(words.vectors.float(), words.lengths, words.prompts.float()))
     assert (scores.gain == 1).all()
@@ -206,7 +196,7 @@ def test_conditional_norm_starts_as_layer_norm() -> None:
 
 def test_at_first_most_spans_are_out_of_range() -> None:
     for settings in (BoundaryOffsetSettings(), BoundaryOffsetSettings(max_offset=0)):
-        method = BoundaryOffset(settings, BoundaryOffsetPredict(), WIDTH, TYPES)
+        method = BoundaryOffset(settings, WIDTH, TYPES)
         others = 1 - method.b.softmax(dim=0)[OUT_OF_RANGE].item()
         assert others == pytest.approx(0.01, rel=1e-4)
         assert method.b[CENTRE:].eq(0).all()

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.methods.boundary_offset.network import (
-    CENTRE,
-    OUT_OF_RANGE,
-    Block,
-    Labels,
-    offset_entries,
-    offset_targets,
-)
+from fencepost.methods.boundary_offset.blocks import Block
+from fencepost.methods.boundary_offset.labels import CENTRE, OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.loss import find_cells, make_targets
 from fencepost.methods.network import Gold
 from tests.methods.boundary_offset.cases import (
     FIGURE_2,
@@ -68,8 +63,8 @@ def test_names_and_moves_of_labels() -> None:
 
 
 def fast_targets(lengths: list[int], batch: list[set[Key]], labels: Labels, block: Block) -> Tensor:
-    entries = offset_entries(gold_of(batch), torch.tensor(lengths), labels)
-    return offset_targets(entries, block, len(TYPES))
+    entries = find_cells(gold_of(batch), torch.tensor(lengths), labels)
+    return make_targets(entries, block, len(TYPES))
 
 
 def check_targets(lengths: list[int], batch: list[set[Key]], reach: int, offsets: str) -> None:
@@ -124,9 +119,9 @@ def test_targets_of_a_part_of_the_batch_are_that_part_of_all() -> None:
 def test_an_entity_that_is_told_twice_counts_once() -> None:
     rows = [(0, 1, 3, 0), (0, 1, 3, 0), (0, 0, 3, 0), (0, 1, 3, 0)]
     once = fast_targets([4], [{(1, 3, 0), (0, 3, 0)}], labels_of(2), whole([4]))
-    entries = offset_entries(Gold.of(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
-    assert torch.equal(offset_targets(entries, whole([4]), len(TYPES)), once)
-    assert len(set(map(tuple, torch.stack(entries[:4], dim=1).tolist()))) == len(entries.label)
+    entries = find_cells(Gold.of(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
+    assert torch.equal(make_targets(entries, whole([4]), len(TYPES)), once)
+    assert len(set(map(tuple, zip(*entries[:4], strict=True)))) == len(entries.label)
 
 
 @pytest.mark.parametrize("reach", [0, 2])
@@ -191,8 +186,8 @@ def test_figure_2(reach: int, offsets: str, gone: str) -> None:
     types = ["cell type", "protein"]
     rows = [(0, e.start, e.end, types.index(e.type)) for e in FIGURE_2.entities]
     labels = labels_of(reach, offsets)
-    entries = offset_entries(Gold.of(torch.tensor(rows)), torch.tensor([8]), labels)
-    targets = offset_targets(entries, whole([8]), 2)[0]
+    entries = find_cells(Gold.of(torch.tensor(rows)), torch.tensor([8]), labels)
+    targets = make_targets(entries, whole([8]), 2)[0]
     for type_, picture in enumerate((CELL_TYPE, PROTEIN)):
         expected = [
             ["." if set(cell) & set(gone) else cell for cell in row.split()]

@@ -16,14 +16,15 @@ from torch import Tensor
 from fencepost.data.entity import Entity, Sentence
 from fencepost.encoder.encoder import Words
 from fencepost.methods.boundary_smoothing import network as boundary_smoothing
-from fencepost.methods.boundary_smoothing.network import (
-    BoundarySmoothing,
-    BoundarySmoothingSettings,
-    SpanScores,
-    smoothed,
-)
-from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.boundary_smoothing.decode import SpanDecoder
+from fencepost.methods.boundary_smoothing.loss import make_targets, smooth
+from fencepost.methods.boundary_smoothing.network import BoundarySmoothing, SpanScores
+from fencepost.methods.boundary_smoothing.settings import BoundarySmoothingSettings
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import is_span
 from fencepost.methods.network import Gold
+from fencepost.methods.settings import PredictSettings
+from tests.methods.running import arrays_of, graphs_of
 from tests.strategies import entities, nested_entities
 
 torch.set_num_threads(1)
@@ -45,13 +46,11 @@ def lengths_of(sentences: list[Sentence]) -> Tensor:
     return torch.tensor([len(sentence) for sentence in sentences])
 
 
-def method_of(types: tuple[str, ...] = TYPES, select: str = "nested", **settings) -> BoundarySmoothing:
+def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
     """A small one, with weights that are all different, in double precision."""
     torch.manual_seed(0)
     settings = {"size": 4, "width_size": 3, "widest": 3, "dropout": 0.0} | settings
-    method = BoundarySmoothing(
-        BoundarySmoothingSettings(**settings), PredictSettings(select=select), WIDTH, types
-    )
+    method = BoundarySmoothing(BoundarySmoothingSettings(**settings), WIDTH, types)
     with torch.no_grad():
         method.b.normal_()
     return method.double().eval()
@@ -70,10 +69,14 @@ def scores_of(grid: Tensor, lengths: Tensor) -> SpanScores:
     return SpanScores(
         start=grid,
         start_bias=torch.zeros(batch, classes, length, 1, dtype=grid.dtype),
-        end=torch.eye(length, dtype=grid.dtype).expand(batch, 1, length, length),
+        end=torch.eye(length, dtype=grid.dtype).expand(batch, length, length),
         width=torch.zeros(classes, 1, dtype=grid.dtype),
         lengths=lengths,
     )
+
+
+def targets_of(method: BoundarySmoothing, gold: Gold, lengths: Tensor, length: int) -> Tensor:
+    return make_targets(gold, lengths, length, len(method.types), method.settings)
 
 
 @st.composite
@@ -133,7 +136,7 @@ def test_targets_equal_the_obvious_loop(sentences, epsilon, size, alpha) -> None
     method = method_of(epsilon=epsilon, smoothing_size=size, label_smoothing=alpha)
     lengths = lengths_of(sentences)
     longest = int(lengths.max())
-    targets = method.targets(gold_of(sentences), lengths, longest).numpy()
+    targets = targets_of(method, gold_of(sentences), lengths, longest).numpy()
     assert targets.shape == (len(sentences), 1 + len(TYPES), longest, longest)
     for sentence, of_sentence in zip(sentences, targets, strict=True):
         words = len(sentence)
@@ -147,7 +150,7 @@ def test_targets_equal_the_obvious_loop(sentences, epsilon, size, alpha) -> None
 def test_targets_are_probabilities(sentences, epsilon, size, alpha) -> None:
     method = method_of(epsilon=epsilon, smoothing_size=size, label_smoothing=alpha)
     lengths = lengths_of(sentences)
-    targets = method.targets(gold_of(sentences), lengths, int(lengths.max()))
+    targets = targets_of(method, gold_of(sentences), lengths, int(lengths.max()))
     assert (targets >= 0).all()
     assert (targets <= 1).all()
     torch.testing.assert_close(targets.sum(dim=1), torch.ones_like(targets[:, 0]))
@@ -159,7 +162,7 @@ def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
     start = data.draw(st.integers(0, length - 1))
     end = data.draw(st.integers(start + 1, length))
     gold = Gold.of(torch.tensor([[0, start, end, 1]]))
-    mass = smoothed(gold, torch.tensor([length]), length, len(TYPES), epsilon, size)
+    mass = smooth(gold, torch.tensor([length]), length, len(TYPES), epsilon, size)
     assert math.isclose(mass.sum(), 1, rel_tol=1e-5)
     assert (mass[0, [0, 2]] == 0).all()
     assert (mass[0, 1].tril(-1) == 0).all()
@@ -169,7 +172,7 @@ def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
 @given(batches())
 def test_without_epsilon_the_targets_are_the_entities(sentences) -> None:
     lengths = lengths_of(sentences)
-    mass = smoothed(gold_of(sentences), lengths, int(lengths.max()), len(TYPES), 0.0, 2)
+    mass = smooth(gold_of(sentences), lengths, int(lengths.max()), len(TYPES), 0.0, 2)
     ones = {(index, TYPES[type_], i, j + 1) for index, type_, i, j in mass.nonzero().tolist()}
     assert ones == {(index, e.type, e.start, e.end) for index, s in enumerate(sentences) for e in s.entities}
     assert set(mass.unique().tolist()) <= {0.0, 1.0}
@@ -240,14 +243,14 @@ FIGURE_1 = [Sentence(["w"] * 10, [Entity(1, 3, "A"), Entity(3, 8, "B")])]
 @pytest.mark.parametrize(("size", "red", "blue"), [(1, RED_1, BLUE_1), (2, RED_2, BLUE_2)])
 def test_figure_1_with_smoothed_boundaries(size: int, red: str, blue: str) -> None:
     method = method_of(types=("A", "B"), epsilon=0.16, smoothing_size=size)
-    targets = method.targets(gold_of(FIGURE_1), torch.tensor([10]), 10)
+    targets = targets_of(method, gold_of(FIGURE_1), torch.tensor([10]), 10)
     expected = torch.stack((1 - drawn(red) - drawn(blue), drawn(red), drawn(blue)))
     torch.testing.assert_close(targets, expected[None])
 
 
 def test_figure_1_with_hard_boundaries() -> None:
     method = method_of(types=("A", "B"), epsilon=0)
-    targets = method.targets(gold_of(FIGURE_1), torch.tensor([10]), 10)
+    targets = targets_of(method, gold_of(FIGURE_1), torch.tensor([10]), 10)
     assert targets[0, 1:].nonzero().tolist() == [[0, 1, 2], [1, 3, 7]]
     assert targets[0, :, 1, 2].tolist() == [0, 1, 0]
     assert targets[0, :, 3, 7].tolist() == [0, 0, 1]
@@ -255,25 +258,25 @@ def test_figure_1_with_hard_boundaries() -> None:
 
 
 def test_a_sentence_of_one_word_has_nothing_to_share_with() -> None:
-    mass = smoothed(Gold.of(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
+    mass = smooth(Gold.of(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
     assert mass.tolist() == [[[[pytest.approx(1.0)]]]]
 
 
 def test_neighbourhoods_that_overlap_add_up_to_1_at_most() -> None:
     """[0, 1) and [0, 2) of one type, D = 1, epsilon 0.4: each gives the other 0.1."""
     gold = Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 2, 0]]))
-    mass = smoothed(gold, torch.tensor([3]), 3, 1, 0.4, 1)[0, 0]
+    mass = smooth(gold, torch.tensor([3]), 3, 1, 0.4, 1)[0, 0]
     # [0, 1) keeps 0.6 and three shares of cells that are no spans, and gets 0.1; [0, 2) keeps 0.6 and one
     expected = [[1.0, 0.8, 0.1], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0]]
     torch.testing.assert_close(mass, torch.tensor(expected))
-    one = smoothed(Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.4, 1)
+    one = smooth(Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.4, 1)
     assert one.item() == 1.0
 
 
 def test_one_span_with_two_types_shares_its_probability() -> None:
     sentence = Sentence(["w"] * 5, [Entity(1, 4, "A"), Entity(1, 4, "C")])
     method = method_of(epsilon=0.2)
-    targets = method.targets(gold_of([sentence]), torch.tensor([5]), 5)[0]
+    targets = targets_of(method, gold_of([sentence]), torch.tensor([5]), 5)[0]
     torch.testing.assert_close(targets[:, 1, 3], torch.tensor([0, 0.5, 0, 0.5]))  # of 0.8 + 0.8
     torch.testing.assert_close(targets[:, 1, 4], torch.tensor([0.9, 0.05, 0, 0.05]))  # nothing to normalise
 
@@ -281,7 +284,7 @@ def test_one_span_with_two_types_shares_its_probability() -> None:
 def test_label_smoothing_leaves_the_probability_of_no_entity() -> None:
     sentence = Sentence(["w"] * 5, [Entity(1, 4, "A")])
     method = method_of(epsilon=0.2, label_smoothing=0.3)
-    targets = method.targets(gold_of([sentence]), torch.tensor([5]), 5)[0]
+    targets = targets_of(method, gold_of([sentence]), torch.tensor([5]), 5)[0]
     torch.testing.assert_close(targets[:, 1, 3], torch.tensor([0.2, 0.64, 0.08, 0.08]))  # 0.8 * (0.7 + 0.1)
     torch.testing.assert_close(targets[:, 1, 4], torch.tensor([0.95, 0.04, 0.005, 0.005]))
     torch.testing.assert_close(targets[:, 0, 0], torch.tensor([1.0, 0, 0, 0]))
@@ -306,7 +309,7 @@ def test_scores_equal_the_formula(settings) -> None:
     method = method_of(**settings)
     words = words_of([7, 1, 4])
     scores = method.score(words)
-    rows = scores.rows(0, 7)
+    rows = scores.grid()
     assert rows.shape == (3, 1 + len(TYPES), 7, 7)
     for index, length in enumerate(words.lengths.tolist()):
         for i in range(length):
@@ -315,16 +318,8 @@ def test_scores_equal_the_formula(settings) -> None:
                 torch.testing.assert_close(rows[index, :, i, j], expected)
 
 
-def test_rows_are_a_part_of_all_rows() -> None:
-    scores = method_of().score(words_of([6, 3]))
-    for first in range(6):
-        for behind in range(first + 1, 7):
-            torch.testing.assert_close(scores.rows(first, behind), scores.rows(0, 6)[:, :, first:behind])
-            assert torch.equal(scores.valid(first, behind), scores.valid(0, 6)[:, first:behind])
-
-
 def test_valid_cells_are_the_spans_of_the_sentence() -> None:
-    valid = method_of().score(words_of([4, 1, 3])).valid(0, 4)
+    valid = is_span(np.array([4, 1, 3]), 4)
     spans = {
         (b, i, j)
         for b, n in enumerate([4, 1, 3])
@@ -332,7 +327,7 @@ def test_valid_cells_are_the_spans_of_the_sentence() -> None:
         for j in range(4)
         if i <= j and i < n and j < n
     }
-    assert set(map(tuple, valid.nonzero().tolist())) == spans
+    assert set(zip(*(axis.tolist() for axis in valid.nonzero()), strict=True)) == spans
 
 
 def test_widths_beyond_the_widest_share_an_embedding() -> None:
@@ -341,7 +336,7 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
         for parameter in (method.U, method.W, method.b):
             parameter.zero_()
         method.W[1, 2 * 4 :] = 1
-    row = method.score(words_of([8])).rows(0, 1)[0, 1, 0]
+    row = method.score(words_of([8])).grid()[0, 1, 0]
     assert len(set(row[:3].tolist())) == 3
     assert set(row[2:].tolist()) == {row[2].item()}
 
@@ -349,18 +344,16 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
 def test_padding_changes_nothing() -> None:
     method = method_of()
     together = words_of([3, 8, 1, 5])
-    rows = method.score(together).rows(0, 8)
+    rows = method.score(together).grid()
     for index, length in enumerate(together.lengths.tolist()):
         alone = Words(together.vectors[index : index + 1, :length], together.lengths[index : index + 1])
-        expected = method.score(alone).rows(0, length)[0]
+        expected = method.score(alone).grid()[0]
         torch.testing.assert_close(rows[index, :, :length, :length], expected)
 
 
 def test_weights_start_as_the_authors_start_them() -> None:
     torch.manual_seed(0)
-    method = BoundarySmoothing(
-        BoundarySmoothingSettings(size=6, width_size=3, widest=2), PredictSettings(), WIDTH, TYPES
-    )
+    method = BoundarySmoothing(BoundarySmoothingSettings(size=6, width_size=3, widest=2), WIDTH, TYPES)
     for weight in (method.U.flatten(1), method.W):
         torch.testing.assert_close(weight @ weight.T, torch.eye(1 + len(TYPES)), atol=1e-5, rtol=0)
     assert (method.b == 0).all()
@@ -371,9 +364,9 @@ def test_weights_start_as_the_authors_start_them() -> None:
 def test_dropout_is_for_training_alone() -> None:
     method = method_of(dropout=0.5)
     words = words_of([5])
-    assert torch.equal(method.score(words).rows(0, 5), method.score(words).rows(0, 5))
+    assert torch.equal(method.score(words).grid(), method.score(words).grid())
     method.train()
-    assert not torch.equal(method.score(words).rows(0, 5), method.score(words).rows(0, 5))
+    assert not torch.equal(method.score(words).grid(), method.score(words).grid())
 
 
 # Loss: Eq. 3 and 4
@@ -461,7 +454,7 @@ def test_loss_is_least_where_the_probabilities_are_the_targets() -> None:
     sentences = [Sentence(["w"] * 4, [Entity(0, 3, "A"), Entity(2, 3, "B")])]
     method = method_of(epsilon=0.3, smoothing_size=2)
     gold, lengths = gold_of(sentences), torch.tensor([4])
-    grid = method.targets(gold, lengths, 4).clamp(min=1e-30).log().requires_grad_()
+    grid = targets_of(method, gold, lengths, 4).clamp(min=1e-30).log().requires_grad_()
     method.loss(scores_of(grid, lengths), gold)["span_loss"].backward()
     assert grid.grad.abs().max() < 1e-6
 
@@ -483,14 +476,24 @@ def brute_force(grid: Tensor, lengths: Tensor) -> dict[tuple[int, int, int], flo
     return found
 
 
-@pytest.mark.parametrize("at_once", [1, 50, 130, 10**9])
-def test_candidates_equal_the_obvious_loop_in_blocks_of_any_size(monkeypatch, at_once: int) -> None:
-    monkeypatch.setattr(boundary_smoothing, "_CELLS_AT_ONCE", at_once)
+def candidates_of(method: BoundarySmoothing, words: Words) -> Candidates:
+    """As prediction finds them."""
+    decoder, predict = SpanDecoder(method.settings, method.types), PredictSettings(select="nested")
+    return decoder.candidates(decoder.score(arrays_of(words), graphs_of(method, words), predict), predict)
+
+
+def candidates_in(grid: Tensor, lengths: Tensor) -> Candidates:
+    """Those of a method whose scores are just this grid."""
+    method = method_of()
+    method.score = lambda _: scores_of(grid, lengths)
+    return candidates_of(method, Words(torch.zeros(*grid.shape[:1], grid.shape[2], WIDTH), lengths))
+
+
+def test_candidates_equal_the_obvious_loop() -> None:
     method = method_of()
     words = words_of([7, 2, 5, 1])
-    scores = method.score(words)
-    candidates = method.candidates(scores)
-    expected = brute_force(scores.rows(0, 7), words.lengths)
+    candidates = candidates_of(method, words)
+    expected = brute_force(method.score(words).grid(), words.lengths)
     assert len(expected) > 10
     keys = list(zip(*(c.tolist() for c in (candidates.start, candidates.end, candidates.type)), strict=True))
     assert len(keys) == len(set(keys))
@@ -498,15 +501,13 @@ def test_candidates_equal_the_obvious_loop_in_blocks_of_any_size(monkeypatch, at
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-@given(batches(), st.integers(0, 2**32 - 1), st.sampled_from([1, 64, 10**6]))
-def test_candidates_are_spans_of_their_sentence(sentences, seed: int, at_once: int) -> None:
+@given(batches(), st.integers(0, 2**32 - 1))
+def test_candidates_are_spans_of_their_sentence(sentences, seed: int) -> None:
     lengths = lengths_of(sentences)
     longest = int(lengths.max())
     generator = torch.Generator().manual_seed(seed)
     grid = torch.randn(len(sentences), 4, longest, longest, generator=generator)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundary_smoothing, "_CELLS_AT_ONCE", at_once)
-        candidates = method_of().candidates(scores_of(grid, lengths))
+    candidates = candidates_in(grid, lengths)
     for start, end in zip(candidates.start.tolist(), candidates.end.tolist(), strict=True):
         assert start // longest == (end - 1) // longest
         assert (end - 1) % longest < lengths[start // longest]
@@ -517,9 +518,9 @@ def test_candidates_are_spans_of_their_sentence(sentences, seed: int, at_once: i
 def test_no_candidates_where_no_entity_is_best() -> None:
     grid = torch.zeros(2, 4, 3, 3)
     grid[:, 0] = 1
-    method = method_of()
-    assert len(method.candidates(scores_of(grid, torch.tensor([3, 2])))) == 0
-    assert len(method.select(method.candidates(scores_of(grid, torch.tensor([3, 2]))))) == 0
+    candidates = candidates_in(grid, torch.tensor([3, 2]))
+    assert len(candidates) == 0
+    assert len(PredictSettings(select="nested").selected(candidates)) == 0
 
 
 @given(st.data())
@@ -535,8 +536,7 @@ def test_perfect_scores_give_back_the_entities(data) -> None:
     grid[:, 1:] = -20.0
     gold = gold_of(sentences)
     grid[gold.sentence, gold.type + 1, gold.start, gold.end - 1] = 20.0
-    method = method_of()
-    kept = method.select(method.candidates(scores_of(grid, lengths)))
+    kept = PredictSettings(select="nested").selected(candidates_in(grid, lengths))
     found = set(zip(kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), strict=True))
     shift = (gold.sentence * longest).tolist()
     expected = zip(shift, gold.start.tolist(), gold.end.tolist(), gold.type.tolist(), strict=True)
@@ -548,8 +548,10 @@ LONG_SENTENCE = """
 import resource
 import torch
 from fencepost.config import Config
-from fencepost.entity import Entity, Sentence
-from fencepost.model import Model
+from fencepost.data.entity import Entity, Sentence
+from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import make_predictor
+from fencepost.runtime.recogniser import Recogniser
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -567,11 +569,11 @@ for _ in range(60):
     optimizer.zero_grad()
     model(model.collate(learnt))["loss"].backward()
     optimizer.step()
-model.eval()
+ner = Recogniser(make_predictor(model.eval()))
 long = Sentence(70 * [word for sentence in learnt for word in sentence.words])  # 5040 of them
-list(model.predict(learnt))
+list(ner.predict(learnt))
 before = peak()
-[found] = model.predict([long])
+[found] = ner.predict([long])
 print(peak() - before, len(long), len(found.entities))
 """
 
@@ -634,15 +636,15 @@ def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch)
     columns = [(0, 0, 2, 1), (1, 30, 40, 0), (1, 0, 1, 1), (3, 6, 7, 0), (2, 0, 1, 0), (3, 2, 5, 1)]
     gold = Gold.of(torch.tensor(columns))
     settings = BoundarySmoothingSettings(widest=5)
-    method = BoundarySmoothing(settings, PredictSettings(select="nested"), 6, ["A", "B"]).eval()
+    method = BoundarySmoothing(settings, 6, ["A", "B"]).eval()
     whole = method.loss(method.score(words), gold)["span_loss"]
     (expected,) = torch.autograd.grad(whole, words.vectors)
     sizes = []
-    rows = SpanScores.rows
-    monkeypatch.setattr(SpanScores, "rows", lambda s, *at: sizes.append(s.end.shape) or rows(s, *at))
+    grid = SpanScores.grid
+    monkeypatch.setattr(SpanScores, "grid", lambda s: sizes.append(s.end.shape) or grid(s))
     monkeypatch.setattr(boundary_smoothing, "_PAIRS_AT_ONCE", 150)
     parts = method.loss(method.score(words), gold)["span_loss"]
     (found,) = torch.autograd.grad(parts, words.vectors)
-    assert sorted(shape[3] for shape in sizes) == [7, 40]  # the three short ones together
+    assert sorted(shape[2] for shape in sizes) == [7, 40]  # the three short ones together
     torch.testing.assert_close(parts, whole)
     torch.testing.assert_close(found, expected)

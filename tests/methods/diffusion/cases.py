@@ -10,9 +10,14 @@ from torch import Tensor
 
 from fencepost.encoder.encoder import Words
 from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import WordArrays
 from fencepost.methods.diffusion import network as module
-from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, DiffusionPredict, DiffusionSettings
+from fencepost.methods.diffusion.decode import Denoised, DiffusionDecoder
+from fencepost.methods.diffusion.loss import DenoisedScores
+from fencepost.methods.diffusion.network import Diffusion
+from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
 from fencepost.methods.network import Gold
+from fencepost.runtime.pytorch import ModuleGraph
 
 TYPES = ("A", "B", "C")
 
@@ -62,14 +67,35 @@ def predict_of(**predict) -> DiffusionPredict:
     )
 
 
-def method_of(predict: dict | None = None, **settings) -> Diffusion:
+def method_of(**settings) -> Diffusion:
     """A small one, with weights that are all random, in double precision."""
-    method = Diffusion(settings_of(**settings), predict_of(**(predict or {})), WIDTH, TYPES).double()
+    method = Diffusion(settings_of(**settings), WIDTH, TYPES).double()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.normal_(std=0.5, generator=generator)
     return method.eval()
+
+
+def decoder_of(method: Diffusion) -> DiffusionDecoder:
+    return DiffusionDecoder(method.settings, TYPES)
+
+
+def sampled(
+    method: Diffusion, words: Words, decoder: DiffusionDecoder | None = None, **predict
+) -> DenoisedScores:
+    """What the decoder makes of noise, with the graphs of PyTorch, as tensors; no noisy spans are known."""
+    graphs = {name: ModuleGraph(graph) for name, graph in method.eval().graphs(words).items()}
+    arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
+    scores = (decoder or decoder_of(method)).score(arrays, graphs, predict_of(**predict))
+    types, boundaries = map(torch.from_numpy, scores)
+    empty = torch.zeros_like(types[..., 0], dtype=torch.long)
+    return DenoisedScores(types, boundaries, (empty, empty), words.lengths)
+
+
+def candidates_of(scores: DenoisedScores) -> Candidates:
+    arrays = Denoised(scores.types.detach().numpy(), scores.boundaries.detach().numpy())
+    return decoder_of(method_of()).candidates(arrays, predict_of())
 
 
 NETWORKS: dict[str, dict] = {
@@ -122,7 +148,7 @@ BATCH: list[list[Key]] = [
 
 
 class Noised(NamedTuple):
-    """What the network is asked about when a batch is learnt."""
+    """What the network is asked about when a batch is learnt, by sentence and draw."""
 
     numbers: Tensor  # [B, R, K, 2]
     left: Tensor  # [B, R, K]
@@ -135,43 +161,51 @@ def noised(monkeypatch, method: Diffusion, words: Words, batch: list[list[Key]])
     seen: list[Tensor] = []
     with monkeypatch.context() as patch:
 
-        def spans_of(numbers: Tensor, *rest) -> tuple[Tensor, Tensor]:
+        def decode_spans(numbers: Tensor, *rest) -> tuple[Tensor, Tensor]:
             seen.append(numbers)
             return decode(numbers, *rest)
 
-        decode = module.spans_of
-        patch.setattr(module, "spans_of", spans_of)
+        decode = module.decode_spans
+        patch.setattr(module, "decode_spans", decode_spans)
         hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[:3]))
         scores = method.score(words, gold_of(batch))
         hook.remove()
     assert len(seen) == 4
     assert torch.equal(torch.stack(scores.noisy), torch.stack(seen[1:3]))
-    return Noised(*seen, scores)
+    by_draw = (len(words.lengths), method.settings.draws)
+    return Noised(*(part.unflatten(0, by_draw) for part in seen), scores)
 
 
 Said = tuple[Tensor, Tensor]  # of one draw of one sentence: what `SlowDenoiser` gives
 
 
-def said_in(scores: DenoisedScores) -> dict[tuple[int, int], Said]:
+def said_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], Said]:
     """By sentence and draw, without the padding, which must be out of the question."""
     said = {}
-    for index, length in enumerate(scores.lengths.tolist()):
-        assert not scores.boundaries[:, index, ..., length:].sigmoid().any()
-        for draw in range(scores.types.shape[1]):
-            said[index, draw] = (
-                scores.types[index, draw].double(),
-                scores.boundaries[:, index, draw, :, :length].double(),
-            )
+    for row, length in enumerate(scores.lengths.tolist()):
+        assert not scores.boundaries[:, row, :, length:].sigmoid().any()
+        said[divmod(row, draws)] = (
+            scores.types[row].double(),
+            scores.boundaries[:, row, :, :length].double(),
+        )
     return said
 
 
 def denoised(types: Tensor, boundaries: Tensor, lengths: list[int], seed: int = 0) -> DenoisedScores:
-    """Of noisy spans that may have been any."""
+    """Of noisy spans that may have been any; types are `[B, R, K, C + 1]`, boundaries `[2, B, R, K, T]`."""
     generator = torch.Generator().manual_seed(seed)
     shares = torch.rand(2, *types.shape[:3], generator=generator)
     ends = (shares * torch.tensor(lengths)[:, None, None]).long()
-    noisy = (ends.amin(dim=0), ends.amax(dim=0))
-    return DenoisedScores(types=types, boundaries=boundaries, noisy=noisy, lengths=torch.tensor(lengths))
+    return by_row(types, boundaries, (ends.amin(dim=0), ends.amax(dim=0)), torch.tensor(lengths))
+
+
+def by_row(
+    types: Tensor, boundaries: Tensor, noisy: tuple[Tensor, Tensor], lengths: Tensor
+) -> DenoisedScores:
+    """Each draw of a sentence is a row of the batch."""
+    left, right = (end.flatten(0, 1) for end in noisy)
+    repeated = lengths.repeat_interleave(types.shape[1])
+    return DenoisedScores(types.flatten(0, 1), boundaries.flatten(1, 2), (left, right), repeated)
 
 
 def scores_of(lengths: list[int], spans: int, draws: int = 1, seed: int = 0) -> DenoisedScores:
@@ -182,16 +216,18 @@ def scores_of(lengths: list[int], spans: int, draws: int = 1, seed: int = 0) -> 
     boundaries = 2 * torch.randn(2, *shape, max(lengths), generator=generator, dtype=torch.float64)
     outside = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None, None, None]
     boundaries = boundaries.masked_fill(outside, -10_000.0)
-    return denoised(types.requires_grad_(), boundaries.requires_grad_(), lengths, seed)
+    scores = denoised(types, boundaries, lengths, seed)
+    scores.types.requires_grad_()
+    scores.boundaries.requires_grad_()
+    return scores
 
 
-def noisy_in(scores: DenoisedScores) -> dict[tuple[int, int], list[Ends]]:
+def noisy_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], list[Ends]]:
     """By sentence and draw."""
     left, right = scores.noisy
     return {
-        (index, draw): list(zip(left[index, draw].tolist(), right[index, draw].tolist(), strict=True))
-        for index in range(left.shape[0])
-        for draw in range(left.shape[1])
+        divmod(row, draws): list(zip(left[row].tolist(), right[row].tolist(), strict=True))
+        for row in range(len(left))
     }
 
 

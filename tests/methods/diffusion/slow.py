@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.diffusion.attention import Attention
-from fencepost.methods.diffusion.network import Diffusion, DiffusionSettings, SpanLayer
+from fencepost.methods.diffusion.denoiser import Attention, SpanLayer
+from fencepost.methods.diffusion.network import Diffusion
+from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
 from tests.methods.diffusion.cases import Ends, Found, Key, Noised, Said
 
 
@@ -35,9 +36,9 @@ def slow_span(pair: tuple[float, float], length: int, settings: DiffusionSetting
     return left, right
 
 
-def slow_kept(schedule: str, times: int) -> list[float]:
+def slow_alpha_bar(schedule: str, times: int) -> list[float]:
     """Alpha-bar by its definition: the product of 1 - beta."""
-    kept, product = [], 1.0
+    alpha_bar, product = [], 1.0
     for time in range(times):
         if schedule == "linear":
             beta = 1e-4 + (0.02 - 1e-4) * time / (times - 1)
@@ -47,8 +48,8 @@ def slow_kept(schedule: str, times: int) -> list[float]:
             )
             beta = min(0.999, 1 - behind / before)
         product *= 1 - beta
-        kept.append(product)
-    return kept
+        alpha_bar.append(product)
+    return alpha_bar
 
 
 def slow_times(times: int, steps: int) -> list[int]:
@@ -226,12 +227,16 @@ def slow_loss(
     }
 
 
-def slow_move(noisy: float, clean: float, kept: float, next_kept: float, eta: float, fresh: float) -> float:
+def slow_move(
+    noisy: float, clean: float, alpha_bar: float, next_alpha_bar: float, eta: float, fresh: float
+) -> float:
     """Song et al., 2021, Eq. 12 and 16; with eta 0 the paper's Eq. 6 and 7."""
-    noise = (noisy - math.sqrt(kept) * clean) / math.sqrt(1 - kept)
-    sigma = eta * math.sqrt((1 - next_kept) / (1 - kept)) * math.sqrt(1 - kept / next_kept)
-    direction = math.sqrt(max(0.0, 1 - next_kept - sigma**2)) * noise
-    return math.sqrt(next_kept) * clean + direction + sigma * fresh
+    noise = (noisy - math.sqrt(alpha_bar) * clean) / math.sqrt(1 - alpha_bar)
+    sigma = (
+        eta * math.sqrt((1 - next_alpha_bar) / (1 - alpha_bar)) * math.sqrt(1 - alpha_bar / next_alpha_bar)
+    )
+    direction = math.sqrt(max(0.0, 1 - next_alpha_bar - sigma**2)) * noise
+    return math.sqrt(next_alpha_bar) * clean + direction + sigma * fresh
 
 
 class SlowStep(NamedTuple):
@@ -241,14 +246,17 @@ class SlowStep(NamedTuple):
 
 
 @torch.no_grad()
-def slow_steps(method: Diffusion, words: Words, index: int) -> list[SlowStep]:
+def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index: int) -> list[SlowStep]:
     """From noise to entities: of each step, what was asked and said."""
-    settings, predict = method.settings, method.predict
+    settings = method.settings
     denoiser = SlowDenoiser(method, words, index)
     length = denoiser.length
     chance = np.random.default_rng((predict.seed, length))
     noisy = chance.standard_normal((predict.spans, 2), dtype=np.float32).tolist()
-    kept, times = slow_kept(settings.schedule, settings.times), slow_times(settings.times, predict.steps)
+    alpha_bar, times = (
+        slow_alpha_bar(settings.schedule, settings.times),
+        slow_times(settings.times, predict.steps),
+    )
     steps = []
     for time, then in itertools.zip_longest(times, times[1:]):
         asked = [slow_span(pair, length, settings) for pair in noisy]
@@ -264,7 +272,7 @@ def slow_steps(method: Diffusion, words: Words, index: int) -> list[SlowStep]:
                 for number in slow_numbers(pair, length, settings)
             ]
             noisy[span] = [
-                slow_move(old, new, kept[time], kept[then], predict.eta, more)
+                slow_move(old, new, alpha_bar[time], alpha_bar[then], predict.eta, more)
                 for old, new, more in zip(noisy[span], clean, fresh[span], strict=True)
             ]
     raise AssertionError

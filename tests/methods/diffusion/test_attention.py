@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fencepost.methods.diffusion.attention import Attention, sinusoids
+from fencepost.methods.diffusion.denoiser import Attention, sinusoids
 
 
 def pair_of(size: int, heads: int) -> tuple[Attention, nn.MultiheadAttention]:

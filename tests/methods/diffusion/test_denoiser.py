@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.diffusion import network as diffusion
-from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, Pointer, SpanLayer
+from fencepost.methods.diffusion import denoiser
+from fencepost.methods.diffusion.denoiser import Pointer, SpanLayer
+from fencepost.methods.diffusion.loss import DenoisedScores
+from fencepost.methods.diffusion.network import Diffusion
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,
@@ -19,6 +21,7 @@ from tests.methods.diffusion.cases import (
     method_of,
     noised,
     said_in,
+    sampled,
     settings_of,
     words_of,
 )
@@ -36,8 +39,12 @@ def spans_for(lengths: list[int], draws: int, spans: int, seed: int = 0) -> tupl
 
 
 def asked(method: Diffusion, words: Words, ends: tuple[Tensor, Tensor], time: Tensor) -> DenoisedScores:
-    types, boundaries = method.denoiser(*ends, time, method.denoiser.read(words))
-    return DenoisedScores(types=types, boundaries=boundaries, noisy=ends, lengths=words.lengths)
+    """Of spans `[B, R, K]` at times `[B, R]`: each draw is a row of the batch."""
+    draws = time.shape[1]
+    rows = Words(words.vectors.repeat_interleave(draws, 0), words.lengths.repeat_interleave(draws))
+    left, right = (end.flatten(0, 1) for end in ends)
+    types, boundaries = method.denoiser(left, right, time.flatten(), *method.denoiser.read(rows))
+    return DenoisedScores(types=types, boundaries=boundaries, noisy=(left, right), lengths=rows.lengths)
 
 
 @networks
@@ -49,8 +56,8 @@ def test_the_network_equals_the_loops(settings: dict) -> None:
     left, right = spans_for(LENGTHS, 2, 4)
     time = torch.randint(1000, left.shape[:2], generator=torch.Generator().manual_seed(0))
     scores = asked(method, words, (left, right), time)
-    assert scores.types.shape == (5, 2, 4, 4)
-    assert scores.boundaries.shape == (2, 5, 2, 4, 12)
+    assert scores.types.shape == (5 * 2, 4, 4)
+    assert scores.boundaries.shape == (2, 5 * 2, 4, 12)
     assert scores.types.dtype == scores.boundaries.dtype == torch.float32
     expected = {}
     for index in range(len(LENGTHS)):
@@ -58,7 +65,7 @@ def test_the_network_equals_the_loops(settings: dict) -> None:
         for draw in range(2):
             ends = list(zip(left[index, draw].tolist(), right[index, draw].tolist(), strict=True))
             expected[index, draw] = slow(ends, int(time[index, draw]))
-    assert_same(said_in(scores), expected, atol=1e-4)
+    assert_same(said_in(scores, 2), expected, atol=1e-4)
 
 
 @torch.no_grad()
@@ -66,8 +73,8 @@ def test_what_is_learnt_from_is_said_about_the_noised_spans(monkeypatch) -> None
     method = method_of(draws=3, positions=True)
     words = words_of(LENGTHS, seed=1)
     seen = noised(monkeypatch, method, words, BATCH)
-    assert_same(said_in(seen.scores), slow_learnt(method, words, seen), atol=1e-4)
-    assert seen.scores.lengths.tolist() == LENGTHS
+    assert_same(said_in(seen.scores, 3), slow_learnt(method, words, seen), atol=1e-4)
+    assert seen.scores.lengths.tolist() == [length for length in LENGTHS for _ in range(3)]
 
 
 def said_about(
@@ -77,7 +84,7 @@ def said_about(
     left, right = torch.tensor(ends).T
     words = words_of([9]) if words is None else words
     scores = asked(method, words, (left[None, None], right[None, None]), torch.tensor([[time]]))
-    return scores.types[0, 0], scores.boundaries[:, 0, 0]
+    return scores.types[0], scores.boundaries[:, 0]
 
 
 @networks
@@ -87,10 +94,10 @@ def test_a_sentence_is_the_same_in_any_batch(settings: dict) -> None:
     words = words_of(LENGTHS)
     ends = spans_for(LENGTHS, 2, 4)
     time = torch.tensor([[5, 900]] * 5)
-    together = said_in(asked(method, words, ends, time))
+    together = said_in(asked(method, words, ends, time), 2)
     for index in range(len(LENGTHS)):
         own = tuple(end[index : index + 1] for end in ends)
-        apart = said_in(asked(method, alone(words, index), own, time[:1]))
+        apart = said_in(asked(method, alone(words, index), own, time[:1]), 2)
         expected = {(0, draw): together[index, draw] for draw in (0, 1)}
         assert_same(apart, expected)
 
@@ -115,7 +122,7 @@ def test_draws_do_not_see_each_other(settings: dict) -> None:
     words = words_of(LENGTHS)
     left, right = spans_for(LENGTHS, 3, 4)
     time = torch.randint(1000, (5, 3), generator=torch.Generator().manual_seed(0))
-    together = said_in(asked(method, words, (left, right), time))
+    together = said_in(asked(method, words, (left, right), time), 3)
     for draw in range(3):
         own = slice(draw, draw + 1)
         apart = said_in(asked(method, words, (left[:, own], right[:, own]), time[:, own]))
@@ -178,7 +185,7 @@ def test_of_two_draws_each_has_its_own_time() -> None:
     scores = asked(method, words_of([9]), ends, torch.tensor([[100, 700]]))
     for draw, time in enumerate((100, 700)):
         expected = said_about(method, [(0, 3), (2, 8)], time)
-        assert_same({0: said_in(scores)[0, draw]}, {0: [part.double() for part in expected]})
+        assert_same({0: said_in(scores, 2)[0, draw]}, {0: [part.double() for part in expected]})
 
 
 @pytest.mark.parametrize("positions", [True, False])
@@ -248,7 +255,7 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
 
     for limit in (2 * 4 * 7 * 5, at_once):
         with monkeypatch.context() as patch:
-            patch.setattr(diffusion, "_NUMBERS_AT_ONCE", limit)
+            patch.setattr(denoiser, "_NUMBERS_AT_ONCE", limit)
             patch.setattr(pointer, "_logits", counted)
             generator = torch.Generator().manual_seed(1)
             inputs = [
@@ -271,9 +278,9 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
 @torch.inference_mode()
 def test_in_parts_the_network_predicts_the_same(monkeypatch) -> None:
     method, words = method_of(positions=True), words_of(LENGTHS)
-    expected = method.score(words)
-    monkeypatch.setattr(diffusion, "_NUMBERS_AT_ONCE", 700)
-    found = method.score(words)
+    expected = sampled(method, words)
+    monkeypatch.setattr(denoiser, "_NUMBERS_AT_ONCE", 700)
+    found = sampled(method, words)
     assert_same(said_in(found), said_in(expected))
 
 
@@ -306,7 +313,7 @@ def test_every_weight_learns_and_no_padding_does(settings: dict) -> None:
     words = words_of(LENGTHS)
     words.vectors.requires_grad_()
     scores = asked(method, words, spans_for(LENGTHS, 2, 4), torch.tensor([[5, 900]] * 5))
-    inside = scores.boundaries.masked_fill(~words.mask[:, None, None], 0)
+    inside = scores.boundaries.masked_fill(~words.mask.repeat_interleave(2, 0)[:, None], 0)
     (scores.types.sin().sum() + inside.sin().sum()).backward()
     for name, parameter in method.named_parameters():
         assert parameter.grad is not None, name

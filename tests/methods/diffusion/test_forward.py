@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from fencepost.methods.diffusion.network import Diffusion, spans_of
+from fencepost.methods.diffusion.network import Diffusion
+from fencepost.methods.diffusion.process import decode_spans
 from tests.methods.diffusion.cases import BATCH, LENGTHS, Ends, Key, gold_of, method_of, noised, words_of
-from tests.methods.diffusion.slow import slow_kept, slow_numbers
+from tests.methods.diffusion.slow import slow_alpha_bar, slow_numbers
 
 
 def without_noise(**settings) -> Diffusion:
-    """All of the signal is kept: what the network sees is what noise would be added to."""
+    """There is no noise: what the network sees is what noise would be added to."""
     method = method_of(**settings).train()
-    method.kept.fill_(1.0)
+    method.alpha_bar.fill_(1.0)
     return method
 
 
@@ -143,8 +144,9 @@ def test_noise_has_the_mean_and_the_variance_of_its_time(monkeypatch, schedule: 
     torch.manual_seed(3)
     lengths, keys = [20, 7, 1], [(4, 9, 0), (6, 7, 1), (0, 1, 0)]
     seen = noised(monkeypatch, method, words_of(lengths), [[key] for key in keys])
-    kept = slow_kept(schedule, 5)
-    left, right = spans_of(seen.numbers, torch.tensor(lengths), method.settings)
+    alpha_bar = slow_alpha_bar(schedule, 5)
+    last = torch.tensor(lengths)[:, None, None] - 1
+    left, right = decode_spans(seen.numbers, last, method.settings)
     assert torch.equal(left, seen.left)
     assert torch.equal(right, seen.right)
     every = []
@@ -152,7 +154,7 @@ def test_noise_has_the_mean_and_the_variance_of_its_time(monkeypatch, schedule: 
         clean = torch.tensor(slow_numbers(ends, lengths[index], method.settings)).double()
         for time in range(5):
             numbers = seen.numbers[index][seen.time[index] == time].double()  # [draws, 50, 2]
-            noise = (numbers - math.sqrt(kept[time]) * clean) / math.sqrt(1 - kept[time])
+            noise = (numbers - math.sqrt(alpha_bar[time]) * clean) / math.sqrt(1 - alpha_bar[time])
             assert len(noise) >= 3
             for column in noise.flatten(0, 1).T:
                 count = len(column)

@@ -16,8 +16,10 @@ from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import evaluate
 from fencepost.methods.diffusion import network as diffusion
-from fencepost.methods.diffusion.network import DenoisedScores, matched
+from fencepost.methods.diffusion.loss import DenoisedScores, Matches, match_proposals
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_model, make_predictor, save_model
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training import train as train_run
 from fencepost.training.trainer import Diverged
 from tests.methods.diffusion.cases import Key
@@ -119,29 +121,32 @@ def train(model: Model, sentences: list[Sentence], steps: int) -> list[float]:
     return losses
 
 
+def recogniser_of(model: Model, **predict) -> Recogniser:
+    return Recogniser(make_predictor(model)).using(**predict)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
     model, losses = learnt(name)
     assert sum(losses[-5:]) < sum(losses[:5]) / 4
-    predicted = list(model.predict(LEARNT))
+    predicted = list(recogniser_of(model).predict(LEARNT))
     assert evaluate(LEARNT, predicted).overall.f1 > 0.75
-    threshold = model.settings.predict.threshold
+    threshold = model.config.predict.threshold
     assert all(threshold / 3 <= entity.score <= 1 for sentence in predicted for entity in sentence.entities)
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
-    assert again.settings == model.settings
-    assert list(again.predict(LEARNT)) == predicted
-    nothing = Model.load(tmp_path, ["predict.threshold=3"]).predict(LEARNT)
+    save_model(model, tmp_path)
+    again = load_model(tmp_path)
+    assert again.config == model.config
+    assert list(recogniser_of(again).predict(LEARNT)) == predicted
+    nothing = recogniser_of(again, threshold=3).predict(LEARNT)
     assert not any(sentence.entities for sentence in nothing)
 
 
 Told = list[tuple[tuple[int, int, str], float]]
 
 
-def told(model: Model, sentences: list[Sentence]) -> list[Told]:
-    return [
-        [(entity.key, entity.score) for entity in sentence.entities] for sentence in model.predict(sentences)
-    ]
+def told(recogniser: Recogniser, sentences: list[Sentence]) -> list[Told]:
+    predicted = recogniser.predict(sentences)
+    return [[(entity.key, entity.score) for entity in sentence.entities] for sentence in predicted]
 
 
 def assert_same_entities(found: list[Told], expected: list[Told]) -> None:
@@ -153,29 +158,29 @@ def assert_same_entities(found: list[Told], expected: list[Told]) -> None:
 TEXTS = [*LEARNT, *islice(read("sample:train"), 8)]
 
 
-def talkative(folder: Path, *changes: str) -> Model:
+def talkative(folder: Path, **predict) -> Recogniser:
     """The model that was saved, but spans are hardly ever no entity to it, so there is much to compare."""
-    model = Model.load(folder, ["predict.threshold=0", "predict.select=keep-all", *changes])
+    model = load_model(folder)
     with torch.no_grad():
-        model.method.denoiser.classifier[-1].bias[0] -= 5
-    return model
+        model.network.denoiser.classifier[-1].bias[0] -= 5
+    return recogniser_of(model, threshold=0, select="keep-all", **predict)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    learnt("positions")[0].save(tmp_path)
+    save_model(learnt("positions")[0], tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("eta", [0, 1])
 def test_the_same_text_has_the_same_entities_in_any_batch_and_order(saved: Path, eta: int) -> None:
-    model = talkative(saved, f"predict.eta={eta}")
+    model = talkative(saved, eta=eta)
     together = told(model, TEXTS)
     assert sum(map(len, together)) > 30
     assert sum(map(bool, together)) > 12
     assert_same_entities([one for text in TEXTS for one in told(model, [text])], together)
     assert_same_entities(told(model, TEXTS[::-1])[::-1], together)
-    small = talkative(saved, f"predict.eta={eta}", "predict.batch_size=3")
+    small = talkative(saved, eta=eta, batch_size=3)
     assert_same_entities(told(small, TEXTS), together)
     assert_same_entities(told(model, [TEXTS[4]] * 5), [together[4]] * 5)
 
@@ -183,23 +188,24 @@ def test_the_same_text_has_the_same_entities_in_any_batch_and_order(saved: Path,
 def test_noise_steps_and_spans_can_change_without_training(saved: Path) -> None:
     plain = told(talkative(saved), TEXTS)
     assert sum(map(len, plain)) > 30
-    for change in ("seed=1", "steps=1", "steps=9", "spans=7", "eta=1"):
-        changed = told(talkative(saved, f"predict.{change}"), TEXTS)
+    for change in ({"seed": 1}, {"steps": 1}, {"steps": 9}, {"spans": 7}, {"eta": 1}):
+        changed = told(talkative(saved, **change), TEXTS)
         assert changed != plain, change
-        assert told(talkative(saved, f"predict.{change}"), TEXTS) == changed
+        assert told(talkative(saved, **change), TEXTS) == changed
         assert sum(map(len, changed)) > 16
-    assert told(talkative(saved, "predict.seed=0"), TEXTS) == plain
+    assert told(talkative(saved, seed=0), TEXTS) == plain
 
 
-@pytest.mark.parametrize("change", ["steps=1", "steps=3", "steps=20", "spans=7", "spans=200"])
-def test_a_model_that_has_learnt_finds_the_same_with_other_steps_and_spans(saved: Path, change: str) -> None:
-    model = Model.load(saved, [f"predict.{change}"])
-    assert evaluate(LEARNT, list(model.predict(LEARNT))).overall.f1 > (0.4 if change == "spans=7" else 0.7)
+@pytest.mark.parametrize("change", [{"steps": 1}, {"steps": 3}, {"steps": 20}, {"spans": 7}, {"spans": 200}])
+def test_a_model_that_has_learnt_finds_the_same_with_other_steps_and_spans(saved: Path, change: dict) -> None:
+    predicted = list(recogniser_of(load_model(saved), **change).predict(LEARNT))
+    assert evaluate(LEARNT, predicted).overall.f1 > (0.4 if change == {"spans": 7} else 0.7)
 
 
 def test_more_spans_find_no_less(saved: Path) -> None:
+    model = load_model(saved)
     few, many = (
-        evaluate(LEARNT, list(Model.load(saved, [f"predict.spans={spans}"]).predict(LEARNT))).overall.recall
+        evaluate(LEARNT, list(recogniser_of(model, spans=spans).predict(LEARNT))).overall.recall
         for spans in (2, 80)
     )
     assert few < many
@@ -207,7 +213,8 @@ def test_more_spans_find_no_less(saved: Path) -> None:
 
 @pytest.mark.parametrize("steps", [1, 6])
 def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> None:
-    model = Model.load(saved, [f"predict.steps={steps}"])
+    model = load_model(saved)
+    recogniser = recogniser_of(model, steps=steps)
     calls = {"encoder": 0, "denoiser": 0}
 
     def count(name: str):
@@ -217,8 +224,8 @@ def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> No
         return hook
 
     model.encoder.register_forward_hook(count("encoder"))
-    model.method.denoiser.register_forward_hook(count("denoiser"))
-    list(model.predict(LEARNT))
+    model.network.denoiser.register_forward_hook(count("denoiser"))
+    list(recogniser.predict(LEARNT))
     assert calls == {"encoder": 1, "denoiser": steps}
 
 
@@ -227,7 +234,8 @@ def test_the_loss_told_when_predicting_is_that_of_noised_entities() -> None:
     model, _ = learnt("positions")
     losses: list[float] = []
     for _ in range(2):
-        list(model.predict(LEARNT, lambda _, *of_batch: losses.append(model.loss_of(*of_batch))))
+        watch = lambda sentences, words, _: losses.append(model.compute_loss(sentences, words))  # noqa: E731
+        list(recogniser_of(model).predict(LEARNT, watch))
     order = sorted(LEARNT, key=len, reverse=True)
     expected = model(model.collate(order))["loss"].item()
     assert losses == pytest.approx([expected] * 2, rel=1e-4)
@@ -239,7 +247,7 @@ def test_two_types_of_one_span_are_one_entity_to_diffusion() -> None:
     torch.manual_seed(0)
     model = Model.build(config_of({"threshold": 0.5, "select": "keep-all"}, lstm=0), sentences)
     losses = train(model, sentences, 40)
-    [found] = model.predict(sentences)
+    [found] = recogniser_of(model).predict(sentences)
     assert losses[-1] < losses[0] / 3
     assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)]
 
@@ -261,29 +269,29 @@ def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> 
     outcome = train_run(Config.parse(settings), dev, tmp_path / "m", dev)
     assert outcome.best is not None
     assert 0 < outcome.best["dev_f1"] < 1
-    model = Model.load(tmp_path / "m")
-    assert model.settings.predict.threshold is not None  # type: ignore[attr-defined]
-    assert evaluate(dev, model.predict(dev)).overall.f1 == outcome.best["dev_f1"]
+    model = load_model(tmp_path / "m")
+    assert model.config.predict.threshold is not None  # type: ignore[attr-defined]
+    assert evaluate(dev, recogniser_of(model).predict(dev)).overall.f1 == outcome.best["dev_f1"]
 
 
 def test_so_many_entities_that_a_step_learns_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """K is raised to a limit for them, and no further; in the end all have been learnt from."""
-    monkeypatch.setattr(diffusion, "_MOST_SPANS", 7)
+    monkeypatch.setattr(diffusion, "_MOST_PROPOSALS", 7)
     keys = [(start, end) for start in range(6) for end in range(start + 1, 7)]  # 21
     sentences = [Sentence([f"w{n}" for n in range(6)], [Entity(s, e, "A") for s, e in keys if e < 7])]
     torch.manual_seed(0)
     model = Model.build(config_of(lstm=0, spans=4, draws=1), sentences)
     seen = set()
 
-    def noted(scores: DenoisedScores, *args: Any) -> Any:
-        (_, _, span), entity = matched(scores, *args)
-        assert scores.types.shape[2] == 7
-        assert sorted(span.tolist()) == list(range(7))
-        assert len(set(entity.tolist())) == 7
-        seen.update(entity.tolist())
-        return (torch.zeros_like(span), torch.zeros_like(span), span), entity
+    def noted(scores: DenoisedScores, *args: Any) -> Matches:
+        matches = match_proposals(scores, *args)
+        assert scores.types.shape[1] == 7
+        assert sorted(matches.proposal.tolist()) == list(range(7))
+        assert len(set(matches.entity.tolist())) == 7
+        seen.update(matches.entity.tolist())
+        return matches
 
-    monkeypatch.setattr(diffusion, "matched", noted)
+    monkeypatch.setattr(diffusion, "match_proposals", noted)
     train(model, sentences, 60)
     assert seen == set(range(len(sentences[0].entities)))
 
@@ -300,13 +308,13 @@ def test_very_long_sentences() -> None:
     losses = train(model, sentences, 2)
     assert all(math.isfinite(loss) for loss in losses)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
-    denoiser = model.method.denoiser
+    denoiser = model.network.denoiser
     with torch.no_grad():
         denoiser.classifier[-1].bias[0] -= 9  # all are entities, unless they end before they start
     found: list[list[Entity]] = [[], []]
     for _ in range(2):  # what ends too early starts early enough to be an end
         denoiser.pointers = torch.nn.ModuleList(reversed(list(denoiser.pointers)))
-        for sentence, entities in zip(model.predict(sentences), found, strict=True):
+        for sentence, entities in zip(recogniser_of(model).predict(sentences), found, strict=True):
             entities.extend(sentence.entities)
     for entities, expected in zip(found, sentences, strict=True):
         assert entities

@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.diffusion.network import DenoisedScores, Diffusion, matched
+from fencepost.methods.diffusion.loss import DenoisedScores, match_proposals
+from fencepost.methods.diffusion.network import Diffusion
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,
     NETWORKS,
     TYPES,
     Key,
+    by_row,
     denoised,
     gold_of,
     gradients_of,
@@ -33,18 +35,16 @@ both_targets = pytest.mark.parametrize("targets", ["repeat", "pad"])
 Matches = dict[tuple[int, int], dict[int, Key]]  # by sentence and draw: by span its entity
 
 
-def matches_of(scores: DenoisedScores, batch: list[list[Key]], **settings) -> Matches:
-    gold = gold_of(batch)
-    (sentence, draw, span), entity = matched(scores, gold, settings_of(**settings))
-    assert not any(column.requires_grad for column in (sentence, draw, span, entity))
-    assert torch.equal(gold.sentence[entity], sentence)
-    found: Matches = {place: {} for place in said_in(scores)}
-    for index, of_draw, number, which in zip(
-        *map(Tensor.tolist, (sentence, draw, span, entity)), strict=True
-    ):
-        assert number not in found[index, of_draw]
-        key = (int(gold.start[which]), int(gold.end[which]), int(gold.type[which]))
-        found[index, of_draw][number] = key
+def matches_of(scores: DenoisedScores, batch: list[list[Key]], draws: int = 1, **settings) -> Matches:
+    gold = gold_of([keys for keys in batch for _ in range(draws)])
+    row, span, entity = match_proposals(scores, gold, settings_of(**settings))
+    assert not any(column.requires_grad for column in (row, span, entity))
+    assert torch.equal(gold.sentence[entity], row)
+    found: Matches = {place: {} for place in said_in(scores, draws)}
+    for index, number, which in zip(*map(Tensor.tolist, (row, span, entity)), strict=True):
+        place = divmod(index, draws)
+        assert number not in found[place]
+        found[place][number] = (int(gold.start[which]), int(gold.end[which]), int(gold.type[which]))
     return found
 
 
@@ -55,10 +55,10 @@ def test_of_all_permutations_the_best_is_found(targets: str, distance: float, sp
     settings = settings_of(targets=targets, distance=distance)
     for seed in range(2):
         scores = scores_of(LENGTHS, spans, draws=2, seed=seed)
-        found = matches_of(scores, BATCH, targets=targets, distance=distance)
-        for place, noisy in noisy_in(scores).items():
+        found = matches_of(scores, BATCH, 2, targets=targets, distance=distance)
+        for place, noisy in noisy_in(scores, 2).items():
             keys = BATCH[place[0]]
-            expected = slow_matches(settings, said_in(scores)[place], noisy, keys)
+            expected = slow_matches(settings, said_in(scores, 2)[place], noisy, keys)
             assert found[place] == expected, place
             whole = (spans if keys else 0) if targets == "repeat" else len(keys)
             assert len(found[place]) == whole
@@ -70,7 +70,7 @@ def test_far_ways_from_the_noisy_span_cost_what_is_asked_for() -> None:
     """All else equal, the nearest span is matched; what is surer may be farther, if that is cheap."""
     types, boundaries = torch.zeros(1, 1, 3, 4), torch.zeros(2, 1, 1, 3, 11)
     noisy = torch.tensor([[[0, 4, 6]]]), torch.tensor([[[10, 4, 9]]])
-    scores = DenoisedScores(types=types, boundaries=boundaries, noisy=noisy, lengths=torch.tensor([11]))
+    scores = by_row(types, boundaries, noisy, torch.tensor([11]))
     near: dict[int, Key] = {0: (1, 11, 0), 1: (3, 5, 0), 2: (6, 9, 0)}
     for span, key in near.items():
         assert matches_of(scores, [[key]], targets="pad", distance=0.1)[0, 0] == {span: key}
@@ -142,15 +142,15 @@ BATCHES: dict[str, tuple[list[int], list[list[Key]]]] = {
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
 @pytest.mark.parametrize("name", BATCHES)
 def test_loss_and_its_gradients_equal_the_obvious_loop(settings: dict, name: str) -> None:
-    method = method_of(**settings)
     lengths, batch = BATCHES[name]
     for draws in (1, 2):
+        method = method_of(draws=draws, **settings)
         scores = scores_of(lengths, 5, draws=draws, seed=draws)
         results = []
-        said = said_in(scores)
+        said = said_in(scores, draws)
         for terms in (
             method.loss(scores, gold_of(batch)),
-            slow_loss(method.settings, said, noisy_in(scores), batch),
+            slow_loss(method.settings, said, noisy_in(scores, draws), batch),
         ):
             inputs = (scores.types, scores.boundaries)
             gradients = torch.autograd.grad(sum(terms.values()), inputs, allow_unused=True)
@@ -195,7 +195,8 @@ def test_gradients_of_all_weights_equal_those_of_the_loops(monkeypatch, settings
     words = words_of(lengths)
     seen = noised(monkeypatch, method, words, batch)
     terms = method.loss(seen.scores, gold_of(batch))
-    expected = slow_loss(method.settings, slow_learnt(method, words, seen), noisy_in(seen.scores), batch)
+    noisy = noisy_in(seen.scores, method.settings.draws)
+    expected = slow_loss(method.settings, slow_learnt(method, words, seen), noisy, batch)
     for name, term in expected.items():
         torch.testing.assert_close(terms[name].double(), term, rtol=1e-4, atol=1e-5, msg=name)
     ours, theirs = (gradients_of(method, sum(some.values())) for some in (terms, expected))
@@ -212,13 +213,14 @@ def test_more_entities_than_spans(monkeypatch, targets: str, expansion: str) -> 
     method = method_of(spans=2, draws=2, targets=targets, expansion=expansion)
     words = words_of([4, 3])
     seen = noised(monkeypatch, method, words, [keys, [(0, 1, 0)]])
-    assert seen.scores.types.shape == (2, 2, 5, 4)
-    found = matches_of(seen.scores, [keys, [(0, 1, 0)]], targets=targets)
+    assert seen.scores.types.shape == (2 * 2, 5, 4)
+    found = matches_of(seen.scores, [keys, [(0, 1, 0)]], 2, targets=targets)
     for draw in range(2):
         assert sorted(found[0, draw].values()) == sorted(keys)
         assert len(found[1, draw]) == (5 if targets == "repeat" else 1)
     terms = method.loss(seen.scores, gold_of([keys, [(0, 1, 0)]]))
-    expected = slow_loss(method.settings, said_in(seen.scores), noisy_in(seen.scores), [keys, [(0, 1, 0)]])
+    said, noisy = said_in(seen.scores, 2), noisy_in(seen.scores, 2)
+    expected = slow_loss(method.settings, said, noisy, [keys, [(0, 1, 0)]])
     for name, term in expected.items():
         torch.testing.assert_close(terms[name].double(), term, rtol=1e-5, atol=1e-6)
 
@@ -259,7 +261,8 @@ def test_padding_is_not_learnt_from() -> None:
 @both_targets
 def test_the_surest_mistakes_have_a_finite_loss(targets: str) -> None:
     scores = scores_of(LENGTHS, 5)
-    huge = denoised((1000 * scores.types).float(), (1000 * scores.boundaries).float(), LENGTHS)
+    types, boundaries = (1000 * scores.types)[:, None], (1000 * scores.boundaries)[:, :, None]
+    huge = denoised(types.float(), boundaries.float(), LENGTHS)
     method = method_of(targets=targets)
     loss = sum(method.loss(huge, gold_of(BATCH)).values())
     gradients = torch.autograd.grad(loss, (scores.types, scores.boundaries))
@@ -289,8 +292,8 @@ def test_whom_the_last_round_leaves_out_is_a_matter_of_turns() -> None:
     scores = method.score(words_of([6]), gold_of(batch))
     twice = []
     for turn in range(3):
-        _, entity = matched(scores, gold_of(batch), method.settings, turn)
-        counts = torch.bincount(entity, minlength=3)
+        matches = match_proposals(scores, gold_of(batch), method.settings, turn)
+        counts = torch.bincount(matches.entity, minlength=3)
         assert sorted(counts.tolist()) == [1, 1, 2]
         twice.append(int(counts.argmax()))
     assert twice == [0, 1, 2]

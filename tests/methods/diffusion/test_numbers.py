@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fencepost.methods.diffusion.network import DiffusionSettings, numbers_of, spans_of
+from fencepost.methods.diffusion.process import decode_spans, encode_spans
+from fencepost.methods.diffusion.settings import DiffusionSettings
 from tests.methods.diffusion.cases import Ends, settings_of
 from tests.methods.diffusion.slow import slow_numbers, slow_shares, slow_span
 
@@ -24,6 +26,28 @@ KINDS = [
 ]
 
 kinds = pytest.mark.parametrize("settings", KINDS, ids=lambda kind: f"{kind.coordinates}-{kind.scale:g}")
+
+
+def numbers_of(left: Tensor, right: Tensor, lengths: Tensor, settings: DiffusionSettings) -> Tensor:
+    """As in training, and in NumPy, as in prediction: both must be the same."""
+    last = lengths[:, None, None] - 1
+    numbers = torch.stack(encode_spans(left, right, last, settings), dim=3)
+    floats = (end.numpy().astype(np.float32) for end in (left, right, last))
+    of_numpy = np.stack(encode_spans(*floats, settings), axis=3)
+    assert of_numpy.dtype == np.float32
+    np.testing.assert_array_equal(of_numpy, numbers.numpy())
+    return numbers
+
+
+def spans_of(numbers: Tensor, lengths: Tensor, settings: DiffusionSettings) -> tuple[Tensor, Tensor]:
+    """As in training, and in NumPy, as in prediction: both must be the same."""
+    last = lengths[:, None, None] - 1
+    spans = decode_spans(numbers, last, settings)
+    of_numpy = decode_spans(numbers.numpy(), last.numpy().astype(numbers.numpy().dtype), settings)
+    for one, other in zip(of_numpy, spans, strict=True):
+        assert one.dtype == numbers.numpy().dtype
+        np.testing.assert_array_equal(one, other.numpy())
+    return spans[0].long(), spans[1].long()
 
 
 def all_spans(length: int) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.diffusion.network import DenoisedScores, Diffusion
+from fencepost.methods.decoder import GraphMismatch, WordArrays
+from fencepost.methods.diffusion.loss import DenoisedScores
+from fencepost.methods.diffusion.network import Diffusion
+from fencepost.runtime.pytorch import ModuleGraph
 from tests.methods.diffusion.cases import (
     LENGTHS,
     NETWORKS,
@@ -22,10 +25,14 @@ from tests.methods.diffusion.cases import (
     Found,
     alone,
     assert_same,
+    candidates_of,
+    decoder_of,
     denoised,
     found_in,
     method_of,
+    predict_of,
     said_in,
+    sampled,
     scores_of,
     words_of,
 )
@@ -40,8 +47,8 @@ PREDICTS: dict[str, dict] = {
     "one-span": {"spans": 1},
 }
 
-SAMPLERS: list[dict] = [
-    {"predict": predict, "positions": True, **more}
+SAMPLERS: list[tuple[dict, dict]] = [
+    (predict, {"positions": True, **more})
     for predict, more in (
         *((predict, {}) for predict in PREDICTS.values()),
         ({"steps": 4}, {"coordinates": "left-right", "scale": 2.0}),
@@ -60,19 +67,19 @@ def watched(method: Diffusion) -> Iterator[list[tuple[Tensor, Tensor, Tensor]]]:
     hook.remove()
 
 
-def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int]) -> list[set[Ends]]:
+def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: dict) -> list[set[Ends]]:
     """What is asked in each step, at which time, and what is said in the last; the spans of each step."""
     words = words_of(lengths)
     with watched(method) as asked:
-        scores = method.score(words)
+        scores = sampled(method, words, **predict)
     expected = {}
     spans: list[set[Ends]] = [set() for _ in asked]
     for index in range(len(lengths)):
-        steps = slow_steps(method, words, index)
-        assert len(steps) == len(asked) == method.predict.steps
+        steps = slow_steps(method, predict_of(**predict), words, index)
+        assert len(steps) == len(asked) == predict_of(**predict).steps
         for step, (left, right, time), of_step in zip(steps, asked, spans, strict=True):
-            assert time.tolist() == [[step.time]] * len(lengths)
-            found = list(zip(left[index, 0].tolist(), right[index, 0].tolist(), strict=True))
+            assert time.tolist() == [step.time] * len(lengths)
+            found = list(zip(left[index].tolist(), right[index].tolist(), strict=True))
             assert found == step.asked
             of_step.update(found)
         expected[index, 0] = steps[-1].said
@@ -80,11 +87,11 @@ def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int]) -> list[s
     return spans
 
 
-@pytest.mark.parametrize("settings", SAMPLERS, ids=str)
+@pytest.mark.parametrize(("predict", "settings"), SAMPLERS, ids=str)
 @torch.no_grad()
-def test_each_step_equals_the_loop(settings: dict) -> None:
+def test_each_step_equals_the_loop(predict: dict, settings: dict) -> None:
     """Spans that stay what they are would prove little: from step to step, most are others."""
-    spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10])
+    spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10], predict)
     for before, behind in itertools.pairwise(spans):
         assert before != behind
 
@@ -93,22 +100,21 @@ def test_each_step_equals_the_loop(settings: dict) -> None:
 @torch.no_grad()
 def test_each_network_is_asked_as_the_loop_does(settings: dict) -> None:
     """In prediction there is one draw, however many there are in training."""
-    method = method_of({"steps": 2, "spans": 4}, **settings)
-    assert_steps_equal_the_loop(method, [7, 1, 10])
-    assert method.score(words_of(LENGTHS)).types.shape == (5, 1, 4, 4)
+    method, predict = method_of(**settings), {"steps": 2, "spans": 4}
+    assert_steps_equal_the_loop(method, [7, 1, 10], predict)
+    assert sampled(method, words_of(LENGTHS), **predict).types.shape == (5, 4, 4)
 
 
 @torch.no_grad()
 def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
-    """Where all of the signal is kept in the last step, that is all there is in it."""
-    method = method_of({"steps": 2}, times=2, positions=True)
-    method._kept_exactly[:] = [1.0, 0.3]
+    """Where alpha-bar is 1 in the last step, that is all there is in it."""
+    method = method_of(times=2, positions=True)
+    decoder = decoder_of(method)
+    decoder.alpha_bar = [1.0, 0.3]
     with watched(method) as asked:
-        method.predict = method.predict.model_copy(update={"steps": 1})
-        first = method.score(words_of(LENGTHS))
-        method.predict = method.predict.model_copy(update={"steps": 2})
-        method.score(words_of(LENGTHS))
-    left, right = first.boundaries.argmax(dim=4)
+        first = sampled(method, words_of(LENGTHS), decoder, steps=1)
+        sampled(method, words_of(LENGTHS), decoder, steps=2)
+    left, right = first.boundaries.argmax(dim=3)
     ordered = left <= right
     assert 5 < ordered.sum() < ordered.numel() - 5
     assert torch.equal(asked[2][0], left)
@@ -119,40 +125,52 @@ def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
 @torch.no_grad()
 def test_the_sentence_is_read_once_whatever_the_steps(steps: int) -> None:
-    method = method_of({"steps": steps}, positions=True)
+    method = method_of(positions=True)
+    words = words_of(LENGTHS)
+    graphs = {name: ModuleGraph(graph) for name, graph in method.graphs(words).items()}
+    arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
     with (
         watched(method) as asked,
         patch.object(
             type(method.denoiser), "read", autospec=True, side_effect=type(method.denoiser).read
         ) as read,
     ):
-        method.score(words_of(LENGTHS))
+        decoder_of(method).score(arrays, graphs, predict_of(steps=steps))
     assert (read.call_count, len(asked)) == (1, steps)
+
+
+@pytest.mark.parametrize("name", ["read", "step"])
+def test_a_graph_that_is_missing_is_named(name: str) -> None:
+    words = words_of([3])
+    graphs = {key: ModuleGraph(graph) for key, graph in method_of().graphs(words).items() if key != name}
+    arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
+    with pytest.raises(GraphMismatch, match=f"the graph {name} is missing"):
+        decoder_of(method_of()).score(arrays, graphs, predict_of())
 
 
 @torch.no_grad()
 def test_a_batch_is_each_sentence_alone() -> None:
-    for settings in SAMPLERS:
+    for predict, settings in SAMPLERS:
         method = method_of(**settings)
         words = words_of(LENGTHS)
-        together = said_in(method.score(words))
+        together = said_in(sampled(method, words, **predict))
         for index in range(len(LENGTHS)):
-            apart = said_in(method.score(alone(words, index)))
+            apart = said_in(sampled(method, alone(words, index), **predict))
             assert_same(apart, {(0, 0): together[index, 0]})
 
 
 @torch.no_grad()
 def test_prediction_leaves_chance_as_it_was_and_needs_none() -> None:
-    method = method_of({"eta": 1.0})
+    method = method_of()
     state = torch.random.get_rng_state()
-    scores = [method.score(words_of(LENGTHS)).types for _ in range(2)]
+    scores = [sampled(method, words_of(LENGTHS), eta=1.0).types for _ in range(2)]
     assert torch.equal(*scores)
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @torch.no_grad()
 def test_another_seed_is_other_noise() -> None:
-    types = [method_of({"seed": seed}).score(words_of(LENGTHS)).types for seed in (0, 0, 1)]
+    types = [sampled(method_of(), words_of(LENGTHS), seed=seed).types for seed in (0, 0, 1)]
     assert torch.equal(types[0], types[1])
     assert not torch.isclose(types[0], types[2]).all()
 
@@ -161,16 +179,16 @@ def test_another_seed_is_other_noise() -> None:
 def test_the_first_spans_are_the_same_however_many_there_are() -> None:
     """As long as they do not see each other."""
     few, many = (
-        method_of({"spans": spans}, self_attention=False, positions=True).score(words_of(LENGTHS))
+        sampled(method_of(self_attention=False, positions=True), words_of(LENGTHS), spans=spans)
         for spans in (3, 40)
     )
-    assert many.types.shape[2] == 40
-    torch.testing.assert_close(few.types, many.types[:, :, :3])
-    torch.testing.assert_close(few.boundaries, many.boundaries[:, :, :, :3])
+    assert many.types.shape[1] == 40
+    torch.testing.assert_close(few.types, many.types[:, :3])
+    torch.testing.assert_close(few.boundaries, many.boundaries[:, :, :3])
     seeing, seeing_many = (
-        method_of({"spans": spans}, positions=True).score(words_of(LENGTHS)) for spans in (3, 40)
+        sampled(method_of(positions=True), words_of(LENGTHS), spans=spans) for spans in (3, 40)
     )
-    assert not torch.isclose(seeing.types, seeing_many.types[:, :, :3]).all()
+    assert not torch.isclose(seeing.types, seeing_many.types[:, :3]).all()
 
 
 @pytest.mark.parametrize("spans", [1, 6, 60])
@@ -182,10 +200,17 @@ def test_candidates_equal_the_loop(spans: int) -> None:
         expected: Found = {}
         for (index, _), of_sentence in said_in(scores).items():
             expected |= slow_candidates(of_sentence, index * max(lengths))
-        candidates = method_of().candidates(scores)
+        candidates = candidates_of(scores)
         assert found_in(candidates) == pytest.approx(expected, abs=1e-6)
         assert len(candidates) == len(expected)
         assert not spans > 1 or len(expected) > spans / 5
+
+
+def test_of_words_that_are_all_almost_sure_the_surest_counts() -> None:
+    """Though their probabilities are the same in single precision."""
+    boundaries = torch.tensor([[[[[20.0, 30, 0]]]], [[[[0.0, 20, 30]]]]])
+    scores = denoised(torch.tensor([[[[0.0, 9, 0]]]]), boundaries, [3])
+    assert found_in(candidates_of(scores)).keys() == {(1, 3, 0)}
 
 
 def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
@@ -201,8 +226,7 @@ def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> Denoi
 
 
 def chosen(scores: DenoisedScores, **predict) -> Found:
-    method = method_of(predict)
-    return found_in(method.select(method.candidates(scores)))
+    return found_in(predict_of(**predict).selected(candidates_of(scores)))
 
 
 def test_spans_of_no_type_and_those_that_end_before_they_start_are_no_candidates() -> None:
@@ -214,7 +238,7 @@ def test_spans_of_no_type_and_those_that_end_before_they_start_are_no_candidates
     )
     assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (5, 6, 2): 0.4})
     nothing = said(((2, 3), " ", 0.9, 0.9, 0.9), ((4, 3), "B", 0.9, 0.9, 0.9))
-    assert len(method_of().candidates(nothing)) == 0
+    assert len(candidates_of(nothing)) == 0
     assert chosen(nothing) == {}
 
 
@@ -230,13 +254,13 @@ def test_of_spans_with_the_same_boundaries_the_surest_type_counts() -> None:
     expected = {(0, 2, 1): 1.7 / 3, (0, 3, 0): 0.5, (1, 2, 2): 0.4}
     for order in (rows, rows[::-1], rows[2:] + rows[:2]):
         assert chosen(said(*order)) == pytest.approx(expected)
-        assert len(method_of().candidates(said(*order))) == 3
+        assert len(candidates_of(said(*order))) == 3
 
 
 def test_the_same_boundaries_in_two_sentences_are_two_spans() -> None:
     one, other = said(((0, 1), "A", 0.6, 0.9, 0.9)), said(((0, 1), "B", 0.7, 0.5, 0.5))
     types, boundaries = torch.cat((one.types, other.types)), torch.cat((one.boundaries, other.boundaries), 1)
-    scores = denoised(types, boundaries, [6, 6])
+    scores = denoised(types[:, None], boundaries[:, :, None], [6, 6])
     assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (6, 8, 1): 1.7 / 3})
 
 
@@ -256,19 +280,18 @@ def test_without_a_threshold_half_of_all_probability_is_asked_for() -> None:
 def test_what_is_exactly_at_the_threshold_is_kept() -> None:
     """As a threshold is that was fitted to the confidence of an entity."""
     for confidence in (0.1, 0.3, 0.7, 0.83, 1.0):
-        predict = method_of({"threshold": None}).predict.at_least(confidence)
+        predict = predict_of(threshold=None).at_least(confidence)
         assert predict is not None
-        method = method_of()
-        method.predict = predict
         below = confidence - 1e-9
-        kept = method.select(Candidates([0, 2], [1, 3], [0, 0], [confidence, below]))
+        kept = predict.selected(Candidates([0, 2], [1, 3], [0, 0], [confidence, below]))
         assert found_in(kept) == {(0, 1, 0): confidence}
 
 
 def test_confidences_are_probabilities_however_sure() -> None:
     sure = said(((0, 1), "A", 0.5, 0.5, 0.5))
-    scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), sure.boundaries.sign() * 900, [6])
-    scores.boundaries[0, 0, 0, 0, 0] = scores.boundaries[1, 0, 0, 0, 1] = 900
+    boundaries = sure.boundaries[:, :, None].sign() * 900
+    scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), boundaries, [6])
+    scores.boundaries[0, 0, 0, 0] = scores.boundaries[1, 0, 0, 1] = 900
     assert chosen(scores, threshold=3) == {(0, 2, 0): 1.0}
 
 
@@ -298,10 +321,7 @@ def test_what_is_below_the_threshold_drives_nothing_out() -> None:
 @torch.no_grad()
 def test_one_word_is_an_entity_or_none() -> None:
     """Of the many spans that all are that word, one is left."""
-    found = [
-        found_in(method_of({"spans": 40, "seed": seed}).candidates(method_of().score(words_of([1, 1], seed))))
-        for seed in range(6)
-    ]
+    found = [found_in(candidates_of(sampled(method_of(), words_of([1, 1], seed)))) for seed in range(6)]
     keys = {key[:2] for one in found for key in one}
     assert keys == {(0, 1), (1, 2)}
     assert all(len(one) <= 2 for one in found)
@@ -311,5 +331,5 @@ def test_one_word_is_an_entity_or_none() -> None:
 def test_the_threshold_is_for_confidences_as_they_come_out(select: str, kept: int) -> None:
     """Soft-NMS lowers the second one from 0.8 to 0.72, which is below 2.3 / 3."""
     found = Candidates(np.array([0, 0]), np.array([10, 9]), np.array([0, 0]), np.array([0.9, 0.8]))
-    assert len(method_of({"threshold": 2.3, "select": select}).select(found)) == kept
-    assert len(method_of({"threshold": 2.8, "select": select}).select(found)) == 0
+    assert len(predict_of(threshold=2.3, select=select).selected(found)) == kept
+    assert len(predict_of(threshold=2.8, select=select).selected(found)) == 0

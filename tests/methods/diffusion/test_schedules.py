@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from fencepost.methods.diffusion import decode as diffusion
-from fencepost.methods.diffusion.decode import DiffusionPredict, ddim_step, sampling_times
-from tests.methods.diffusion.cases import method_of, predict_of, words_of
-from tests.methods.diffusion.slow import slow_kept, slow_move, slow_times
+from fencepost.methods.diffusion import process
+from fencepost.methods.diffusion.process import ddim_step, sampling_times
+from fencepost.methods.diffusion.settings import DiffusionPredict
+from tests.methods.diffusion.cases import decoder_of, method_of, predict_of, sampled, words_of
+from tests.methods.diffusion.slow import slow_alpha_bar, slow_move, slow_times
 
 
-def signal_kept(schedule: str, times: int) -> torch.Tensor:
-    return torch.from_numpy(diffusion.signal_kept(schedule, times))
+def compute_alpha_bar(schedule: str, times: int) -> torch.Tensor:
+    return torch.from_numpy(process.compute_alpha_bar(schedule, times))
 
 
-def sentence_noise(predict: DiffusionPredict, length: int, steps: int) -> torch.Tensor:
-    return torch.from_numpy(diffusion.sentence_noise(predict, length, steps))
+def draw_noise(predict: DiffusionPredict, length: int, steps: int) -> torch.Tensor:
+    return torch.from_numpy(process.draw_noise(predict, length, steps))
 
 
 @pytest.fixture(scope="module", name="Scheduler")
@@ -53,20 +54,20 @@ def theirs(scheduler, schedule: str, times: int = 1000):
 
 @schedules
 @pytest.mark.parametrize("times", [2, 10, 1000, 1500])
-def test_the_signal_that_is_kept_is_that_of_the_standard_library(Scheduler, schedule, times) -> None:  # noqa: N803
-    found = signal_kept(schedule, times)
+def test_alpha_bar_is_that_of_the_standard_library(Scheduler, schedule, times) -> None:  # noqa: N803
+    found = compute_alpha_bar(schedule, times)
     assert found.shape == (times,)
-    kept = theirs(Scheduler, schedule, times).alphas_cumprod
-    torch.testing.assert_close(found.float(), kept, rtol=0, atol=1e-6)
+    alpha_bar = theirs(Scheduler, schedule, times).alphas_cumprod
+    torch.testing.assert_close(found.float(), alpha_bar, rtol=0, atol=1e-6)
 
 
 @schedules
 @pytest.mark.parametrize("times", [2, 3, 7, 200, 1000, 4000])
-def test_the_signal_that_is_kept_is_the_product(schedule: str, times: int) -> None:
+def test_alpha_bar_is_the_product(schedule: str, times: int) -> None:
     """Also where almost nothing is."""
-    found = signal_kept(schedule, times)
+    found = compute_alpha_bar(schedule, times)
     torch.testing.assert_close(
-        found, torch.tensor(slow_kept(schedule, times)).double(), rtol=1e-5, atol=1e-30
+        found, torch.tensor(slow_alpha_bar(schedule, times)).double(), rtol=1e-5, atol=1e-30
     )
     assert (found.diff() < 0).all()
     assert ((found > 0) & (found < 1)).all()
@@ -85,15 +86,17 @@ def test_the_signal_that_is_kept_is_the_product(schedule: str, times: int) -> No
         ("linear", 999, 4.035830e-05),
     ],
 )
-def test_the_signal_that_is_kept_by_hand(schedule: str, time: int, expected: float) -> None:
-    assert signal_kept(schedule, 1000)[time].item() == pytest.approx(expected, rel=1e-6, abs=0)
+def test_alpha_bar_by_hand(schedule: str, time: int, expected: float) -> None:
+    assert compute_alpha_bar(schedule, 1000)[time].item() == pytest.approx(expected, rel=1e-6, abs=0)
 
 
 def test_a_method_has_its_schedule() -> None:
     for schedule in NAMES:
         method = method_of(schedule=schedule, times=50)
-        torch.testing.assert_close(method.kept, torch.tensor(slow_kept(schedule, 50)).double())
-        assert "kept" not in method.state_dict()
+        expected = torch.tensor(slow_alpha_bar(schedule, 50)).double()
+        torch.testing.assert_close(method.alpha_bar, expected)
+        torch.testing.assert_close(torch.tensor(decoder_of(method).alpha_bar).double(), expected)
+        assert "alpha_bar" not in method.state_dict()
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 5, 8, 10, 20, 25, 50, 100, 125, 200, 250, 500, 1000])
@@ -130,7 +133,7 @@ def test_times_fall_whatever_their_number() -> None:
 def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float, steps: int) -> None:  # noqa: N803
     """Also of numbers in single precision, as long as the schedule is in double."""
     scheduler = theirs(Scheduler, schedule)
-    scheduler.alphas_cumprod = torch.tensor(slow_kept(schedule, 1000), dtype=torch.float64)
+    scheduler.alphas_cumprod = torch.tensor(slow_alpha_bar(schedule, 1000), dtype=torch.float64)
     scheduler.set_timesteps(steps)
     generator = torch.Generator().manual_seed(steps)
     noisy = torch.randn(3, 1, 7, 2, generator=generator, dtype=torch.float64)
@@ -138,10 +141,12 @@ def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float,
     for time, then in itertools.pairwise(times):
         clean, fresh = torch.randn(2, *noisy.shape, generator=generator, dtype=torch.float64).clamp(-1, 1)
         step = scheduler.step(clean, time, noisy, eta=eta, variance_noise=fresh if eta else None)
-        kept, next_kept = scheduler.alphas_cumprod[[time, then]].tolist()
-        found = ddim_step(noisy, clean, kept, next_kept, eta, fresh)
+        alpha_bar, next_alpha_bar = scheduler.alphas_cumprod[[time, then]].tolist()
+        found = ddim_step(noisy, clean, alpha_bar, next_alpha_bar, eta, fresh)
         torch.testing.assert_close(found, step.prev_sample, rtol=0, atol=1e-9)
-        single = ddim_step(noisy.float(), clean.float(), kept, next_kept, eta, fresh.float()).double()
+        single = ddim_step(
+            noisy.float(), clean.float(), alpha_bar, next_alpha_bar, eta, fresh.float()
+        ).double()
         torch.testing.assert_close(single, step.prev_sample, rtol=0, atol=1e-6)
         noisy = found
 
@@ -162,11 +167,13 @@ def test_a_step_by_hand() -> None:
 
 def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
     """If x_0 is what is predicted, x_t is moved along the very curve on which it was noised (Eq. 4)."""
-    kept = signal_kept("cosine", 1000)
+    alpha_bar = compute_alpha_bar("cosine", 1000)
     clean, noise = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    noised = [at.sqrt() * clean + (1 - at).sqrt() * noise for at in kept]
+    noised = [at.sqrt() * clean + (1 - at).sqrt() * noise for at in alpha_bar]
     for time, then in ((999, 799), (799, 1), (1, 0)):
-        moved = ddim_step(noised[time], clean, kept[time].item(), kept[then].item(), 0.0, torch.zeros(50))
+        moved = ddim_step(
+            noised[time], clean, alpha_bar[time].item(), alpha_bar[then].item(), 0.0, torch.zeros(50)
+        )
         torch.testing.assert_close(moved, noised[then])
 
 
@@ -175,25 +182,25 @@ def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
 @pytest.mark.parametrize("times", [2, 3, 200, 1000, 20_000])
 def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
     """However little of the signal is left."""
-    kept = signal_kept(schedule, times).tolist()
+    alpha_bar = compute_alpha_bar(schedule, times).tolist()
     one = torch.ones(3)
     for steps in (2, 3, 5, 50):
         points = sampling_times(times, steps)
         for time, then in itertools.pairwise(points):
-            found = ddim_step(one, -one, kept[time], kept[then], eta, one)
+            found = ddim_step(one, -one, alpha_bar[time], alpha_bar[then], eta, one)
             assert found.isfinite().all(), (time, then)
 
 
 def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None:
-    noise = sentence_noise(predict_of(spans=400), 7, 5)
+    noise = draw_noise(predict_of(spans=400), 7, 5)
     assert noise.shape == (1, 400, 2)
     assert noise.dtype == torch.float32
-    assert torch.equal(noise, sentence_noise(predict_of(spans=400), 7, 9))
+    assert torch.equal(noise, draw_noise(predict_of(spans=400), 7, 9))
     expected = np.random.default_rng((0, 7)).standard_normal((400, 2), dtype=np.float32)
     assert torch.equal(noise[0], torch.from_numpy(expected))
     others = [
-        sentence_noise(predict_of(spans=400), 8, 5),
-        sentence_noise(predict_of(spans=400, seed=1), 7, 5),
+        draw_noise(predict_of(spans=400), 8, 5),
+        draw_noise(predict_of(spans=400, seed=1), 7, 5),
     ]
     for one, other in ((noise, others[0]), (noise, others[1]), (others[0], others[1])):
         assert (one != other).float().mean() > 0.99
@@ -203,22 +210,22 @@ def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None
 
 def test_more_spans_begin_with_the_same_noise() -> None:
     for eta in (0.0, 1.0):
-        few, many = (sentence_noise(predict_of(spans=spans, eta=eta), 7, 5)[0] for spans in (3, 60))
+        few, many = (draw_noise(predict_of(spans=spans, eta=eta), 7, 5)[0] for spans in (3, 60))
         assert torch.equal(few, many[:3])
 
 
 def test_each_step_with_fresh_noise_has_its_own() -> None:
-    noise = sentence_noise(predict_of(spans=50, eta=0.5), 7, 4)
+    noise = draw_noise(predict_of(spans=50, eta=0.5), 7, 4)
     assert noise.shape == (4, 50, 2)
     assert len({row.sum().item() for row in noise}) == 4
-    assert torch.equal(noise[:1], sentence_noise(predict_of(spans=50), 7, 4))
-    assert torch.equal(noise[:2], sentence_noise(predict_of(spans=50, eta=0.1), 7, 2))
+    assert torch.equal(noise[:1], draw_noise(predict_of(spans=50), 7, 4))
+    assert torch.equal(noise[:2], draw_noise(predict_of(spans=50, eta=0.1), 7, 2))
 
 
 @torch.no_grad()
 def test_more_steps_than_there_are_times() -> None:
     words = words_of([5, 3])
     for eta in (0.0, 1.0):
-        many = method_of({"steps": 9, "eta": eta}, times=4).score(words)
-        all_of_them = method_of({"steps": 4, "eta": eta}, times=4).score(words)
+        many = sampled(method_of(times=4), words, steps=9, eta=eta)
+        all_of_them = sampled(method_of(times=4), words, steps=4, eta=eta)
         assert torch.equal(many.types, all_of_them.types)

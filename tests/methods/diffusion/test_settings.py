@@ -8,7 +8,8 @@ import torch
 from fencepost.config import Config
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
-from fencepost.methods.diffusion.network import Diffusion, DiffusionPredict, DiffusionSettings
+from fencepost.methods.diffusion.network import Diffusion
+from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
 from tests.methods.diffusion.cases import (
     BATCH,
     LENGTHS,
@@ -17,6 +18,7 @@ from tests.methods.diffusion.cases import (
     gold_of,
     method_of,
     predict_of,
+    sampled,
     settings_of,
     words_of,
 )
@@ -137,7 +139,7 @@ def test_what_is_said_to_have_no_effect_has_none(base: dict, change: dict) -> No
     weights = other.state_dict() | one.state_dict()
     other.load_state_dict({name: weights[name] for name in other.state_dict()})
     words = words_of(LENGTHS)
-    assert torch.equal(one.score(words).types, other.score(words).types) == bool(told)
+    assert torch.equal(sampled(one, words).types, sampled(other, words).types) == bool(told)
 
 
 SWITCHES: dict[str, dict] = {
@@ -162,7 +164,7 @@ def test_every_switch_of_the_network_changes_what_it_says(change: dict) -> None:
     one, other = method_of(), method_of(**change)
     weights = other.state_dict() | one.state_dict()
     other.load_state_dict({name: weights[name] for name in other.state_dict()})
-    scores = [method.score(words_of(LENGTHS)) for method in (one, other)]
+    scores = [sampled(method, words_of(LENGTHS)) for method in (one, other)]
     assert not torch.isclose(scores[0].types, scores[1].types).all()
     assert not torch.isclose(scores[0].boundaries, scores[1].boundaries).all()
 
@@ -185,12 +187,12 @@ def test_every_switch_of_training_changes_the_loss_but_no_prediction(change: dic
     methods = [method_of(), method_of(**change)]
     losses = [sum(method.loss(method.score(words, gold), gold).values()).item() for method in methods]
     assert losses[0] != losses[1]
-    types = [method.score(words).types for method in methods]
+    types = [sampled(method, words).types for method in methods]
     assert torch.equal(*types)
 
 
 def parameters(**settings) -> dict[str, int]:
-    method = Diffusion(settings_of(**settings), predict_of(), WIDTH, TYPES)
+    method = Diffusion(settings_of(**settings), WIDTH, TYPES)
     return {name: parameter.numel() for name, parameter in method.named_parameters()}
 
 
@@ -240,6 +242,6 @@ def test_a_threshold_is_fitted_unless_it_is_set() -> None:
     assert predict_of(threshold=2.5).at_least(0.7) is None
 
 
-def test_gold_is_what_it_learns_from_and_it_asks_for_no_prompts() -> None:
-    assert Diffusion.learns_from_gold
-    assert Diffusion.prompts(settings_of(), TYPES) == 0
+def test_it_asks_for_no_prompts() -> None:
+    assert settings_of().prompts(TYPES) == 0
+    assert settings_of().prompt_names(TYPES) == ()

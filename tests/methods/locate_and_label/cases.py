@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.locate_and_label.network import (
-    LocateAndLabel,
-    LocateAndLabelPredict,
-    LocateAndLabelSettings,
-    ProposalScores,
-    SpanHead,
-    Spans,
-)
+from fencepost.methods.candidates import Candidates
+from fencepost.methods.decoder import GoldArrays, WordArrays
+from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder, Proposals
+from fencepost.methods.locate_and_label.network import LocateAndLabel, SpanHead
+from fencepost.methods.locate_and_label.settings import LocateAndLabelPredict, LocateAndLabelSettings
+from fencepost.methods.locate_and_label.spans import Spans
 from fencepost.methods.network import Gold
+from fencepost.runtime.pytorch import ModuleGraph
 
 TYPES = ("A", "B", "C")
 
@@ -44,15 +45,19 @@ def gold_of(batch: list[list[Key]], seed: int = 0) -> Gold:
     return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
 
 
+def arrays_of(gold: Gold) -> GoldArrays:
+    return GoldArrays(*(column.numpy() for column in (gold.sentence, gold.start, gold.end, gold.type)))
+
+
 def spans_of(places: list[Place]) -> Spans:
-    return Spans(*torch.tensor(places, dtype=torch.long).view(-1, 3).unbind(1))
+    return Spans(*np.array(places, dtype=np.int64).reshape(-1, 3).T)
 
 
 def places_of(spans: Spans) -> list[Place]:
     return list(zip(*(column.tolist() for column in spans), strict=True))
 
 
-def method_of(predict: dict | None = None, **settings) -> LocateAndLabel:
+def network_of(**settings) -> LocateAndLabel:
     """A small one, with weights that are all random, in double precision."""
     torch.manual_seed(0)
     settings = {
@@ -73,6 +78,38 @@ def method_of(predict: dict | None = None, **settings) -> LocateAndLabel:
         "regressor_weight": 0.3,
         "classifier_weight": 1.1,
     } | settings
+    network = LocateAndLabel(LocateAndLabelSettings(**settings), WIDTH, TYPES).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.5)
+    return network.eval()
+
+
+@dataclass
+class Prediction:
+    """What a recogniser does with word vectors, in PyTorch."""
+
+    network: LocateAndLabel
+    predict: LocateAndLabelPredict
+
+    def __post_init__(self) -> None:
+        self.settings = self.network.settings
+        self.decoder = LocateAndLabelDecoder(self.settings, TYPES)
+
+    def score(self, words: Words) -> Proposals:
+        graphs = {name: ModuleGraph(graph) for name, graph in self.network.graphs(words).items()}
+        prompts = None if words.prompts is None else words.prompts.numpy()
+        arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy(), prompts)
+        return self.decoder.score(arrays, graphs, self.predict)
+
+    def candidates(self, scores: Proposals) -> Candidates:
+        return self.decoder.candidates(scores, self.predict)
+
+    def select(self, candidates: Candidates) -> Candidates:
+        return self.predict.selected(candidates)
+
+
+def prediction_of(predict: dict | None = None, **settings) -> Prediction:
     predict = {
         "select": "keep-all",
         "lengths": "all",
@@ -83,13 +120,7 @@ def method_of(predict: dict | None = None, **settings) -> LocateAndLabel:
         "decay": 0.9,
         "threshold": 0.0,
     } | (predict or {})
-    method = LocateAndLabel(
-        LocateAndLabelSettings(**settings), LocateAndLabelPredict(**predict), WIDTH, TYPES
-    ).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter.normal_(std=0.5)
-    return method.eval()
+    return Prediction(network_of(**settings), LocateAndLabelPredict(**predict))
 
 
 def words_of(lengths: list[int], prompts: int = 0, seed: int = 0) -> Words:
@@ -100,8 +131,8 @@ def words_of(lengths: list[int], prompts: int = 0, seed: int = 0) -> Words:
     return Words(vectors, torch.tensor(lengths), of_prompts if prompts else None)
 
 
-def words_for(method: LocateAndLabel, lengths: list[int], seed: int = 0) -> Words:
-    return words_of(lengths, LocateAndLabel.prompts(method.settings, TYPES), seed)
+def words_for(method: LocateAndLabel | Prediction, lengths: list[int], seed: int = 0) -> Words:
+    return words_of(lengths, method.settings.prompts(TYPES), seed)
 
 
 def alone(words: Words, index: int) -> Words:
@@ -228,8 +259,8 @@ def slow_head(head: SpanHead, *parts: Tensor) -> Tensor:
 class SlowNetwork:
     """Filter, regressor and classifier of one sentence, span by span."""
 
-    def __init__(self, method: LocateAndLabel, words: Words, index: int) -> None:
-        self.method = method
+    def __init__(self, network: LocateAndLabel, words: Words, index: int) -> None:
+        self.network = network
         self.length = int(words.lengths[index])
         self.words = [words.vectors[index, word] for word in range(self.length)]
         self.sentence = [] if words.prompts is None else [words.prompts[index, 0]]
@@ -242,20 +273,20 @@ class SlowNetwork:
         return [self.pooled(span), self.words[span[0]], self.words[span[1] - 1], *self.sentence]
 
     def near(self, span: Span) -> Tensor:
-        return slow_head(self.method.filter, *self.inner(span))[0]
+        return slow_head(self.network.filter, *self.inner(span))[0]
 
     def offsets(self, span: Span) -> Tensor:
-        if self.method.regressor is None:
+        if self.network.regressor is None:
             return torch.zeros(2, dtype=torch.float64)
-        before = self.words[span[0] - 1] if span[0] > 0 else self.method.outside
-        behind = self.words[span[1]] if span[1] < self.length else self.method.outside
-        return slow_head(self.method.regressor, self.pooled(span), before, behind, *self.sentence)
+        before = self.words[span[0] - 1] if span[0] > 0 else self.network.outside
+        behind = self.words[span[1]] if span[1] < self.length else self.network.outside
+        return slow_head(self.network.regressor, self.pooled(span), before, behind, *self.sentence)
 
     def moved(self, span: Span) -> Span:
         return slow_adjusted(span, tuple(self.offsets(span).tolist()), self.length)
 
     def labels(self, span: Span) -> Tensor:
-        return slow_head(self.method.classifier, *self.inner(span))
+        return slow_head(self.network.classifier, *self.inner(span))
 
 
 def averaged(losses: list[Tensor]) -> Tensor:
@@ -264,22 +295,22 @@ def averaged(losses: list[Tensor]) -> Tensor:
 
 
 def slow_loss(
-    method: LocateAndLabel, words: Words, batch: list[list[Key]], drawn: set[Place]
+    trained: LocateAndLabel, words: Words, batch: list[list[Key]], drawn: set[Place]
 ) -> dict[str, Tensor]:
     """Eq. 11-17, example by example; `drawn` are the spans that are examples."""
-    settings = method.settings
+    settings = trained.settings
     of_filter, of_regressor, of_classifier = [], [], []
     for index, keys in enumerate(batch):
-        network = SlowNetwork(method, words, index)
+        network = SlowNetwork(trained, words, index)
         for span, entity, iou, positive in slow_examples(settings, keys, network.length):
             if (index, *span) not in drawn:
                 continue
             weight = slow_weight(iou, positive, settings.eta)
-            if method.filter is not None:
+            if trained.filter is not None:
                 p = torch.sigmoid(network.near(span))
                 right = p if positive else 1 - p
                 of_filter.append(-weight * (1 - right) ** settings.gamma * right.log())
-            if method.regressor is not None and positive:
+            if trained.regressor is not None and positive:
                 assert entity is not None
                 of_regressor.append(weight * slow_regression(span, network.offsets(span), entity[:2]))
             moved = network.moved(span)
@@ -288,9 +319,9 @@ def slow_loss(
             p = network.labels(moved).softmax(dim=0)[class_]
             of_classifier.append(-weight * (1 - p) ** settings.classifier_gamma * p.log())
     terms = {"classifier_loss": settings.classifier_weight * averaged(of_classifier)}
-    if method.filter is not None:
+    if trained.filter is not None:
         terms["filter_loss"] = settings.filter_weight * averaged(of_filter)
-    if method.regressor is not None:
+    if trained.regressor is not None:
         terms["regressor_loss"] = settings.regressor_weight * averaged(of_regressor)
     return terms
 
@@ -303,16 +334,16 @@ class SlowProposal(NamedTuple):
 
 
 @torch.no_grad()
-def slow_proposals(method: LocateAndLabel, words: Words) -> dict[Place, SlowProposal]:
+def slow_proposals(method: Prediction, words: Words) -> dict[Place, SlowProposal]:
     """By seed that passes the filter, what prediction says about it."""
     trained = method.settings.lengths
     lengths = trained if method.predict.lengths == "trained" else range(1, max(trained) + 1)
     found = {}
     for index, length in enumerate(words.lengths.tolist()):
-        network = SlowNetwork(method, words, index)
+        network = SlowNetwork(method.network, words, index)
         for span in slow_seeds(lengths, length):
-            near = 0.0 if method.filter is None else network.near(span).item()
-            if method.filter is not None and 1 / (1 + math.exp(-near)) < method.predict.filter:
+            near = 0.0 if method.network.filter is None else network.near(span).item()
+            if method.network.filter is not None and 1 / (1 + math.exp(-near)) < method.predict.filter:
                 continue
             moved = network.moved(span)
             offsets = network.offsets(span).tolist()
@@ -320,7 +351,7 @@ def slow_proposals(method: LocateAndLabel, words: Words) -> dict[Place, SlowProp
     return found
 
 
-def proposals_of(scores: ProposalScores) -> dict[Place, SlowProposal]:
+def proposals_of(scores: Proposals) -> dict[Place, SlowProposal]:
     """The same of what `score` gives, where no seed may be there twice."""
     seeds = places_of(scores.seeds)
     assert len(set(seeds)) == len(seeds)
@@ -346,13 +377,13 @@ def assert_same(found: dict[Place, SlowProposal], expected: dict[Place, SlowProp
         )
 
 
-def gradients_of(method: LocateAndLabel, loss: Tensor) -> dict[str, Tensor]:
+def gradients_of(network: LocateAndLabel, loss: Tensor) -> dict[str, Tensor]:
     """All, of those without any zero, and the loss itself."""
-    method.zero_grad()
+    network.zero_grad()
     loss.backward()
     return {"loss": loss.detach()} | {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
-        for name, parameter in method.named_parameters()
+        for name, parameter in network.named_parameters()
     }
 
 

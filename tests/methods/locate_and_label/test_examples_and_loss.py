@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,25 +13,27 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.locate_and_label.network import (
+from fencepost.methods.locate_and_label.loss import (
     Examples,
-    LocateAndLabel,
-    LocateAndLabelSettings,
-    ProposalScores,
-    focal_loss,
-    paired,
-    regression_loss,
+    assign_classes,
+    filter_loss,
+    regressor_loss,
     soft_weights,
 )
+from fencepost.methods.locate_and_label.network import ExampleScores, LocateAndLabel
+from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
+from fencepost.methods.locate_and_label.spans import Spans, pair_spans
+from fencepost.methods.network import Gold
 from tests.methods.locate_and_label.cases import (
     BATCH,
     LENGTHS,
     Key,
     Place,
     SlowNetwork,
+    arrays_of,
     gold_of,
     gradients_of,
-    method_of,
+    network_of,
     places_of,
     random_batch,
     seeded,
@@ -48,17 +51,15 @@ from tests.methods.locate_and_label.cases import (
 Row = tuple[int, int, int, int, int, int, bool]  # sentence, span, entity with type, whether positive
 
 
-def rows_of(spans: list[Place], examples: Examples) -> list[tuple[Row, float]]:
-    columns = (
-        places_of(examples.entity),
-        examples.type.tolist(),
-        examples.positive.tolist(),
-        examples.iou.tolist(),
+def rows_of(examples: Examples, gold: Gold) -> list[tuple[Row, float]]:
+    columns = (examples.entity.tolist(), examples.positive.tolist(), examples.iou.tolist())
+    entities = list(
+        zip(*(column.tolist() for column in (gold.sentence, gold.start, gold.end, gold.type)), strict=True)
     )
     rows = []
-    for place, entity, type_, positive, iou in zip(spans, *columns, strict=True):
-        assert entity[0] == place[0]
-        key = (-1, -1, -1) if entity[1] == entity[2] else (*entity[1:], type_)
+    for place, index, positive, iou in zip(places_of(examples.spans), *columns, strict=True):
+        sentence, *key = (place[0], -1, -1, -1) if index < 0 else entities[index]
+        assert sentence == place[0]
         rows.append(((*place, *key, positive), iou))
     return rows
 
@@ -90,13 +91,13 @@ SAMPLINGS: dict[str, dict] = {
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("settings", SAMPLINGS.values(), ids=SAMPLINGS.keys())
 def test_examples_are_entities_positive_seeds_and_some_negative_ones(settings: dict, training: bool) -> None:
-    method = method_of(**settings).train(training)
+    network = network_of(**settings).train(training)
     chance = seeded(2)
     for number in range(15):
         lengths, batch = random_batch(chance)
-        expected = slow_rows(method.settings, lengths, batch)
-        spans, examples = method.sampled(gold_of(batch, number), torch.tensor(lengths))
-        found = rows_of(places_of(spans), examples)
+        expected = slow_rows(network.settings, lengths, batch)
+        gold = gold_of(batch, number)
+        found = rows_of(network.sample(gold, torch.tensor(lengths)), gold)
         assert len({row for row, _ in found}) == len(found)
         by_sentence: dict[int, list[Row]] = {index: [] for index in expected}
         for row, iou in found:
@@ -105,16 +106,17 @@ def test_examples_are_entities_positive_seeds_and_some_negative_ones(settings: d
         for index, rows in by_sentence.items():
             assert {row for row in rows if row[-1]} == {row for row in expected[index] if row[-1]}
             wanted = slow_wanted(
-                method.settings, slow_examples(method.settings, batch[index], lengths[index])
+                network.settings, slow_examples(network.settings, batch[index], lengths[index])
             )
             assert sum(not row[-1] for row in rows) == wanted
 
 
 def test_counts_by_hand() -> None:
     """Two entities and two seeds near the longer one: four positives, so 2 * 4 + 1 negatives."""
-    method = method_of(lengths=(1, 2, 3, 4), near=0.7, negatives=2.0, extra_negatives=1)
+    network = network_of(lengths=(1, 2, 3, 4), near=0.7, negatives=2.0, extra_negatives=1)
     batch: list[list[Key]] = [[(0, 4, 0), (6, 7, 1)], []]
-    spans, examples = method.sampled(gold_of(batch), torch.tensor([7, 7]))
+    examples = network.sample(gold_of(batch), torch.tensor([7, 7]))
+    spans = examples.spans
     positive = [place for place, yes in zip(places_of(spans), examples.positive, strict=True) if yes]
     assert sorted(positive) == [(0, 0, 3), (0, 0, 4), (0, 1, 4), (0, 6, 7)]  # 3/4 is above 0.7
     counts = Counter(
@@ -124,38 +126,37 @@ def test_counts_by_hand() -> None:
 
 
 def test_an_entity_with_two_types_is_two_examples() -> None:
-    spans, examples = method_of(negatives=0.0, extra_negatives=0).sampled(
-        gold_of([[(0, 1, 2), (0, 1, 0)]]), torch.tensor([1])
-    )
-    assert places_of(spans) == [(0, 0, 1), (0, 0, 1)]
-    assert sorted(examples.type.tolist()) == [0, 2]
+    gold = gold_of([[(0, 1, 2), (0, 1, 0)]])
+    examples = network_of(negatives=0.0, extra_negatives=0).sample(gold, torch.tensor([1]))
+    assert places_of(examples.spans) == [(0, 0, 1), (0, 0, 1)]
+    assert sorted(gold.type[examples.entity].tolist()) == [0, 2]
 
 
 def test_in_evaluation_the_examples_are_always_the_same() -> None:
-    method = method_of()
+    network = network_of()
     state = torch.random.get_rng_state()
-    draws = [places_of(method.sampled(gold_of(BATCH), torch.tensor(LENGTHS))[0]) for _ in range(3)]
+    draws = [places_of(network.sample(gold_of(BATCH), torch.tensor(LENGTHS)).spans) for _ in range(3)]
     assert draws[0] == draws[1] == draws[2]
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_in_training_each_negative_seed_is_drawn_as_often_as_another() -> None:
-    method = method_of(negatives=1.0, extra_negatives=1).train()
+    network = network_of(negatives=1.0, extra_negatives=1).train()
     torch.manual_seed(0)
     draws = 600
     counts: Counter[Place] = Counter()
     gold, lengths = gold_of(BATCH), torch.tensor(LENGTHS)
     for _ in range(draws):
-        spans, examples = method.sampled(gold, lengths)
+        examples = network.sample(gold, lengths)
         counts.update(
-            place for place, yes in zip(places_of(spans), examples.positive, strict=True) if not yes
+            place for place, yes in zip(places_of(examples.spans), examples.positive, strict=True) if not yes
         )
     for index, (keys, length) in enumerate(zip(BATCH, LENGTHS, strict=True)):
-        examples = slow_examples(method.settings, keys, length)
+        examples = slow_examples(network.settings, keys, length)
         negatives = [example.span for example in examples if not example.positive]
         if not negatives:
             continue
-        share = slow_wanted(method.settings, examples) / len(negatives)
+        share = slow_wanted(network.settings, examples) / len(negatives)
         assert 0 < share < 1
         off = [counts[index, *span] - draws * share for span in negatives]
         variance = draws * share * (1 - share)
@@ -189,13 +190,13 @@ def test_focal_loss_equals_the_formula(rows: list[tuple[float, bool]], gamma: fl
     for logit, positive in rows:
         yes, no = 1 / (1 + math.exp(-logit)), 1 / (1 + math.exp(logit))
         expected.append(-(no**gamma) * math.log(yes) if positive else -(yes**gamma) * math.log(no))
-    found = focal_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
+    found = filter_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
     assert found.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_focal_loss_of_sure_and_of_wrong_examples_is_finite() -> None:
     logits = torch.tensor([200.0, -200.0, 200.0, -200.0], requires_grad=True)
-    found = focal_loss(logits, torch.tensor([True, False, False, True]), 2.0)
+    found = filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
     assert found.tolist() == pytest.approx([0, 0, 200, 200])
     found.sum().backward()
     assert logits.grad.tolist() == pytest.approx([0, 0, 1, -1])
@@ -209,7 +210,7 @@ small = st.sampled_from([-1.0, 0.0, 1.0, 2.5]) | st.floats(-6, 6)
 def test_regression_loss_equals_the_formulas(rows: list) -> None:
     offsets = torch.tensor([row[1:3] for row in rows], dtype=torch.float64).view(-1, 2)
     spans, entities = (spans_of([(0, *row[side]) for row in rows]) for side in (0, 3))
-    found = regression_loss(spans, offsets, entities)
+    found = regressor_loss(spans, offsets, entities)
     expected = [slow_regression(row[0], pair, row[3]).item() for row, pair in zip(rows, offsets, strict=True)]
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
 
@@ -226,26 +227,25 @@ def test_regression_loss_equals_the_formulas(rows: list) -> None:
 )
 def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) -> None:
     """Of a span of the words 2 and 3 whose entity has the words 2 to 4."""
-    found = regression_loss(spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)]))
+    found = regressor_loss(spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)]))
     assert found.tolist() == pytest.approx([expected], abs=1e-6)
 
 
 @pytest.mark.parametrize("hit", [1.0, 0.6, 0.3])
 def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
     """Seeds moved by chance: many miss, some hit their own entity, and some another one."""
-    method = method_of(hit=hit)
+    network = network_of(hit=hit)
     chance = seeded(3)
     outcomes: Counter[str] = Counter()
     for number in range(40):
         lengths, batch = random_batch(chance, longest=7)
         gold = gold_of(batch, number)
-        spans, examples = method.sampled(gold, torch.tensor(lengths))
-        places, moved = places_of(spans), []
-        for index, *span in places:
+        examples, moved = network.sample(gold, torch.tensor(lengths)), []
+        for index, *span in places_of(examples.spans):
             offsets = (chance.choice([-1.0, 0.0, 0.0, 1.0]), chance.choice([-1.0, 0.0, 0.0, 1.0]))
             moved.append((index, *slow_adjusted(tuple(span), offsets, lengths[index])))
-        class_, iou = method.reassigned(spans_of(moved), examples, gold, len(batch))
-        rows = rows_of(places, examples)
+        class_, iou = assign_classes(spans_of(moved), examples, hit)
+        rows = rows_of(examples, gold)
         for (row, _), (index, *span), found, overlap in zip(
             rows, moved, class_.tolist(), iou.tolist(), strict=True
         ):
@@ -263,9 +263,7 @@ def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
 
 
 def test_classes_by_hand() -> None:
-    method = method_of(hit=0.75)
     keys: list[Key] = [(0, 4, 0), (5, 6, 1), (1, 4, 2)]
-    gold = gold_of([keys, []])
     cases = [  # the seed, where it was moved to, the class and the IoU that decides
         ((0, 0, 4), (0, 0, 4), 1, 1.0),  # the entity itself
         ((0, 0, 4), (0, 0, 5), 1, 0.8),  # near enough
@@ -277,8 +275,12 @@ def test_classes_by_hand() -> None:
         ((0, 4, 5), (0, 4, 6), 0, 0.0),  # near another one only: none
         ((1, 0, 2), (1, 0, 4), 0, 0.0),  # in a sentence without entities
     ]
-    examples = paired(spans_of([case[0] for case in cases]), gold, 2, 0.6)
-    class_, iou = method.reassigned(spans_of([case[1] for case in cases]), examples, gold, 2)
+    seeds, moved = (spans_of([case[at] for case in cases]) for at in (0, 1))
+    gold = arrays_of(gold_of([keys, []]))
+    entities = Spans(*(np.append(column, -1) for column in (gold.sentence, gold.start, gold.end)))
+    entity, iou = pair_spans(seeds, entities)
+    examples = Examples(seeds, entity, iou, iou > 0.6, entities, np.append(gold.type, -1))
+    class_, iou = assign_classes(moved, examples, 0.75)
     assert class_.tolist() == [case[2] for case in cases]
     assert iou.tolist() == pytest.approx([case[3] for case in cases])
 
@@ -297,12 +299,12 @@ LOSSES: dict[str, dict] = {
 }
 
 
-def scores_of(method: LocateAndLabel, words: Words, batch: list[list[Key]]) -> ProposalScores:
-    return method.score(words, gold_of(batch))
+def scores_of(network: LocateAndLabel, words: Words, batch: list[list[Key]]) -> ExampleScores:
+    return network.score(words, gold_of(batch))
 
 
-def loss_of(method: LocateAndLabel, words: Words, batch: list[list[Key]]) -> dict[str, Tensor]:
-    return method.loss(scores_of(method, words, batch), gold_of(batch))
+def loss_of(network: LocateAndLabel, words: Words, batch: list[list[Key]]) -> dict[str, Tensor]:
+    return network.loss(scores_of(network, words, batch), gold_of(batch))
 
 
 def total(terms: dict[str, Tensor]) -> Tensor:
@@ -311,31 +313,31 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
 def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
-    method = method_of(**settings)
+    network = network_of(**settings)
     chance = seeded(4)
     for number, (lengths, batch) in enumerate(
         [(LENGTHS, BATCH), *(random_batch(chance, 8) for _ in range(3))]
     ):
-        words = words_for(method, lengths, number)
-        scores = scores_of(method, words, batch)
-        terms = method.loss(scores, gold_of(batch))
-        expected = slow_loss(method, words, batch, set(places_of(scores.seeds)))
+        words = words_for(network, lengths, number)
+        scores = scores_of(network, words, batch)
+        terms = network.loss(scores, gold_of(batch))
+        expected = slow_loss(network, words, batch, set(places_of(scores.examples.spans)))
         assert terms.keys() == expected.keys()
         for name, term in expected.items():
             torch.testing.assert_close(terms[name].double(), term, rtol=1e-4, atol=1e-6, msg=name)
-        fast, slow = gradients_of(method, total(terms)), gradients_of(method, total(expected))
+        fast, slow = gradients_of(network, total(terms)), gradients_of(network, total(expected))
         for name, gradient in slow.items():
             torch.testing.assert_close(fast[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_the_loop_above_moves_spans_and_gives_classes_anew() -> None:
     """Otherwise it would prove little."""
-    method = method_of(hit=0.6, near=0.4)
-    scores = scores_of(method, words_for(method, LENGTHS), BATCH)
-    assert scores.examples is not None
-    class_, _ = method.reassigned(scores.moved, scores.examples, gold_of(BATCH), len(BATCH))
+    network = network_of(hit=0.6, near=0.4)
+    scores = scores_of(network, words_for(network, LENGTHS), BATCH)
+    class_, _ = assign_classes(scores.moved, scores.examples, 0.6)
     moved = [
-        one != other for one, other in zip(places_of(scores.seeds), places_of(scores.moved), strict=True)
+        one != other
+        for one, other in zip(places_of(scores.examples.spans), places_of(scores.moved), strict=True)
     ]
     assert 5 < sum(moved) < len(moved) - 5
     positive = scores.examples.positive
@@ -343,82 +345,87 @@ def test_the_loop_above_moves_spans_and_gives_classes_anew() -> None:
 
 
 def test_scores_of_examples_equal_the_formulas() -> None:
-    method = method_of(sentence_vector=True)
-    words = words_for(method, LENGTHS)
-    scores = scores_of(method, words, BATCH)
-    networks = [SlowNetwork(method, words, index) for index in range(len(LENGTHS))]
-    columns = (places_of(scores.seeds), scores.near, scores.offsets, places_of(scores.moved), scores.labels)
+    network = network_of(sentence_vector=True)
+    words = words_for(network, LENGTHS)
+    scores = scores_of(network, words, BATCH)
+    slow = [SlowNetwork(network, words, index) for index in range(len(LENGTHS))]
+    columns = (
+        places_of(scores.examples.spans),
+        scores.near,
+        scores.offsets,
+        places_of(scores.moved),
+        scores.labels,
+    )
     for (index, *seed), near, offsets, (_, *moved), labels in zip(*columns, strict=True):
-        network, span = networks[index], tuple(seed)
-        torch.testing.assert_close(near.double(), network.near(span), rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(offsets.double(), network.offsets(span), rtol=1e-4, atol=1e-5)
-        assert tuple(moved) == network.moved(span)
-        torch.testing.assert_close(labels.double(), network.labels(tuple(moved)), rtol=1e-4, atol=1e-5)
-    assert (scores.length, scores.lengths.tolist()) == (max(LENGTHS), LENGTHS)
+        of_sentence, span = slow[index], tuple(seed)
+        torch.testing.assert_close(near.double(), of_sentence.near(span), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(offsets.double(), of_sentence.offsets(span), rtol=1e-4, atol=1e-5)
+        assert tuple(moved) == of_sentence.moved(span)
+        torch.testing.assert_close(labels.double(), of_sentence.labels(tuple(moved)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
 def test_every_weight_learns(settings: dict) -> None:
-    method = method_of(**settings).train()
-    gradients = gradients_of(method, total(loss_of(method, words_for(method, LENGTHS), BATCH)))
+    network = network_of(**settings).train()
+    gradients = gradients_of(network, total(loss_of(network, words_for(network, LENGTHS), BATCH)))
     for name, gradient in gradients.items():
         assert gradient.isfinite().all(), name
         assert gradient.any(), name
 
 
 def test_word_vectors_learn_and_those_of_the_padding_do_not() -> None:
-    method = method_of(sentence_vector=True)
-    words = words_for(method, LENGTHS)
+    network = network_of(sentence_vector=True)
+    words = words_for(network, LENGTHS)
     words.vectors.requires_grad_()
     words.prompts.requires_grad_()
-    total(loss_of(method, words, BATCH)).backward()
+    total(loss_of(network, words, BATCH)).backward()
     assert not words.vectors.grad[~words.mask].any()
     assert words.vectors.grad[words.mask].any(dim=1).float().mean() > 0.9
     assert words.prompts.grad.any(dim=2).all()
 
 
 def test_the_weights_of_the_terms() -> None:
-    plain = method_of(filter_weight=1, regressor_weight=1, classifier_weight=1)
+    plain = network_of(filter_weight=1, regressor_weight=1, classifier_weight=1)
     whole = loss_of(plain, words_for(plain, LENGTHS), BATCH)
     weights = {"filter": 0.5, "regressor": 0.25, "classifier": 2.0}
-    method = method_of(**{f"{name}_weight": weight for name, weight in weights.items()})
-    terms = loss_of(method, words_for(method, LENGTHS), BATCH)
+    network = network_of(**{f"{name}_weight": weight for name, weight in weights.items()})
+    terms = loss_of(network, words_for(network, LENGTHS), BATCH)
     for name, weight in weights.items():
         torch.testing.assert_close(terms[f"{name}_loss"], weight * whole[f"{name}_loss"])
 
 
 def test_ablations_leave_their_term_out() -> None:
-    words = words_for(method_of(), LENGTHS)
+    words = words_for(network_of(), LENGTHS)
     names = {"filter_loss", "regressor_loss", "classifier_loss"}
-    assert loss_of(method_of(), words, BATCH).keys() == names
-    assert loss_of(method_of(filter=False), words, BATCH).keys() == names - {"filter_loss"}
-    assert loss_of(method_of(regressor=False), words, BATCH).keys() == names - {"regressor_loss"}
+    assert loss_of(network_of(), words, BATCH).keys() == names
+    assert loss_of(network_of(filter=False), words, BATCH).keys() == names - {"filter_loss"}
+    assert loss_of(network_of(regressor=False), words, BATCH).keys() == names - {"regressor_loss"}
 
 
 def test_the_filter_and_the_regressor_do_not_learn_from_the_classifier() -> None:
     """Rounded offsets have no gradient."""
-    method = method_of()
-    gradients = gradients_of(method, loss_of(method, words_for(method, LENGTHS), BATCH)["classifier_loss"])
+    network = network_of()
+    gradients = gradients_of(network, loss_of(network, words_for(network, LENGTHS), BATCH)["classifier_loss"])
     assert not any(
         gradient.any() for name, gradient in gradients.items() if name.startswith(("filter", "regr"))
     )
 
 
-def assert_learns(method: LocateAndLabel, lengths: list[int], batch: list[list[Key]]) -> dict[str, Tensor]:
+def assert_learns(network: LocateAndLabel, lengths: list[int], batch: list[list[Key]]) -> dict[str, Tensor]:
     """As much as the loop says, and nothing is infinite or undefined."""
-    words = words_for(method, lengths)
-    scores = scores_of(method, words, batch)
-    terms = method.loss(scores, gold_of(batch))
-    expected = slow_loss(method, words, batch, set(places_of(scores.seeds)))
+    words = words_for(network, lengths)
+    scores = scores_of(network, words, batch)
+    terms = network.loss(scores, gold_of(batch))
+    expected = slow_loss(network, words, batch, set(places_of(scores.examples.spans)))
     for name, term in expected.items():
         torch.testing.assert_close(terms[name].double(), term, rtol=1e-4, atol=1e-6, msg=name)
-    gradients = gradients_of(method, total(terms))
+    gradients = gradients_of(network, total(terms))
     assert all(gradient.isfinite().all() for gradient in gradients.values())
     return terms
 
 
 def test_without_any_entity_there_is_still_something_to_learn() -> None:
-    terms = assert_learns(method_of(), [3, 1, 7], [[], [], []])
+    terms = assert_learns(network_of(), [3, 1, 7], [[], [], []])
     assert terms["filter_loss"] > 0
     assert terms["classifier_loss"] > 0
     assert terms["regressor_loss"] == 0
@@ -426,54 +433,48 @@ def test_without_any_entity_there_is_still_something_to_learn() -> None:
 
 def test_without_any_example_there_is_nothing_to_learn() -> None:
     """No entities, and no negative seeds are asked for: as in a batch of a corpus with many such."""
-    terms = assert_learns(method_of(negatives=5.0, extra_negatives=0), [3, 1], [[], []])
+    terms = assert_learns(network_of(negatives=5.0, extra_negatives=0), [3, 1], [[], []])
     assert total(terms) == 0
 
 
 def test_sentences_shorter_than_all_lengths() -> None:
-    method = method_of(lengths=(4, 5))
-    assert_learns(method, [3, 1], [[(0, 2, 1)], [(0, 1, 0)]])
-    assert_learns(method, [3, 6, 1], [[(0, 2, 1)], [], []])
-    terms = assert_learns(method, [3, 1], [[], []])
+    network = network_of(lengths=(4, 5))
+    assert_learns(network, [3, 1], [[(0, 2, 1)], [(0, 1, 0)]])
+    assert_learns(network, [3, 6, 1], [[(0, 2, 1)], [], []])
+    terms = assert_learns(network, [3, 1], [[], []])
     assert total(terms) == 0
 
 
 def test_entities_longer_than_all_lengths_are_learnt_as_such() -> None:
-    method = method_of(lengths=(1, 2), negatives=1.0, extra_negatives=0)
+    network = network_of(lengths=(1, 2), negatives=1.0, extra_negatives=0)
     batch: list[list[Key]] = [[(0, 9, 0), (2, 8, 1)]]
-    spans, examples = method.sampled(gold_of(batch), torch.tensor([9]))
-    assert sorted(places_of(spans)[:2]) == [(0, 0, 9), (0, 2, 8)]
-    assert (int(examples.positive.sum()), len(spans.start)) == (2, 4)
-    assert assert_learns(method, [9], batch)["regressor_loss"] > 0
+    examples = network.sample(gold_of(batch), torch.tensor([9]))
+    assert sorted(places_of(examples.spans)[:2]) == [(0, 0, 9), (0, 2, 8)]
+    assert (int(examples.positive.sum()), len(examples.spans.start)) == (2, 4)
+    assert assert_learns(network, [9], batch)["regressor_loss"] > 0
 
 
 @pytest.mark.parametrize("settings", [{"gamma": 0.5}, {"classifier_gamma": 0.5}, {"classifier_gamma": 1.5}])
 def test_the_surest_examples_have_finite_gradients(settings: dict) -> None:
     """Single precision has probabilities of exactly 0 and 1."""
-    method = method_of(**settings)
+    network = network_of(**settings)
     with torch.no_grad():
-        for head in (method.filter, method.classifier):
+        for head in (network.filter, network.classifier):
             head.output.bias.mul_(1000)
             head.output.weight.mul_(1000)
-    terms = loss_of(method, words_for(method, LENGTHS), BATCH)
-    gradients = gradients_of(method, total(terms))
+    terms = loss_of(network, words_for(network, LENGTHS), BATCH)
+    gradients = gradients_of(network, total(terms))
     assert all(gradient.isfinite().all() for gradient in gradients.values())
 
 
-def test_there_is_no_loss_of_predictions() -> None:
-    method = method_of()
-    with pytest.raises(ValueError, match="without gold"):
-        method.loss(method.score(words_for(method, LENGTHS)), gold_of(BATCH))
-
-
 def test_in_half_precision_the_loss_is_about_the_same() -> None:
-    method = method_of(regressor=False).float()
-    words = words_for(method, LENGTHS)
+    network = network_of(regressor=False).float()
+    words = words_for(network, LENGTHS)
     words = Words(words.vectors.float(), words.lengths)
-    expected = loss_of(method, words, BATCH)
+    expected = loss_of(network, words, BATCH)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        terms = loss_of(method, words, BATCH)
-        moving = loss_of(method_of().float(), words, BATCH)
+        terms = loss_of(network, words, BATCH)
+        moving = loss_of(network_of().float(), words, BATCH)
     for name, term in expected.items():
         assert terms[name].dtype == torch.float32
         torch.testing.assert_close(terms[name], term, rtol=0.05, atol=0)

@@ -11,6 +11,8 @@ from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import load_predictor, make_predictor, save_model
+from fencepost.runtime.recogniser import Recogniser
 
 FEATURES = {
     "pos": "encoder.features.pos=6",
@@ -52,9 +54,11 @@ def test_each_is_optional(sentences, vectors, tmp_path, wanted):
     for feature in model.encoder.features:
         learnt = [weights for weights in feature.parameters() if weights.requires_grad]
         assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in learnt)
-    everything = ["predict.filter=0", "predict.threshold=0", "predict.select=keep-all"]
-    model.save(tmp_path / "model")
-    one, other = (Model.load(tmp_path / "model", everything) for _ in range(2))
+    save_model(model, tmp_path / "model")
+    one, other = (
+        Recogniser(load_predictor(tmp_path / "model")).using(filter=0, threshold=0, select="keep-all")
+        for _ in range(2)
+    )
     found = list(one.predict(sentences[:6]))
     assert found == list(other.predict(sentences[:6]))
     if "pos" in wanted:  # they matter
@@ -69,7 +73,8 @@ def test_neighbouring_sentences_are_read(sentences, tmp_path):
     config = Config.compose(changes=[*changes, "predict.filter=0", "predict.threshold=0"])
     model = Model.build(config, sentences).eval()
     pair = [s for s in sentences if s.doc == sentences[0].doc][:2]
-    [alone] = model.predict(pair[:1])
-    with_neighbour, _ = model.predict(pair)
+    recogniser = Recogniser(make_predictor(model))
+    [alone] = recogniser.predict(pair[:1])
+    with_neighbour, _ = recogniser.predict(pair)
     scores = [[entity.score for entity in s.entities] for s in (alone, with_neighbour)]
     assert scores[0] != scores[1]

@@ -6,8 +6,12 @@ import math
 from functools import cache
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fencepost.config import Config
@@ -16,18 +20,25 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.encoder.encoder import Words
 from fencepost.evaluation import evaluate
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.locate_and_label import network as locate_and_label
-from fencepost.methods.locate_and_label.network import LocateAndLabel, LocateAndLabelPredict
+from fencepost.methods.decoder import GraphMismatch, WordArrays
+from fencepost.methods.locate_and_label import decode
+from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder
+from fencepost.methods.locate_and_label.settings import LocateAndLabelPredict, LocateAndLabelSettings
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import ModuleGraph, load_model, load_predictor, make_predictor, save_model
+from fencepost.runtime.recogniser import Recogniser
 from tests.methods.locate_and_label.cases import (
     LENGTHS,
     TYPES,
     Place,
+    Prediction,
     SlowProposal,
     alone,
     assert_same,
-    method_of,
+    places_of,
+    prediction_of,
     proposals_of,
+    slow_adjusted,
     slow_proposals,
     slow_seeds,
     words_for,
@@ -53,20 +64,19 @@ networks = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.k
 @torch.no_grad()
 def test_scores_equal_the_formulas(settings: dict) -> None:
     """Of each span alone: so neither the others nor the padding matter."""
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     for seed in range(3):
         words = words_for(method, LENGTHS, seed)
         scores = method.score(words)
         assert_same(proposals_of(scores), slow_proposals(method, words))
-        assert scores.examples is None
 
 
 @torch.no_grad()
 def test_the_loop_above_meets_all_cases() -> None:
     """Spans that are dropped, that move, that would leave the sentence, and that would be empty."""
-    method = method_of()
+    method = prediction_of()
     proposals = slow_proposals(method, words_for(method, LENGTHS))
-    seeds = sum(len(slow_seeds(method.lengths(), length)) for length in LENGTHS)
+    seeds = sum(len(slow_seeds(method.decoder.seed_lengths(method.predict), length)) for length in LENGTHS)
     assert seeds / 5 < len(proposals) < seeds * 4 / 5
     kinds = set()
     for (index, start, end), proposal in proposals.items():
@@ -83,14 +93,14 @@ def test_the_loop_above_meets_all_cases() -> None:
 @pytest.mark.parametrize("threshold", [0.0, 0.2, 0.5, 0.8, 1.0])
 @torch.no_grad()
 def test_only_what_passes_the_filter_is_there(threshold: float) -> None:
-    every = method_of({"filter": 0.0})
+    every = prediction_of({"filter": 0.0})
     words = words_for(every, LENGTHS)
     probabilities = {
         place: 1 / (1 + math.exp(-proposal.near))
         for place, proposal in proposals_of(every.score(words)).items()
     }
     assert len(probabilities) == sum(len(slow_seeds(range(1, 6), length)) for length in LENGTHS)
-    scores = method_of({"filter": threshold}).score(words)
+    scores = prediction_of({"filter": threshold}).score(words)
     assert proposals_of(scores).keys() == {place for place, p in probabilities.items() if p >= threshold}
     sizes = {
         len(column) for column in (*scores.seeds, scores.near, scores.offsets, *scores.moved, scores.labels)
@@ -101,10 +111,10 @@ def test_only_what_passes_the_filter_is_there(threshold: float) -> None:
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9])
 @torch.no_grad()
 def test_a_span_with_exactly_the_probability_passes(threshold: float) -> None:
-    method = method_of({"filter": threshold})
-    method.filter.output.weight.zero_()
+    method = prediction_of({"filter": threshold})
+    method.network.filter.output.weight.zero_()
     for more, passing in ((0.0, True), (-1e-3, False), (1e-3, True)):
-        method.filter.output.bias.copy_(torch.logit(torch.tensor([threshold])) + more)
+        method.network.filter.output.bias.copy_(torch.logit(torch.tensor([threshold])) + more)
         assert bool(len(method.score(words_for(method, [3])).near)) == passing
 
 
@@ -112,7 +122,7 @@ def test_a_span_with_exactly_the_probability_passes(threshold: float) -> None:
 @torch.no_grad()
 def test_of_nothing_that_passes_nothing_is_predicted(settings: dict) -> None:
     settings = {**settings, "filter": True, "predict": {**settings.get("predict", {}), "filter": 1.0}}
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     scores = method.score(words_for(method, LENGTHS))
     assert scores.labels.shape == (0, 1 + len(TYPES))
     assert scores.offsets.shape == (0, 2)
@@ -123,7 +133,7 @@ def test_of_nothing_that_passes_nothing_is_predicted(settings: dict) -> None:
 @torch.no_grad()
 def test_sentences_shorter_than_some_lengths(filtered: bool) -> None:
     """Far shorter ones too, of lengths with gaps."""
-    method = method_of({"lengths": "trained", "filter": 0.0}, lengths=(4, 6, 11), filter=filtered)
+    method = prediction_of({"lengths": "trained", "filter": 0.0}, lengths=(4, 6, 11), filter=filtered)
     for length in range(1, 13):
         for lengths in ([length], [length, 1], [2, length, 3]):
             words = words_for(method, lengths)
@@ -134,8 +144,102 @@ def test_sentences_shorter_than_some_lengths(filtered: bool) -> None:
 
 
 def test_lengths_of_the_seeds() -> None:
-    assert list(method_of({"lengths": "all"}, lengths=(2, 5)).lengths()) == [1, 2, 3, 4, 5]
-    assert list(method_of({"lengths": "trained"}, lengths=(2, 5)).lengths()) == [2, 5]
+    decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=(2, 5)), TYPES)
+    assert list(decoder.seed_lengths(LocateAndLabelPredict(lengths="all"))) == [1, 2, 3, 4, 5]
+    assert list(decoder.seed_lengths(LocateAndLabelPredict(lengths="trained"))) == [2, 5]
+
+
+@hypothesis_settings(max_examples=50)
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    st.lists(st.integers(1, 14), min_size=1, max_size=4, unique=True).map(sorted),
+    st.sampled_from(["all", "trained"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_seeds_without_a_filter_are_moved_by_the_regressor(
+    lengths: list[int], trained: list[int], which: str, seed: int
+) -> None:
+    """All spans of the lengths, beside the formula, whatever the offsets are."""
+    dice = np.random.default_rng(seed)
+    words = WordArrays(np.zeros((len(lengths), max(lengths), 2), dtype=np.float32), np.array(lengths))
+
+    def regressor(**inputs: np.ndarray) -> list[np.ndarray]:
+        moves = dice.standard_normal((len(inputs["pooled"]), 2)) * dice.choice([0.4, 3, 1e6])
+        moves[::3] = np.round(moves[::3]) + 0.5
+        return [moves.astype(np.float32)]
+
+    graphs = {"regressor": regressor, "classifier": same_labels}
+    decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=tuple(trained), filter=False), ["A"])
+    scores = decoder.score(words, graphs, LocateAndLabelPredict(lengths=which))
+    assert not scores.near.any()
+    of_lengths = trained if which == "trained" else range(1, trained[-1] + 1)
+    seeds = [
+        (index, *span) for index, length in enumerate(lengths) for span in slow_seeds(of_lengths, length)
+    ]
+    assert places_of(scores.seeds) == seeds
+    assert places_of(scores.moved) == [
+        (index, *slow_adjusted(tuple(span), tuple(offsets), lengths[index]))
+        for (index, *span), offsets in zip(seeds, scores.offsets.astype(float).tolist(), strict=True)
+    ]
+
+
+def same_labels(**inputs: np.ndarray) -> list[np.ndarray]:
+    """Logits 0 and 1 for every span."""
+    return [np.tile(np.float32([0, 1]), (len(inputs["pooled"]), 1))]
+
+
+LOGIT = math.log(0.3 / 0.7)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "logit"), [(0.0, -math.inf), (0.3, LOGIT), (0.5, 0.0), (1.0, math.inf)]
+)
+def test_what_passes_the_filter(threshold: float, logit: float) -> None:
+    """Those at the threshold too; at 0 all, however sure the filter is, at 1 none that is not."""
+    near = np.array([[[0.0, 5.0, -5.0, -200.0], [200.0, LOGIT, 1.0, 1.0]]], dtype=np.float32)
+    words = WordArrays(np.zeros((1, 4, 2), dtype=np.float32), np.array([4]))
+    decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=(1, 2), regressor=False), ["A"])
+    predict = LocateAndLabelPredict(filter=threshold)
+    scores = decoder.score(words, {"filter": lambda **_: [near], "classifier": same_labels}, predict)
+    valid = [(0, start, start + 1) for start in range(4)] + [(0, start, start + 2) for start in range(3)]
+    expected = [s for s in valid if near[0, s[2] - s[1] - 1, s[1]] >= np.float32(logit)]
+    assert sorted(places_of(scores.seeds)) == sorted(expected)
+    found = decoder.candidates(scores, predict)
+    assert len(found) == len(expected)
+    label = math.e / (1 + math.e)
+    assert found.confidence == pytest.approx(label / (1 + np.exp(-scores.near.astype(float))))
+
+
+@torch.no_grad()
+def test_spans_in_blocks(monkeypatch) -> None:
+    """Of many spans, some at a time; of none, none."""
+    sizes: list[int] = []
+
+    def classifier(**inputs: np.ndarray) -> list[np.ndarray]:
+        sizes.append(len(inputs["pooled"]))
+        return same_labels(**inputs)
+
+    monkeypatch.setattr(decode, "_SPANS_AT_ONCE", 3)
+    decoder = LocateAndLabelDecoder(
+        LocateAndLabelSettings(lengths=(2,), filter=False, regressor=False), ["A"]
+    )
+    for length, expected in ((9, [3, 3, 2]), (1, [0])):
+        sizes.clear()
+        words = WordArrays(np.zeros((1, length, 2), dtype=np.float32), np.array([length]))
+        predict = LocateAndLabelPredict(lengths="trained")
+        scores = decoder.score(words, {"classifier": classifier}, predict)
+        assert scores.labels.shape == (sum(expected), 2)
+        assert sizes == expected
+
+
+@pytest.mark.parametrize("missing", ["filter", "regressor", "classifier"])
+def test_a_graph_that_is_missing_is_named(missing: str) -> None:
+    method, words = prediction_of({"filter": 0.0}), words_for(prediction_of(), LENGTHS)
+    graphs = {name: ModuleGraph(graph) for name, graph in method.network.graphs(words).items()}
+    del graphs[missing]
+    arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
+    with pytest.raises(GraphMismatch, match=f"the graph {missing} is missing"):
+        method.decoder.score(arrays, graphs, method.predict)
 
 
 def shifted(proposals: dict[Place, SlowProposal], index: int) -> dict[Place, SlowProposal]:
@@ -145,7 +249,7 @@ def shifted(proposals: dict[Place, SlowProposal], index: int) -> dict[Place, Slo
 @networks
 @torch.no_grad()
 def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     apart: dict[Place, SlowProposal] = {}
     for index in range(len(LENGTHS)):
@@ -156,7 +260,7 @@ def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
 @networks
 @torch.no_grad()
 def test_padding_changes_nothing(settings: dict) -> None:
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     changed = words.vectors.clone()
     changed[~words.mask] = math.nan
@@ -169,16 +273,16 @@ def test_padding_changes_nothing(settings: dict) -> None:
 @pytest.mark.parametrize("at_once", [1, 7])
 @torch.no_grad()
 def test_blocks_change_nothing(monkeypatch, settings: dict, at_once: int) -> None:
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     expected = proposals_of(method.score(words))
-    monkeypatch.setattr(locate_and_label, "_SPANS_AT_ONCE", at_once)
+    monkeypatch.setattr(decode, "_SPANS_AT_ONCE", at_once)
     assert_same(proposals_of(method.score(words)), expected)
 
 
 @torch.no_grad()
 def test_the_sentence_vector_matters_where_it_is_asked_for() -> None:
-    method = method_of(sentence_vector=True)
+    method = prediction_of(sentence_vector=True)
     words = words_for(method, LENGTHS)
     other = words.prompts.clone()
     other[0] += 1
@@ -189,8 +293,8 @@ def test_the_sentence_vector_matters_where_it_is_asked_for() -> None:
         for part in ("near", "offsets", "labels"):
             same = getattr(before[place], part) == getattr(after[place], part)
             assert same == (place[0] > 0), part
-    assert LocateAndLabel.prompts(method.settings, TYPES) == 1
-    assert LocateAndLabel.prompts(method_of().settings, TYPES) == 0
+    assert method.settings.prompts(TYPES) == 1
+    assert prediction_of().settings.prompts(TYPES) == 0
 
 
 Found = dict[tuple[int, int, int], float]  # start and end in the batch, type: confidence
@@ -203,7 +307,7 @@ def found_in(candidates: Candidates) -> Found:
     return dict(zip(keys, candidates.confidence.tolist(), strict=True))
 
 
-def slow_entities(method: LocateAndLabel, words: Words) -> tuple[Found, int]:
+def slow_entities(method: Prediction, words: Words) -> tuple[Found, int]:
     """Of the proposals with a type each span once, with its highest confidence; and how many they are."""
     best: Found = {}
     proposals = 0
@@ -215,7 +319,7 @@ def slow_entities(method: LocateAndLabel, words: Words) -> tuple[Found, int]:
             start, end = proposal.moved
             key = (index * length + start, index * length + end, class_ - 1)
             confidence = math.exp(proposal.labels[class_]) / total
-            if method.predict.confidence == "both" and method.filter is not None:
+            if method.predict.confidence == "both" and method.network.filter is not None:
                 confidence /= 1 + math.exp(-proposal.near)
             best[key] = max(best.get(key, 0.0), confidence)
             proposals += 1
@@ -226,7 +330,7 @@ def slow_entities(method: LocateAndLabel, words: Words) -> tuple[Found, int]:
 @torch.no_grad()
 def test_entities_are_the_proposals_with_a_type(settings: dict) -> None:
     """Those that come several times once, with the highest probability."""
-    method = method_of(**settings)
+    method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     candidates = method.candidates(method.score(words))
     expected, proposals = slow_entities(method, words)
@@ -234,13 +338,13 @@ def test_entities_are_the_proposals_with_a_type(settings: dict) -> None:
     assert ((candidates.confidence >= 0) & (candidates.confidence <= 1)).all()
     assert found_in(method.select(candidates)) == pytest.approx(expected, abs=1e-5)
     assert proposals >= len(expected) > 3
-    assert proposals > len(expected) or method.regressor is None or method.settings.sentence_vector
+    assert proposals > len(expected) or method.network.regressor is None or method.settings.sentence_vector
 
 
 @torch.no_grad()
 def test_confidences_are_probabilities_however_sure() -> None:
-    method = method_of()
-    method.classifier.output.weight.mul_(1e4)
+    method = prediction_of()
+    method.network.classifier.output.weight.mul_(1e4)
     candidates = method.candidates(method.score(words_for(method, LENGTHS)))
     assert len(candidates) > 3
     assert ((candidates.confidence >= 0) & (candidates.confidence <= 1)).all()
@@ -248,7 +352,7 @@ def test_confidences_are_probabilities_however_sure() -> None:
 
 def chosen(rows: dict[tuple[int, int, int], float], **predict) -> Found:
     columns = zip(*rows, strict=True)
-    return found_in(method_of(predict).select(Candidates(*map(list, columns), list(rows.values()))))
+    return found_in(prediction_of(predict).select(Candidates(*map(list, columns), list(rows.values()))))
 
 
 ROWS = {(0, 4, 0): 0.9, (0, 5, 0): 0.8, (4, 7, 1): 0.7, (3, 8, 1): 0.75, (9, 10, 2): 0.3}
@@ -339,25 +443,24 @@ def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
     sentences, model, losses = learnt(name)
     assert (model.encoder.prompts is None) == (name != "sentence-vector")
     assert losses[-1] < losses[0] / 10
-    predicted = list(model.predict(sentences))
+    predicted = list(Recogniser(make_predictor(model)).predict(sentences))
     assert evaluate(sentences, predicted).overall.f1 > 0.8
     assert all(0.3 < entity.score <= 1 for sentence in predicted for entity in sentence.entities)
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
-    assert again.settings == model.settings
+    save_model(model, tmp_path)
+    assert load_model(tmp_path).config == model.config
+    again = Recogniser(load_predictor(tmp_path))
     assert list(again.predict(sentences)) == predicted
-    nothing = Model.load(tmp_path, ["predict.threshold=1"]).predict(sentences)
+    nothing = again.using(threshold=1).predict(sentences)
     assert not any(sentence.entities for sentence in nothing)
 
 
-def test_of_a_batch_the_same_is_predicted_as_of_its_sentences(tmp_path) -> None:
+def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
     sentences, model, _ = learnt("plain")
-    model.save(tmp_path)
-    model = Model.load(tmp_path, ["predict.select=keep-all", "predict.filter=0.2", "predict.threshold=0.2"])
-    together = list(model.predict(sentences))
+    recogniser = Recogniser(make_predictor(model)).using(select="keep-all", filter=0.2, threshold=0.2)
+    together = list(recogniser.predict(sentences))
     assert sum(len(sentence.entities) for sentence in together) > 40
     for sentence, expected in zip(sentences, together, strict=True):
-        [found] = model.predict([sentence])
+        [found] = recogniser.predict([sentence])
         assert [entity.key for entity in found.entities] == [entity.key for entity in expected.entities]
         scores = [entity.score for entity in expected.entities]
         assert [entity.score for entity in found.entities] == pytest.approx(scores, abs=1e-4)
@@ -373,7 +476,10 @@ def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
     torch.manual_seed(0)
     model = Model.build(config_of(lengths=[1, 2, 3, 4], near=0.6, regressor_weight=1.0), sentences)
     train(model, sentences, 60)
-    found = [[entity.key for entity in sentence.entities] for sentence in model.predict(sentences)]
+    found = [
+        [entity.key for entity in sentence.entities]
+        for sentence in Recogniser(make_predictor(model)).predict(sentences)
+    ]
     assert found == [[entity.key for entity in sentence.entities] for sentence in sentences]
 
 
@@ -389,18 +495,20 @@ def test_very_long_sentences() -> None:
     losses = train(model, sentences, 2)
     assert all(math.isfinite(loss) for loss in losses)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
-    for expected, found in zip(sentences, model.predict(sentences), strict=True):
+    predicted = Recogniser(make_predictor(model.eval())).predict(sentences)
+    for expected, found in zip(sentences, predicted, strict=True):
         assert found.words == expected.words
         assert all(0 <= entity.start < entity.end <= len(expected) for entity in found.entities)
         assert len(found.entities) > len(expected) / 100
 
 
-def test_the_loss_told_when_predicting_is_that_of_the_examples() -> None:
+def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
     """The filter's proposals are no examples, so these are scored anew."""
     sentences = list(islice(read("sample:train"), 6))
     torch.manual_seed(0)
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()
-    told: list[float] = []
-    list(model.predict(sentences, lambda _, *of_batch: told.append(model.loss_of(*of_batch))))
+    losses: list[float] = []
+    predictor = make_predictor(model)
+    predictor.found(sentences, lambda batch, words, _: losses.append(model.compute_loss(batch, words)))
     order = sorted(sentences, key=len, reverse=True)
-    assert told == [pytest.approx(model(model.collate(order))["loss"].item(), rel=1e-4)]
+    assert losses == [pytest.approx(model(model.collate(order))["loss"].item(), rel=1e-4)]

@@ -7,8 +7,8 @@ import pytest
 from fencepost.config import Config
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
-from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
-from fencepost.methods.locate_and_label.network import LocateAndLabel, LocateAndLabelSettings
+from fencepost.methods.boundary_smoothing.settings import BoundarySmoothingSettings
+from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 
 
 def composed(*changes: str) -> Config:
@@ -68,5 +68,5 @@ def test_settings_of_parts_that_are_not_there_are_named(changes, told):
 
 
 def test_one_prompt_is_asked_for_where_the_sentence_shall_have_a_vector():
-    assert LocateAndLabel.prompts(LocateAndLabelSettings(), ["A", "B"]) == 0
-    assert LocateAndLabel.prompts(LocateAndLabelSettings(sentence_vector=True), ["A", "B"]) == 1
+    assert LocateAndLabelSettings().prompts(["A", "B"]) == 0
+    assert LocateAndLabelSettings(sentence_vector=True).prompts(["A", "B"]) == 1

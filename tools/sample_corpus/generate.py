@@ -1,4 +1,4 @@
-"""Writes the sample corpus: `python -m fencepost.data.sample.generate` remakes its three files.
+"""Write the sample corpus: `python -m tools.sample_corpus.generate` makes its three files again.
 
 The annotation guideline:
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.sample import SPLITS, path
-from fencepost.data.sample.lexicon import (
+from tools.sample_corpus.lexicon import (
     AMBIGUOUS,
     CLAUSE_SENTENCES,
     LAND_OF,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 SIZES = {"train": 900, "dev": 150, "test": 150}
-SEED = 3  # the first with which every property that tests/corpus/test_sample.py checks holds
+SEED = 3  # the first with which every property that tests/data/test_sample.py checks holds
 
 SENTENCE_WORDS = range(4, 36)
 LONGEST_ENTITY = 12
@@ -342,7 +342,7 @@ def as_json(sentence: Sentence) -> str:
 
 
 def main() -> None:
-    """Rewrite the three files beside this module."""
+    """Rewrite the three files that ship in the package."""
     for split, sentences in generate().items():
         text = "".join(as_json(sentence) + "\n" for sentence in sentences)
         path(split).write_bytes(text.encode("utf-8"))

@@ -1,0 +1,56 @@
+"""Table 5: how well each offset label is predicted, and how good the entities of each mode are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fencepost.data.entity import Sentence
+from fencepost.evaluation import Score
+from fencepost.methods.boundary_offset.decode import OffsetDecoder, OffsetScores, decode
+from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, label_cells
+from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict
+from fencepost.methods.decoder import GoldArrays, Report, Row
+
+
+class OffsetReport(Report):
+    """Labels are compared cell by cell, in the upper triangle, and entities as everywhere."""
+
+    title = "Scores by offset label, and by mode of decoding"
+    MODES = ("centre", "all", "rules")
+    decoder: OffsetDecoder
+    predict: BoundaryOffsetPredict
+
+    def __init__(self, decoder: OffsetDecoder, predict: BoundaryOffsetPredict) -> None:
+        super().__init__(decoder, predict)
+        self.labels = np.zeros((3, len(decoder.labels)), dtype=np.int64)  # correct, predicted, gold
+        self.modes = np.zeros((3, len(self.MODES)), dtype=np.int64)
+
+    def add(self, sentences: Sequence[Sentence], scores: OffsetScores, gold: GoldArrays) -> None:
+        types, names = len(self.decoder.types), len(self.decoder.labels)
+        batch, length = len(scores.lengths), scores.length
+        cells, entries = scores.cells, label_cells(gold, scores.lengths, self.decoder.labels)
+        of_cells = (batch, length, length, types, names)
+        predicted, true = (np.ravel_multi_index(columns, of_cells) for columns in (cells[:5], entries))
+        counted = (cells.label[np.isin(predicted, true)], cells.label, entries[4])
+        self.labels += [np.bincount(labels, minlength=names) for labels in counted]
+
+        offset = gold.sentence * length
+        of_spans = (batch * length, batch * length + 1, types)
+        true = np.ravel_multi_index((offset + gold.start, offset + gold.end, gold.type), of_spans)
+        support = sum(len({entity.key for entity in sentence.entities}) for sentence in sentences)
+        for number, mode in enumerate(self.MODES):
+            predict = self.predict.model_copy(update={"mode": mode})
+            kept = predict.selected(decode(cells, scores.lengths, length, self.decoder.labels, predict))
+            predicted = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
+            self.modes[:, number] += (np.isin(predicted, true).sum(), len(predicted), support)
+
+    def tables(self) -> dict[str, dict[str, Row]]:
+        of_labels = [Score.of(*counts) for counts in self.labels.T.tolist()]
+        of_modes = [Score.of(*counts) for counts in self.modes.T.tolist()]
+        names = self.decoder.labels.names
+        labels: dict[str, Row] = dict(zip(names, of_labels, strict=True))
+        del labels[names[OUT_OF_RANGE]]
+        labels["0"] = labels.pop("0")  # the last, as in the paper
+        return {"labels": labels, "decoding": dict(zip(self.MODES, of_modes, strict=True))}

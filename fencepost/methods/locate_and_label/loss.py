@@ -1,0 +1,140 @@
+"""What is learnt: examples (section 2.2), their classes (section 2.4), and the losses (section 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fencepost.methods.decoder import FloatArray, GoldArrays, IntArray
+from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
+from fencepost.methods.locate_and_label.spans import Spans, compute_iou, pair_spans
+
+_SURE = 1e-6
+"""A probability of being wrong below which focal losses treat examples alike: their gradient could be
+infinite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Spans of a batch to learn from, each with the entity of its sentence that it overlaps most."""
+
+    spans: Spans  # [N]
+    entity: IntArray  # [N], index into `entities`; -1 is none
+    iou: FloatArray  # [N], of the span with this entity
+    positive: npt.NDArray[np.bool_]  # [N]
+    entities: Spans  # [G + 1], those of the batch, and an empty one for index -1
+    types: IntArray  # [G + 1], of the entities
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleScores:
+    """What the networks compute for examples."""
+
+    examples: Examples  # [N]
+    near: Tensor | None  # [N], the filter's logit
+    offsets: Tensor | None  # [N, 2], t of start and end, in words
+    moved: Spans  # [N], the examples with these offsets applied
+    labels: Tensor  # [N, C + 1], the classifier's logits
+
+
+def sample_examples(
+    seeds: Spans, gold: GoldArrays, chance: FloatArray, batch: int, settings: LocateAndLabelSettings
+) -> Examples:
+    """Section 2.2: return the entities, all other positive seeds, and some of the negative ones.
+
+    Of each sentence, the negative seeds with the lowest numbers in `chance` are examples. The entities are
+    always among them, though the paper does not say so.
+    """
+    columns = (gold.sentence, gold.start, gold.end, gold.type)
+    *spans, types = (np.append(column, -1) for column in columns)
+    entities, every = Spans(*spans), len(gold.start)
+    entity, iou = pair_spans(seeds, entities)
+    positive = (iou > settings.near) & (iou < 1)  # seeds that are entities are examples as such
+    positives = np.concatenate((gold.sentence, seeds.sentence[positive]))
+    count = np.bincount(positives, minlength=batch)  # [B]
+    wanted = (settings.negatives * count).astype(np.int64) + settings.extra_negatives
+    negative = np.flatnonzero(~positive & (iou < 1))
+    negative = negative[np.lexsort((chance[negative], seeds.sentence[negative]))]
+    owner = seeds.sentence[negative]
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)  # in its sentence
+    chosen = np.sort(np.append(np.flatnonzero(positive), negative[rank < wanted[owner]]))
+    return Examples(
+        spans=Spans(*map(np.append, entities.take(slice(every)), seeds.take(chosen))),
+        entity=np.append(np.arange(every), entity[chosen]),
+        iou=np.append(np.ones(every, dtype=np.float32), iou[chosen]),
+        positive=np.append(np.ones(every, dtype=np.bool_), positive[chosen]),
+        entities=entities,
+        types=types,
+    )
+
+
+def assign_classes(moved: Spans, examples: Examples, hit: float) -> tuple[IntArray, FloatArray]:
+    """Section 2.4: return the class of each moved span, and its IoU with the entity that decides it.
+
+    That is the entity that the seed was paired with, unless the span missed it and is exactly another one.
+    """
+    with_own = compute_iou(moved, examples.entities.take(examples.entity))
+    best, with_best = pair_spans(moved, examples.entities)
+    own = (with_own >= hit) | (with_best < 1)
+    iou = np.where(own, with_own, with_best)
+    class_ = examples.types[np.where(own, examples.entity, best)] + 1
+    return np.where(iou >= hit, class_, 0), iou
+
+
+def compute_losses(
+    scores: ExampleScores, settings: LocateAndLabelSettings, mean_count: Callable[[int], int | Tensor]
+) -> dict[str, Tensor]:
+    """Eq. 17: return the terms of the loss; `mean_count` returns what means divide by."""
+    examples, is_positive = scores.examples, scores.examples.positive
+    columns = (examples.iou, is_positive, *assign_classes(scores.moved, examples, settings.hit))
+    iou, positive, class_, moved_iou = (torch.from_numpy(of).to(scores.labels.device) for of in columns)
+    terms, count = {}, mean_count(len(iou))
+    weight = soft_weights(iou, positive, settings.eta)
+    if scores.near is not None:
+        losses = filter_loss(scores.near, positive, settings.gamma)
+        terms["filter_loss"] = settings.filter_weight * (weight * losses).sum() / count
+    if scores.offsets is not None:
+        entities = examples.entities.take(examples.entity[is_positive])
+        losses = regressor_loss(examples.spans.take(is_positive), scores.offsets[positive], entities)
+        mean = (weight[positive] * losses).sum() / mean_count(len(losses))
+        terms["regressor_loss"] = settings.regressor_weight * mean
+    weight = soft_weights(moved_iou, class_ > 0, settings.eta)
+    losses = classifier_loss(scores.labels, class_, settings.classifier_gamma)
+    terms["classifier_loss"] = settings.classifier_weight * (weight * losses).sum() / count
+    return terms
+
+
+def soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:
+    """Eq. 11: return the weights of examples; those that match an entity in part have lower ones."""
+    return torch.where(positive, iou, 1 - iou) ** eta
+
+
+def filter_loss(logits: Tensor, positive: Tensor, gamma: float) -> Tensor:
+    """Eq. 12, before weights: return the focal loss of each example."""
+    signed = torch.where(positive, logits, -logits)
+    return -functional.logsigmoid(signed) * torch.sigmoid(-signed).clamp(min=_SURE) ** gamma
+
+
+def regressor_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
+    """Eq. 13-15: return the distance of each span, moved by offsets that are not rounded, from its entity."""
+    of_spans, of_entities = (
+        torch.from_numpy(np.stack((of.start, of.end))).to(offsets) for of in (spans, entities)
+    )
+    moved = of_spans + offsets.T  # [2, N]
+    of_boundaries = functional.smooth_l1_loss(moved, of_entities, reduction="none").sum(dim=0)
+    (start, end), (true_start, true_end) = moved, of_entities
+    shared = torch.minimum(end, true_end) - torch.maximum(start, true_start)
+    together = torch.maximum(end, true_end) - torch.minimum(start, true_start)
+    return of_boundaries + 1 - shared / together
+
+
+def classifier_loss(logits: Tensor, class_: Tensor, gamma: float) -> Tensor:
+    """Eq. 16, before weights: return the cross entropy of each example, or with a `gamma` its focal loss."""
+    log_p = logits.log_softmax(dim=1).gather(1, class_[:, None])[:, 0]
+    return -log_p * (1 - log_p.exp()).clamp(min=_SURE) ** gamma

@@ -1,0 +1,85 @@
+"""Settings that all methods share: those of training, and those of prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from fencepost.data.entity import Sentence
+from fencepost.encoder.settings import EncoderSettings
+from fencepost.errors import UsageError
+from fencepost.methods.candidates import Candidates, select
+from fencepost.settings import Settings, merged, validated
+
+
+class MethodSettings(Settings):
+    """What a method is trained with; subclasses fix `name` and add their own."""
+
+    name: str
+    searched: ClassVar[Mapping[str, Any]] = {}
+    """What `fencepost tune` searches by default: by key, `low` and `high`, or a list of values."""
+
+    def fitted(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002
+        """Return these settings with what depends on the training data filled in."""
+        return self
+
+    def trained_lengths(self) -> Sequence[int] | None:
+        """Return the lengths, in words, of the spans that training enumerates; None is all."""
+        return None
+
+    def prompts(self, types: Sequence[str]) -> int:  # noqa: ARG002
+        """Return how many prompt vectors the encoder puts before each sentence."""
+        return 0
+
+    def prompt_names(self, types: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Return words as whose embeddings the prompts start, one for each; none start at random."""
+        return ()
+
+    def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
+        """Yield each setting that was given and has no effect with the others or this encoder, and why."""
+        yield from ()
+
+
+class PredictSettings(Settings):
+    """What may be changed after training; methods add their own."""
+
+    overlapping: ClassVar[str] = "nested"
+    """What `auto` is where training entities overlap."""
+
+    select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
+        "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
+    )
+    batch_size: int = Field(32, ge=1, le=65_536, description="Sentences that are predicted together.")
+
+    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+        """Return these settings with `auto` replaced by what the training data asks for."""
+        if self.select != "auto":
+            return self
+        overlapping = any(
+            left.end > right.start and left.key != right.key  # a repetition is no overlap
+            for sentence in sentences
+            for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
+        )
+        return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
+
+    def at_least(self, confidence: float) -> Self | None:  # noqa: ARG002
+        """Return the settings for entities of at least this confidence.
+
+        After each epoch, that confidence is set to what is best on the development data. None if the user
+        has set it, or the method has no such setting.
+        """
+        return None
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """Return these settings with other values, by key; raise `UsageError` for one that is wrong."""
+        if settings.get("select") == "auto" != self.select:
+            raise UsageError(
+                f"predict.select: auto is for training; this model was trained for {self.select}"
+            )
+        return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
+
+    def selected(self, candidates: Candidates) -> Candidates:
+        """Return those candidates that are entities."""
+        return select(candidates, self.select)

@@ -1,0 +1,167 @@
+"""onnxruntime: the graphs in a model's folder as an engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from fencepost.data.files import SETTINGS_BYTES, read_json_object
+from fencepost.encoder.inputs import InputReader
+from fencepost.encoder.settings import LARGEST_WINDOW
+from fencepost.encoder.subwords import Subwords
+from fencepost.encoder.vocabulary import read_vocabulary
+from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
+from fencepost.runtime.engine import ENCODER, PIECES, Predictor
+from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, read_saved_config
+from fencepost.runtime.graph_file import find_not_finite
+
+Precision = Literal["float32", "int8"]
+_OUTPUTS = ["word_vectors", "prompts"]
+
+
+def graph_file(name: str, precision: Precision = "float32") -> str:
+    return f"{name}.onnx" if precision == "float32" else f"{name}.{precision}.onnx"
+
+
+def exported_precisions(folder: Path) -> list[Precision]:
+    """What the model in this folder was exported to, the fastest first."""
+    at_hand: tuple[Precision, ...] = ("int8", "float32")
+    there = (folder / FACTS_FILE).is_file()
+    return [one for one in at_hand if there and (folder / GRAPH_FOLDER / graph_file(ENCODER, one)).is_file()]
+
+
+def trusted_precision(folder: Path) -> Precision | None:
+    """The fastest that is known to be good: `int8` is, once `fencepost export --check` has shown it."""
+    there = exported_precisions(folder)
+    if "int8" in there:
+        checked = read_json_object(folder / FACTS_FILE, limit=SETTINGS_BYTES).get("checked")
+        of_int8 = checked.get("int8") if isinstance(checked, dict) else None
+        if isinstance(of_int8, dict) and of_int8.get("good") is True:
+            return "int8"
+    return "float32" if "float32" in there else None
+
+
+class ExportFacts(NamedTuple):
+    """What `onnx/export.json` says about the graphs."""
+
+    graphs: list[str]
+    room: int | None
+    types: tuple[str, ...] | None
+    """That the graphs were made for; older exports do not say."""
+
+
+def _read_facts(folder: Path) -> ExportFacts:
+    path = folder / FACTS_FILE
+    facts = read_json_object(path, limit=SETTINGS_BYTES)
+    graphs, room, types = facts.get("graphs"), facts.get("room", "missing"), facts.get("types")
+    # a name is a short identifier, so that none leads out of the folder
+    if not isinstance(graphs, list) or not all(
+        isinstance(name, str) and name.isidentifier() and len(name) < 100 for name in graphs
+    ):
+        message = f"graphs is {quote(graphs)}"
+    elif room is not None and (type(room) is not int or not 1 <= room <= LARGEST_WINDOW):
+        message = f"room is {quote(room)}"
+    elif types is not None and not isinstance(types, list):
+        message = f"types is {quote(types)}"
+    else:
+        return ExportFacts(graphs, room, None if types is None else tuple(types))
+    raise DataError(f"this is not an exported fencepost model: {message}; export it again", source=str(path))
+
+
+class OnnxEngine:
+    """Runs the graphs in a model's folder."""
+
+    pieces: int | None = PIECES
+
+    def __init__(
+        self, folder: Path, precision: Precision, graphs: Sequence[str], threads: int | None = None
+    ) -> None:
+        """`threads` is by default `OMP_NUM_THREADS`, or else the number of the processor's cores."""
+        self.name: str = "onnx" if precision == "float32" else precision
+        options, place = _options(threads), folder / GRAPH_FOLDER
+        encoder = open_graph(place / graph_file(ENCODER, precision), options)
+        if encoder.outputs not in (_OUTPUTS[:1], _OUTPUTS):
+            message = f"the outputs of the encoder are {quote(encoder.outputs)}; export the model again"
+            raise DataError(message, source=str(folder))
+        others = [name for name in graphs if name != ENCODER]
+        self.graphs = {
+            ENCODER: encoder,
+            **{name: open_graph(place / graph_file(name), options) for name in others},
+        }
+
+
+def load_predictor(
+    folder: str | Path, precision: Precision = "float32", *, threads: int | None = None
+) -> Predictor:
+    """Return a predictor that runs the graphs in a model's folder; raises `DataError` if it does not work."""
+    folder = Path(folder)
+    if precision not in exported_precisions(folder):
+        raise UsageError(f"{folder}: this model was not exported to {precision}: run fencepost export")
+    saved, facts = read_saved_config(folder), _read_facts(folder)
+    known, _ = read_vocabulary(folder)
+    if facts.types not in (None, saved.types):
+        raise DataError(f"the graphs are for other types than {CONFIG_FILE} has", source=str(folder))
+    config = saved.parse_config()
+    subwords = Subwords.load(folder) if facts.room is not None else None
+    inputs = InputReader(config.encoder, known, subwords, facts.room)
+    engine = OnnxEngine(folder, precision, facts.graphs, threads)
+    predictor = Predictor(engine, config, saved.types, inputs, saved.parse_calibration(), str(folder))
+    return predictor.try_out(folder)
+
+
+class Session:
+    """A graph, called with named arrays; those that it has no use for, an export left out of it."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, path: Path) -> None:
+        self._session, self._path = session, path
+        self.outputs = [output.name for output in session.get_outputs()]
+        self._names = {wanted.name for wanted in session.get_inputs()}
+
+    def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Return the outputs; raises `DataError` if the graph cannot be run or computes NaN."""
+        used = {name: array for name, array in inputs.items() if name in self._names}
+        try:
+            outputs = [np.asarray(output) for output in self._session.run(None, used)]
+        except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
+            message = f"the graph cannot be run: {describe_error(error)}; export the model again"
+            raise DataError(message, source=str(self._path)) from None
+        if any(output.dtype.kind == "f" and np.isnan(output).any() for output in outputs):
+            message = "the graph computes NaN: its weights are damaged, or were never numbers"
+            raise DataError(f"{message}; export the model again", source=str(self._path))
+        return outputs
+
+
+def open_graph(path: Path, options: onnxruntime.SessionOptions | None = None) -> Session:
+    options = options or _options(None)
+    try:
+        session = onnxruntime.InferenceSession(
+            str(path),
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # with it, an error is also printed to standard output
+        )
+        not_finite = find_not_finite(path)
+    except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
+        message = f"the graph cannot be loaded: {describe_error(error)}; export the model again"
+        raise DataError(message, source=str(path)) from None
+    if not_finite is not None:
+        message = f"the weights of this graph contain NaN or infinity (in {shorten(not_finite)})"
+        raise DataError(f"{message}; train the model again", source=str(path))
+    return Session(session, path)
+
+
+def _options(threads: int | None) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    wanted = threads or os.environ.get("OMP_NUM_THREADS", "")
+    if str(wanted).isdecimal():
+        options.intra_op_num_threads = int(wanted)
+    options.log_severity_level = 3  # errors
+    # a model has several graphs, each with threads of its own; they must not wait busily while others work
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options

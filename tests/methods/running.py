@@ -1,0 +1,52 @@
+"""Prediction in tests: a network's graphs in PyTorch, and a model's predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fencepost.data.entity import Sentence
+from fencepost.encoder.encoder import Words
+from fencepost.methods.decoder import Graphs, WordArrays
+from fencepost.methods.model import Model
+from fencepost.methods.network import Network
+from fencepost.runtime.pytorch import ModuleGraph, make_predictor
+from fencepost.runtime.recogniser import Recogniser
+
+
+def graphs_of(network: Network, words: Words) -> Graphs:
+    """What a decoder runs; `words` are an example."""
+    return {name: ModuleGraph(graph) for name, graph in network.eval().graphs(words).items()}
+
+
+def arrays_of(words: Words) -> WordArrays:
+    parts = (words.vectors, words.lengths, words.prompts)
+    return WordArrays(*(None if part is None else part.detach().numpy() for part in parts))
+
+
+def recogniser_of(model: Model, **settings: Any) -> Recogniser:
+    """With other settings of prediction, if any are given."""
+    recogniser = Recogniser(make_predictor(model.eval()))
+    return recogniser.using(**settings) if settings else recogniser
+
+
+def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> list[Sentence]:
+    return list(recogniser_of(model, **settings).predict(sentences))
+
+
+def scores_of(model: Model, sentence: Sentence) -> Any:
+    """What the method's decoder scores of a sentence alone."""
+    seen: list[Any] = []
+    make_predictor(model.eval()).find_entities([sentence], lambda _, __, scores: seen.append(scores))
+    return seen[0]
+
+
+def loss_of(model: Model, sentences: Iterable[Sentence]) -> float:
+    """The loss as the trainer computes it on development data."""
+    losses: list[tuple[float, int]] = []
+
+    def watch(batch: Sequence[Sentence], words: WordArrays, _: Any) -> None:
+        losses.append((model.compute_loss(batch, words), len(batch)))
+
+    list(recogniser_of(model).predict(sentences, watch))
+    return sum(loss * count for loss, count in losses) / sum(count for _, count in losses)

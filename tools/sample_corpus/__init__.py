@@ -1,0 +1,1 @@
+"""The generator of the sample corpus, whose files ship in `fencepost/data/sample/`."""
