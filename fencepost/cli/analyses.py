@@ -45,7 +45,7 @@ def judge(name: str, paths: Sequence[str], options: AnalysisOptions) -> Judged:
     models, data = split(name, paths, options)
     check_output(name, options.out)
     sentences = options.read_for(list(models.values()), data)
-    runs = {label: options.run_model(path, sentences) for label, path in models.items()}
+    runs = {label: options.run(path, sentences) for label, path in models.items()}
     facts = facts_of(models, data, {label: run.engine for label, run in runs.items()})
     return Judged(models, sentences, {label: run.predicted for label, run in runs.items()}, facts)
 

@@ -119,7 +119,7 @@ def _predict(
     engines: dict[str, str | None] = dict.fromkeys(models)
     for name, path in models.items():
         if name not in predicted:
-            run = options.run_model(path, sentences)
+            run = options.run(path, sentences)
             predicted[name], engines[name] = run.predicted, run.engine
     return {name: predicted[name] for name in models}, engines
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, common_language, trained_lengths
+from fencepost.cli.models import ModelOptions, common_language, peak_memory_mb, trained_lengths
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scores import Lengths, print_scores, wide_console
-from fencepost.cli.scoring import peak_memory_mb, run_model
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,9 +80,8 @@ def _score_model(
 ) -> tuple[dict[str, Any], Evaluation]:
     from fencepost import evaluation
 
-    recogniser = options.load(model)
     sentences = reading.read(data, common_language([model]))
-    run = run_model(recogniser, model, sentences)
+    run = options.run(model, sentences)
     facts = {
         "model": model,
         "data": data,

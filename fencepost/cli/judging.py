@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.groups import option
-from fencepost.cli.models import ModelOptions, common_language
+from fencepost.cli.models import ModelOptions, ModelRun, common_language
 from fencepost.cli.options import ReadingOptions
-from fencepost.cli.scoring import ModelRun, run_model
 from fencepost.errors import UsageError
 from fencepost.runtime.folder import CONFIG_FILE
 
@@ -45,9 +44,9 @@ class JudgingOptions(ReadingOptions):
 class ScoringOptions(JudgingOptions, ModelOptions, ReadingOptions):
     """The same for models that are run on any engine."""
 
-    def run_model(self, folder: str, sentences: Sequence[Sentence]) -> ModelRun:
-        """Find the entities of the sentences with the model in a folder."""
-        run = run_model(self.load(folder), folder, sentences)
+    def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
+        """Find the entities of all sentences with the model in a folder, and print how fast that was."""
+        run = super().run(folder, sentences)
         self.say(f"{folder} ({run.engine}): {len(sentences):,} sentences in {run.seconds:,.1f} s")
         return run
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
+    from fencepost.data.entity import Sentence
     from fencepost.runtime.recogniser import Recogniser
 
 MODEL = "Model"
@@ -39,6 +42,20 @@ Device = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ModelRun:
+    """What a model found in a corpus, and how."""
+
+    predicted: list[Sentence]
+    engine: str
+    settings: dict[str, Any]
+    seconds: float
+
+    @property
+    def sentences_per_second(self) -> float:
+        return len(self.predicted) / self.seconds if self.predicted else 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(OptionGroup):
     """Which engine runs a model, and with which settings of prediction."""
@@ -61,6 +78,15 @@ class ModelOptions(OptionGroup):
         """Load the model in a folder."""
         return load_recogniser(Path(folder), self.engine, self.changes, self.threads, device=self.device)
 
+    def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
+        """Find the entities of all sentences with the model in a folder."""
+        recogniser = self.load(folder)
+        start = time.perf_counter()
+        predicted = list(recogniser.predict(sentences))
+        seconds = time.perf_counter() - start
+        settings = {**saved_config(Path(folder)), "predict": recogniser.settings}
+        return ModelRun(predicted, recogniser.engine, settings, seconds)
+
 
 def load_recogniser(
     folder: Path,
@@ -74,8 +100,9 @@ def load_recogniser(
     from fencepost.runtime.loading import load
 
     settings = settings_of(folder, changes)
-    more: dict[str, Any] = {} if device == "auto" else {"device": device}
-    recogniser = load(folder, engine=engine, threads=threads, settings=settings, language=language, **more)
+    recogniser = load(
+        folder, engine=engine, device=device, threads=threads, settings=settings, language=language
+    )
     if threads is not None and recogniser.engine == "pytorch":
         use_threads(threads)
     return recogniser
@@ -128,3 +155,13 @@ def trained_lengths(folder: str) -> Sequence[int] | None:
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peak_memory_mb() -> float | None:
+    """Return the most memory that this process has held so far; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform != "darwin" else 1024**2)

@@ -33,29 +33,29 @@ SkipInvalid = Annotated[
 class FormatOptions(OptionGroup):
     """The fields of `fencepost.data.ReadOptions`, each as an option."""
 
+    title = _READING
+
     scheme: Annotated[
         Literal["iob1", "iob2", "bioes"] | None,
-        reading_option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
+        option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
     ] = None
     word_column: Annotated[
-        int | None,
-        reading_option("--word-column", "Columns: where the words are; 1 is the first, -1 the last."),
+        int | None, option("--word-column", "Columns: where the words are; 1 is the first, -1 the last.")
     ] = None
-    tag_column: Annotated[int | None, reading_option("--tag-column", "Columns: where the tags are.")] = None
-    pos_column: Annotated[
-        int | None, reading_option("--pos-column", "Columns: where the parts of speech are.")
-    ] = None
+    tag_column: Annotated[int | None, option("--tag-column", "Columns: where the tags are.")] = None
+    pos_column: Annotated[int | None, option("--pos-column", "Columns: where the parts of speech are.")] = (
+        None
+    )
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,
-        reading_option("--ends", "JSON: whether a span's end is its last word or the word after it."),
+        option("--ends", "JSON: whether a span's end is its last word or the word after it."),
     ] = None
     check_text: Annotated[
-        bool,
-        reading_option("--check-text/--no-check-text", "Whether an entity's text must be that of its words."),
+        bool, option("--check-text/--no-check-text", "Whether an entity's text must be that of its words.")
     ] = True
     language: Annotated[
         str | None,
-        reading_option(
+        option(
             "--language",
             "Raw text: language whose rules split it into words and sentences; zh splits by character. "
             "Default: the model's, or en.",
@@ -63,16 +63,12 @@ class FormatOptions(OptionGroup):
     ] = None
     pretokenized: Annotated[
         bool,
-        reading_option(
-            "--pretokenized", "Raw text: words are separated by white space, sentences by line ends."
-        ),
+        option("--pretokenized", "Raw text: words are separated by white space, sentences by line ends."),
     ] = False
-    spans_key: Annotated[
-        str | None, reading_option("--spans-key", "spacy: the span group with the entities.")
-    ] = None
+    spans_key: Annotated[str | None, option("--spans-key", "spacy: the span group with the entities.")] = None
     keep_rejected: Annotated[
         bool,
-        reading_option(
+        option(
             "--keep-rejected",
             "jsonl-text: read records whose answer is reject or ignore (Prodigy) instead of skipping them.",
         ),
@@ -91,8 +87,7 @@ class ReadingOptions(FormatOptions):
     """How a command reads corpora, and whether it says anything about it."""
 
     format: Annotated[
-        str | None,
-        reading_option("--format", "The input's format, instead of finding it out from the content."),
+        str | None, option("--format", "The input's format, instead of finding it out from the content.")
     ] = None
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False

@@ -10,9 +10,8 @@ import typer
 
 from fencepost.cli.frame import command, say
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, common_language
+from fencepost.cli.models import ModelOptions, common_language, peak_memory_mb
 from fencepost.cli.options import ReadingOptions
-from fencepost.cli.scoring import peak_memory_mb, run_model
 from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def report(
         )
     if data is not None:
         gold = reading.read(data, common_language([model]))
-        run = run_model(options.load(model), model, gold)
+        run = options.run(model, gold)
         speed = Speed(run.engine, run.sentences_per_second, peak_memory_mb()) if gold else None
         name = "standard input" if data == "-" else Path(data).name
         contents = replace(

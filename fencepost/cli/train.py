@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -76,7 +76,6 @@ def train(options: TrainOptions) -> None:
         if options.report:
             write_report(outcome, out, learnt, dev, test, quiet=options.quiet)
 
-    device: dict[str, Any] = {} if options.device == "auto" else {"device": options.device}
     with resumable("continue with the same command and --resume", out):
         training.train(
             config,
@@ -87,7 +86,7 @@ def train(options: TrainOptions) -> None:
             resume=options.resume,
             quiet=options.quiet,
             at_end=at_end,
-            **device,
+            device=options.device,
         )
 
 

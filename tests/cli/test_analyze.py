@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("boundary-offset", "locate-and-label", "diffusion"):
         save_model(models.random_model(name), folder / name)
     silent = models.random_model("boundary-smoothing")
-    method: Any = silent.method
+    method: Any = silent.network
     with torch.no_grad():
         for weight in method.parameters():
             weight.zero_()
@@ -412,7 +412,7 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
         (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
         (("method", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing has no reports"),
         (("method", "boundary-offset", "diffusion", "data.jsonl"), "diffusion: the method diffusion has no"),
-        (("method", "boundary-offset", "data.jsonl", "--engine", "onnx"), "this needs the model in PyTorch"),
+        (("method", "boundary-offset", "data.jsonl", "--engine", "onnx"), "was not exported"),
         (("settings", "smoothing", "data.jsonl", "--sweep", "steps=1"), "predict.steps"),
         (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
         (("settings", "diffusion", "data.jsonl"), "give settings and their values with --sweep"),
@@ -436,8 +436,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(
     run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
     monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
-    monkeypatch.setattr("fencepost.cli.models.load_model", None)
-    monkeypatch.setattr("fencepost.cli.analyze.load_model", None)
+    monkeypatch.setattr("fencepost.runtime.pytorch.load_model", None)
     model = folder / ("locate-and-label" if command == "method" else "smoothing")
     more = ["--sweep", "select=flat"] if command == "settings" else []
     (tmp_path / f"{name}.csv").write_text("mine")
@@ -454,7 +453,9 @@ def test_where_nothing_can_be_written_nothing_is_begun(
 def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     for module in [
-        name for name in sys.modules if name.startswith(("fencepost.analysis.", "fencepost.methods.model"))
+        name
+        for name in sys.modules
+        if name.startswith(("fencepost.analysis.", "fencepost.methods.model", "fencepost.runtime.pytorch"))
     ]:
         monkeypatch.delitem(sys.modules, module)
     told = analyzed("landscape", "smoothing", "data.jsonl", code=2)

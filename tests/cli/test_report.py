@@ -145,12 +145,12 @@ def test_it_needs_no_pytorch():
 
 
 def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeypatch):
-    from fencepost.methods.model import Model
+    from fencepost.runtime.recogniser import Recogniser
 
     asked = []
-    predict = Model.predict
+    predict = Recogniser.predict
     monkeypatch.setattr(
-        Model, "predict", lambda self, of, *more: asked.append(len(of)) or predict(self, of, *more)
+        Recogniser, "predict", lambda self, of, *more: asked.append(len(of)) or predict(self, of, *more)
     )
     folder = tmp_path / "model"
     parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl"]

@@ -156,7 +156,7 @@ def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     assert "sentences left out: conll cannot hold them" in skipped.stderr
     assert 0 < len(list(read(out))) < 40
     best = ["predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best"]
-    assert "is there already" in run(*best, code=2).stderr
+    assert "already exists" in run(*best, code=2).stderr
     told = run(*best, "--force")
     assert "overlapping entities were dropped" in told.stderr
     assert "conll has no place for these parts, so they are not in the output: " in told.stderr
