@@ -46,7 +46,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
 ) -> Outcome:
-    """Trains a recogniser and saves it in the folder `out`, from where `fencepost.load` takes it.
+    """Train a recogniser and save it in the folder `out`, from where `fencepost.load` loads it.
 
     Data is a file or `sample:train`, sentences, or a data set of the `datasets` library (any rows that are
     dictionaries will do); of a `DatasetDict`, the splits `train`, `validation` and `test` are taken.
@@ -54,7 +54,7 @@ def train(
     `columns` says where a data set has what, as `{"tokens": "words", "tags": "fine_tags"}`, and `options`
     how to read what data cannot say of itself. `config` are settings: a YAML file, a dictionary, or a
     `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
-    `batch_size` and `seed`. `resume` goes on with a run in `out` that was broken off.
+    `batch_size` and `seed`. `resume` continues a run in `out` that was interrupted.
     """
     with require_extra("train", "training"):
         from fencepost import training
