@@ -46,7 +46,7 @@ class TrainingSettings(Settings):
         2.0, gt=0, description="Factor of the learning rate of the other weights in these epochs."
     )
     patience: int | None = Field(
-        None, ge=1, description="Stop after this many epochs without a better development F1; if unset, never."
+        None, ge=1, description="Stop after this many epochs without a better development F1; unset: never."
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="bfloat16 needs hardware for it."
