@@ -513,7 +513,7 @@ def test_data_from_everywhere(tmp_path, capfd):
         epochs=1,
         seed=3,
     )
-    assert (outcome.model.settings.training.epochs, outcome.model.settings.training.seed) == (1, 3)
+    assert (outcome.model.config.training.epochs, outcome.model.config.training.seed) == (1, 3)
     assert len(outcome.epochs) == 1
     told = capfd.readouterr().err.splitlines()
     assert told[0] == "types in the test data that the training data has not: unheard-of"
