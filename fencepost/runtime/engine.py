@@ -137,14 +137,14 @@ class Predictor:
         try:
             words = _check_words(self.engine.graphs[ENCODER](**arrays), arrays["lengths"])
             scores = self.decoder.score(words, self.engine.graphs, predict)
+            if watch is not None:  # before candidates, which are refused if they are NaN
+                watch(sentences, words, scores)
             kept = predict.selected(self.decoder.candidates(scores, predict))
             if kept.type.max(initial=-1) >= len(self.types):
                 raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None
-        if watch is not None:
-            watch(sentences, words, scores)
         return self._make_entities(kept, len(sentences), words.vectors.shape[1])
 
     def _make_entities(self, kept: Candidates, sentences: int, length: int) -> list[list[Entity]]:

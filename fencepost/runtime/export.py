@@ -249,7 +249,7 @@ def check(
     lost; while more are, the layers that lose most are put back into single precision, one by one. What was
     measured is written down beside the graphs; graphs that fail are removed, and `ExportFailed` is raised.
     """
-    exact = list(load(folder, engine="pytorch").predict(sentences))
+    exact = list(load(folder, engine="pytorch", device="cpu").predict(sentences))
     of_model = evaluate(sentences, exact).overall.f1
     if not of_model:  # then nothing can be lost, and anything would be good
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,7 +61,8 @@ class ModuleGraph:
 
     @torch.inference_mode()
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        device = next(self.module.parameters()).device
+        one = next(chain(self.module.parameters(), self.module.buffers()), None)  # without any, on the CPU
+        device = None if one is None else one.device
         tensors = [torch.from_numpy(inputs[name]).to(device) for name in self.names if name in inputs]
         outputs = self.module(*tensors)
         return [output.cpu().numpy() for output in ([outputs] if isinstance(outputs, Tensor) else outputs)]
@@ -105,7 +107,7 @@ def make_predictor(model: Model, source: str = "the model") -> Predictor:
 
 def load_predictor(folder: Path, device: Device = "auto") -> Predictor:
     """Return a predictor that runs the model in a folder with PyTorch."""
-    return make_predictor(load_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
+    return make_predictor(_read_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
 
 
 def choose_device(name: str) -> torch.device:
@@ -153,7 +155,13 @@ def load_model(folder: str | Path) -> Model:
 
     Raises `DataError` for a file that is damaged or does not fit the others.
     """
-    folder = Path(folder)
+    model = _read_model(Path(folder))
+    make_predictor(model, str(folder)).try_out(Path(folder))
+    return model
+
+
+def _read_model(folder: Path) -> Model:
+    """Return the model in a folder, which may still not work: see `Predictor.try_out`."""
     saved = read_saved_config(folder)
     config = saved.parse_config()
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))

@@ -82,7 +82,8 @@ class LocateAndLabel(Network[ExampleScores]):
             return Graph(module, inputs, dict.fromkeys((*inputs, output), ("spans", None)))
 
         if self.regressor is not None and self.outside is not None:
-            module, at_edge = RegressorGraph(self.regressor, self.outside), torch.zeros(len(some), 1).bool()
+            module = RegressorGraph(self.regressor, self.outside)
+            at_edge = torch.zeros(len(some), 1, dtype=torch.bool, device=some.device)
             names = ("pooled", "before", "behind")
             graphs["regressor"] = on_spans(module, "offsets", *names, at_start=at_edge, at_end=at_edge)
         graphs["classifier"] = on_spans(self.classifier, "labels", "pooled", "first", "last")
