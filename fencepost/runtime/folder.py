@@ -65,6 +65,10 @@ class SavedConfig:
         """Return the settings, checked; raises `UsageError` or `DataError` for those that are wrong."""
         from fencepost.config import Config
 
+        for part in ("method", "encoder", "predict"):  # else defaults would stand in for what was trained
+            if not isinstance(self.config.get(part), dict):
+                message = f"this is not the config of a fencepost model: {part} is missing"
+                raise DataError(message, source=str(self.path))
         return Config.parse(self.config, where=str(self.path))
 
     def parse_calibration(self) -> Temperature:

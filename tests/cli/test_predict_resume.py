@@ -95,7 +95,7 @@ def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whol
 def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, done, monkeypatch):
     """Though what is found in a text depends on those that are computed with it."""
 
-    def compute(_, parts):
+    def compute(_, parts, watch=None):
         score = sum(len(part.sentence.words) for part in parts) / 1000
         return [[Entity(0, 1, "place", score)] for _ in parts]
 

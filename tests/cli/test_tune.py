@@ -163,7 +163,7 @@ def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_pa
     run(*command, "--no-report", "--json", tmp_path / "again.json")
     best = json.loads((out / "tuning.json").read_text())["best"]
     assert json.loads((tmp_path / "again.json").read_text())["kept"]["dev_f1"] == best["dev_f1"]
-    assert load_model(out / best["model"]).settings == load_model(tmp_path / "model").settings
+    assert load_model(out / best["model"]).config == load_model(tmp_path / "model").config
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_a_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
         assert not any(s.entities for s in ner.using(threshold=0.999).predict(NESTED))
         scores[engine] = json.loads(run("evaluate", model, data, "--engine", engine, "--json", "-"))
         assert scores[engine]["engine"] == engine
-    assert scores["onnx"]["overall"] == pytest.approx(scores["pytorch"]["overall"])
+    assert scores["onnx"]["f1"] == pytest.approx(scores["pytorch"]["f1"])
     assert "confidence" in run("analyze", "method", model, data, "--out", tmp_path / "analysis").lower()
     run("report", model, "--data", data, "--out", tmp_path / "report.html")
     run("tune", *options, "--trials", "2", "--epochs", "1", "--out", tmp_path / "tuned")

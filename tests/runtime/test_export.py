@@ -89,7 +89,7 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     sentences = models.sentences()
     found = list(load(tmp_path).predict(sentences))
     assert [[e.key for e in s.entities] for s in found] == [
-        [e.key for e in s.entities] for s in other.predict(sentences)
+        [e.key for e in s.entities] for s in predict(other, sentences)
     ]
     save_model(models.trained(), tmp_path)
     export(models.trained(), tmp_path)

@@ -217,7 +217,7 @@ def test_a_wrong_value_in_the_config_is_told_by_its_key(folder: Path) -> None:
         load(folder, engine="onnx")
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"{folder / 'config.json'}: encoder.pooling: ")
-    assert "did you mean context?" in second
+    assert "did you mean encoder.context?" in second
 
 
 def test_a_tokenizer_that_is_missing(tmp_path) -> None:

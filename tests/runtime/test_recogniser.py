@@ -16,7 +16,7 @@ from fencepost.runtime import recogniser as recogniser_module
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.runtime.recogniser import Recogniser, Span
-from tests.methods.running import recogniser_of
+from tests.methods.running import predict, recogniser_of
 from tests.runtime import models
 from tests.runtime.doubles import TYPES, Double, everything, marking
 
@@ -224,7 +224,7 @@ def test_order_is_kept_whatever_the_lengths(pytorch, onnx) -> None:
 
 def test_words_that_are_known_are_predicted_as_the_model_does(pytorch, onnx) -> None:
     sentences = models.sentences(40)
-    expected = list(models.trained().predict(sentences))
+    expected = predict(models.trained(), sentences)
     assert sum(len(sentence.entities) for sentence in expected) > 20
     assert list(pytorch.predict(sentences)) == expected
     found = list(onnx.predict(iter(sentences)))

@@ -14,8 +14,10 @@ import pytest
 from fencepost.data import read
 from fencepost.errors import DataError
 from fencepost.evaluation import Temperature, evaluate, match
-from fencepost.methods.model import Model, read_calibration
+from fencepost.methods.model import Model
+from fencepost.runtime.folder import read_saved_config
 from fencepost.runtime.pytorch import load_model, save_model
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training import Outcome, train
 from fencepost.training.run import model_card
 from tests.methods.running import predict
@@ -29,6 +31,10 @@ WARM = Temperature(3.0, -1.0)
 def ece(model: Model, sentences: list[Any]) -> float | None:
     found = evaluate(sentences, predict(model, sentences)).calibration
     return found.ece if found else None
+
+
+def temperature_of(folder: Path) -> Temperature:
+    return read_saved_config(folder).parse_calibration()
 
 
 def saved_calibration(folder: Path) -> Any:
@@ -75,7 +81,7 @@ def test_it_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     save_model(model, tmp_path)
     assert saved_calibration(tmp_path) == {"temperature": 3.0, "shift": -1.0}
     again = load_model(tmp_path)
-    assert again.calibration == read_calibration(tmp_path) == WARM
+    assert again.calibration == temperature_of(tmp_path) == WARM
     assert predict(again, TEST) == predict(model, TEST)
 
 
@@ -128,7 +134,7 @@ def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, fol
     assert len(found) > 5
     fitted = Temperature.fit(found.score, found.matched)
     assert fitted != Temperature()
-    assert outcome.model.calibration == read_calibration(folder) == fitted
+    assert outcome.model.calibration == temperature_of(folder) == fitted
     assert predict(outcome.model, TEST) == predict(load_model(folder), TEST)
 
 
@@ -166,13 +172,13 @@ def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: 
 
 def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    predict = Model.predict
+    predict = Recogniser.predict
 
-    def noted(self: Model, sentences: Any, *more: Any) -> Any:
-        asked.append((len(sentences), self.calibration))
+    def noted(self: Recogniser, sentences: Any, *more: Any) -> Any:
+        asked.append((len(sentences), self._predictor.calibration))
         return predict(self, sentences, *more)
 
-    monkeypatch.setattr(Model, "predict", noted)
+    monkeypatch.setattr(Recogniser, "predict", noted)
     run(tmp_path / "model", config(epochs=2), test=TEST[:7])
     sizes = [len(DEV)] * 3 + [7]  # two epochs, the calibration, the test
     assert asked == [(size, Temperature()) for size in sizes]
@@ -196,7 +202,7 @@ def test_without_development_data_there_is_none(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config(epochs=1), dev=False, test=TEST)
     assert outcome.calibration is None
     assert result(tmp_path / "model")["calibration"] is None
-    assert outcome.model.calibration == read_calibration(tmp_path / "model") == Temperature()
+    assert outcome.model.calibration == temperature_of(tmp_path / "model") == Temperature()
     assert saved_calibration(tmp_path / "model") == {"temperature": 1.0, "shift": 0.0}
     assert "calibrat" not in (tmp_path / "model" / "README.md").read_text()
 
@@ -227,12 +233,12 @@ def test_a_checkpoint_has_none_and_a_resumed_run_ends_with_the_same(folder: Path
         assert saved_calibration(checkpoint) == {"temperature": 1.0, "shift": 0.0}
     run(tmp_path / "resumed", config(epochs=EPOCHS), test=TEST, resume=True)
     assert_same(tmp_path / "resumed", folder)
-    assert read_calibration(folder) != Temperature()
+    assert temperature_of(folder) != Temperature()
 
 
 @pytest.mark.slow
 def test_a_run_that_died_when_it_was_calibrated_does_it_afresh(folder: Path, tmp_path: Path) -> None:
     killed(tmp_path / "model", "before the result is saved", training={"epochs": EPOCHS})
-    assert read_calibration(tmp_path / "model") == read_calibration(folder) != Temperature()
+    assert temperature_of(tmp_path / "model") == temperature_of(folder) != Temperature()
     run(tmp_path / "model", config(epochs=EPOCHS), test=TEST, resume=True)
     assert_same(tmp_path / "model", folder)

@@ -14,7 +14,9 @@ from torch import nn
 from fencepost.config import Config
 from fencepost.encoder.scratch import Scratch
 from fencepost.methods.model import Model
+from fencepost.runtime.pytorch import save_model
 from fencepost.training import idle_settings
+from fencepost.training import trainer as trainer_module
 from fencepost.training.trainer import Trainer
 from tests.training.runs import LEARNT, STEPS, assert_same, before_step, config, run
 
@@ -34,13 +36,12 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch) -> None:
 def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.Tensor]]:
     """A copy of the weights at the end of each epoch."""
     copies = []
-    save = Model.save
 
-    def saved(self: Model, folder: Any) -> None:
-        copies.append({name: value.clone() for name, value in self.state_dict().items()})
-        save(self, folder)
+    def saved(model: Model, folder: Any) -> None:
+        copies.append({name: value.clone() for name, value in model.state_dict().items()})
+        save_model(model, folder)
 
-    with patch.object(Model, "save", saved):
+    with patch.object(trainer_module, "save_model", saved):
         run(out, settings, dev=False, **more)
     return copies[: settings.training.epochs]
 

@@ -95,8 +95,8 @@ def test_each_weight_is_in_the_group_where_it_belongs() -> None:
                 "encoder.prompts",
                 "encoder.embedder.fresh.weight",
                 *(f"encoder.lstm.lstm.{name}" for name in of_lstm if name.startswith("weight")),
-                *(f"method.{name}.linear.weight" for name in ("start_view", "end_view")),
-                *(f"method.{name}" for name in ("U", "W", "width_embedding.weight")),
+                *(f"network.{name}.linear.weight" for name in ("start_view", "end_view")),
+                *(f"network.{name}" for name in ("U", "W", "width_embedding.weight")),
             },
         },
         {
@@ -106,8 +106,8 @@ def test_each_weight_is_in_the_group_where_it_belongs() -> None:
             "params": {
                 "encoder.embedder.fresh.bias",
                 *(f"encoder.lstm.lstm.{name}" for name in of_lstm if name.startswith("bias")),
-                *(f"method.{name}.linear.bias" for name in ("start_view", "end_view")),
-                "method.b",
+                *(f"network.{name}.linear.bias" for name in ("start_view", "end_view")),
+                "network.b",
             },
         },
     ]
@@ -121,7 +121,7 @@ def check_groups(model: Model, settings: Config) -> None:
     still = {id(one) for group in groups[1::2] for one in group["params"]}
     norms = {id(one) for m in model.modules() if "Norm" in type(m).__name__ for one in m.parameters()}
     for name, parameter in model.named_parameters():
-        is_bias = "bias" in name.rpartition(".")[2] or name == "method.b"
+        is_bias = "bias" in name.rpartition(".")[2] or name == "network.b"
         if parameter.requires_grad:
             assert (id(parameter) in still) == (is_bias or id(parameter) in norms), name
 

@@ -509,6 +509,8 @@ def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()
     losses: list[float] = []
     predictor = make_predictor(model)
-    predictor.found(sentences, lambda batch, words, _: losses.append(model.compute_loss(batch, words)))
+    predictor.find_entities(
+        sentences, lambda batch, words, _: losses.append(model.compute_loss(batch, words))
+    )
     order = sorted(sentences, key=len, reverse=True)
     assert losses == [pytest.approx(model(model.collate(order))["loss"].item(), rel=1e-4)]

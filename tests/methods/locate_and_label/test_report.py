@@ -53,7 +53,7 @@ def predictor():
 
 def tables(predictor, sentences):
     reports = predictor.make_reports(["stages"])
-    predictor.found(sentences, predictor.watch_reports(list(reports.values())))
+    predictor.find_entities(sentences, predictor.watch_reports(reports))
     return reports["stages"].tables()
 
 
@@ -82,7 +82,7 @@ def proposals(predictor, sentences):
         proposals.append(list(zip(*(c.tolist() for c in columns), types.tolist(), strict=True)))
 
     for sentence in sentences:
-        predictor.found([sentence], watch)
+        predictor.find_entities([sentence], watch)
     return proposals
 
 
