@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ WORD_PAIRS = 1_000_000
 
 EXAMPLE = ("Ada", "met", "Charles", ".")
 """The sentence that a model is tested with when it is loaded."""
+
+EngineName = Literal["auto", "int8", "onnx", "pytorch"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 
 Watch = Callable[[Sequence[Sentence], WordArrays, Any], None]
 """Is called with each batch of sentences, their word vectors and what the method's decoder scores."""

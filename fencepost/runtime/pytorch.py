@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 import torch
@@ -21,7 +21,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
-from fencepost.runtime.engine import ENCODER, PIECES, Predictor
+from fencepost.runtime.engine import ENCODER, PIECES, DeviceName, Predictor
 from fencepost.runtime.folder import (
     CONFIG_FILE,
     FACTS_FILE,
@@ -32,8 +32,6 @@ from fencepost.runtime.folder import (
     format_sums,
     read_saved_config,
 )
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
 
 _EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
 """What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
@@ -105,7 +103,7 @@ def make_predictor(model: Model, source: str = "the model") -> Predictor:
     )
 
 
-def load_predictor(folder: Path, device: Device = "auto") -> Predictor:
+def load_predictor(folder: Path, device: DeviceName = "auto") -> Predictor:
     """Return a predictor that runs the model in a folder with PyTorch."""
     return make_predictor(_read_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
 

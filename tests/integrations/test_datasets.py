@@ -513,7 +513,7 @@ def test_data_from_everywhere(tmp_path, capfd):
         epochs=1,
         seed=3,
     )
-    assert (outcome.model.settings.training.epochs, outcome.model.settings.training.seed) == (1, 3)
+    assert (outcome.model.config.training.epochs, outcome.model.config.training.seed) == (1, 3)
     assert len(outcome.epochs) == 1
     told = capfd.readouterr().err.splitlines()
     assert told[0] == "types in the test data that the training data has not: unheard-of"
@@ -541,6 +541,12 @@ def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
     assert {(one.training.epochs, one.training.batch_size) for one in seen} == {(7, 3)}
     assert [one.method.name for one in seen] == ["boundary-smoothing"] * 2 + ["diffusion"] * 2
     assert seen[3].encoder.name == "scratch"
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    with pytest.raises(UsageError, match="the device mps is not available; this machine has cpu"):
+        fencepost.train(LEARNT, tmp_path / "model", config=FEW, quiet=True, device="mps")
 
 
 def test_a_share_is_held_out_and_a_run_is_resumed(tmp_path):
