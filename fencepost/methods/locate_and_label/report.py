@@ -24,7 +24,6 @@ class StageReport(Report):
     above `method.near`).
     """
 
-    title = "Stages"
     decoder: LocateAndLabelDecoder
     predict: LocateAndLabelPredict
 
