@@ -32,7 +32,7 @@ class Settings(BaseModel):
 
 
 def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
-    """Return the settings in the tree; raise `UsageError` that names what is wrong by its key, below `key`."""
+    """Return the settings in the tree; raise `UsageError` with the key, below `key`, of what is wrong."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

@@ -79,9 +79,13 @@ class Predictor:
         """`source` is how errors name the model."""
         self.engine, self.config, self.inputs, self.calibration = engine, config, inputs, calibration
         self.types = tuple(types)
-        self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
         self.predict_settings: PredictSettings = config.predict
         self._source = source
+        try:
+            self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
+        except Exception as error:  # noqa: BLE001 - a decoder of another package checks in its own way
+            message = f"the settings of the method cannot be used: {describe_error(error)}"
+            raise DataError(message, source=source) from None
 
     @property
     def name(self) -> str:
