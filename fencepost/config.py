@@ -40,13 +40,15 @@ class TrainingSettings(Settings):
     weight_decay: float = Field(0.01, ge=0, description="Not on biases and norms.")
     clip: float = Field(5.0, ge=0, description="The largest norm of the gradient; 0 is no limit.")
     frozen_epochs: int = Field(
-        0, ge=0, description="In so many epochs at the beginning, pretrained weights do not learn."
+        0, ge=0, description="Number of first epochs in which pretrained weights do not learn."
     )
     frozen_rate: float = Field(
         2.0, gt=0, description="What the learning rate of the others is multiplied with meanwhile."
     )
     patience: int | None = Field(
-        None, ge=1, description="Stop after so many epochs without a better development F1; never unless set."
+        None,
+        ge=1,
+        description="Stop after this many epochs without a better development F1; none is never.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="bfloat16 needs hardware for it."
@@ -65,7 +67,7 @@ class Config(Settings):
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
-        """From nested dictionaries; `where` is what an error calls them."""
+        """Return the config in nested dictionaries; errors call these `where`."""
         prefix = f"{where}: " if where else ""
         tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
         of_method = tree.get("method", {})

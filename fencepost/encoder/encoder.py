@@ -163,7 +163,7 @@ class BiLSTM(nn.Module):
         )
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
-        """`[B, T, d]` to `[B, T, size]`; zeros behind the end of a sentence."""
+        """`[B, T, d]` to `[B, T, size]`; zeros after the end of a sentence."""
         packed = pack_padded_sequence(
             self.dropout(vectors).float(), lengths.cpu(), batch_first=True, enforce_sorted=False
         )

@@ -101,23 +101,23 @@ def windows(sizes: Sequence[int], room: int, overlap: int) -> Iterator[tuple[int
     `overlap` pieces, but by no more than half. The border between two neighbours is the middle of what they
     share, where both show equally much around a word.
     """
-    behind = np.cumsum(sizes)  # [T], pieces up to and with each word
-    before = behind - sizes  # [T]
-    starts, ends = [0], [int(np.searchsorted(behind, room, side="right"))]
+    after = np.cumsum(sizes)  # [T], pieces up to and with each word
+    before = after - sizes  # [T]
+    starts, ends = [0], [int(np.searchsorted(after, room, side="right"))]
     while ends[-1] < len(sizes):
         # a whole number, rounded up: for a fraction, each search would convert all of `before`
-        half = (before[starts[-1]] + behind[ends[-1] - 1] + 1) // 2
-        next_start = max(half, behind[ends[-1] - 1] - overlap)
+        half = (before[starts[-1]] + after[ends[-1] - 1] + 1) // 2
+        next_start = max(half, after[ends[-1] - 1] - overlap)
         start = max(int(np.searchsorted(before, next_start)), starts[-1] + 1)
         start = min(start, ends[-1])
         starts.append(start)
-        ends.append(int(np.searchsorted(behind, before[start] + room, side="right")))
-    centres = (before + behind) / 2  # [T]
+        ends.append(int(np.searchsorted(after, before[start] + room, side="right")))
+    centres = (before + after) / 2  # [T]
     taken = 0
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         border = len(sizes)
         if index + 1 < len(starts):
-            middle = (before[starts[index + 1]] + behind[end - 1]) / 2
+            middle = (before[starts[index + 1]] + after[end - 1]) / 2
             border = int(np.searchsorted(centres, middle))
             border = min(max(border, starts[index + 1], taken), end)
         if taken < border:  # beside a very long word, a window may have nothing to give

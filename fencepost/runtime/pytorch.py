@@ -137,7 +137,7 @@ def save_model(model: Model, folder: str | Path) -> None:
             save_file(weights, temporary / WEIGHTS_FILE)
         text = format_config(model.config, model.types, model.calibration)
         (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
-        # safetensors lets nobody but the owner read; the user's own rule for new files shall count
+        # safetensors lets nobody but the owner read; the user's own rule for new files counts
         shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
         names = [path.name for path in temporary.iterdir() if path.name != CONFIG_FILE]
         sums = compute_sums(temporary, [*names, CONFIG_FILE])

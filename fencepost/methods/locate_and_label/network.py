@@ -160,7 +160,7 @@ class RegressorGraph(nn.Module):
     def forward(
         self, pooled: Tensor, before: Tensor, behind: Tensor, at_start: Tensor, at_end: Tensor, *rest: Tensor
     ) -> Tensor:
-        """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or behind a span."""
+        """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or after a span."""
         words = torch.where(at_start, self.outside, before), torch.where(at_end, self.outside, behind)
         offsets: Tensor = self.regressor(pooled, *words, *rest)
         return offsets
