@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.decoder import GoldArrays, IntArray
+from fencepost.methods.decoder import IntArray
 from fencepost.methods.locate_and_label.loss import Examples, ExampleScores, compute_losses, sample_examples
 from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import MaximumTable, Spans, enumerate_spans, move_spans
@@ -59,9 +59,7 @@ class LocateAndLabel(Network[ExampleScores]):
         seeds = enumerate_spans(self.settings.lengths, lengths.cpu().numpy())
         generator = None if self.training else torch.Generator(lengths.device).manual_seed(0)
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device).cpu().numpy()
-        columns = (gold.sentence, gold.start, gold.end, gold.type)
-        arrays = GoldArrays(*(column.cpu().numpy() for column in columns))
-        return sample_examples(seeds, arrays, chance, len(lengths), self.settings)
+        return sample_examples(seeds, gold.to_numpy(), chance, len(lengths), self.settings)
 
     def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:  # noqa: ARG002
         """Eq. 11-17: return weighted means over the examples."""
