@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, SerializeAsAny, create_model
@@ -65,7 +65,7 @@ class Config(Settings):
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
-        """From nested dictionaries; `where` is what an error calls them."""
+        """Return the config in nested dictionaries; errors call these `where`."""
         prefix = f"{where}: " if where else ""
         tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
         of_method = tree.get("method", {})
@@ -101,23 +101,6 @@ class Config(Settings):
             if file is not None:
                 cls.parse(of_file, where=str(file))  # so that the file is blamed for what is wrong in it
             raise
-
-    def changed(self, changes: Sequence[str]) -> Self:
-        """With `predict.key=value` changes: the only part that can change after training."""
-        tree = self.model_dump(mode="json")
-        for change in changes:
-            if not change.startswith("predict."):
-                raise UsageError(
-                    f"--set {change}: the model is trained; only predict.* can change now, "
-                    f"that is {', '.join(f'predict.{key}' for key in type(self.predict).model_fields)}"
-                )
-            tree = merged(tree, change_of(change))
-        config = Config.parse(tree)
-        if config.predict.select == "auto" != self.predict.select:
-            raise UsageError(
-                f"predict.select: auto is for training; this model was trained for {self.predict.select}"
-            )
-        return cast("Self", config)
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

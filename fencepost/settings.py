@@ -32,13 +32,14 @@ class Settings(BaseModel):
 
 
 def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
-    """The settings that the tree says; what is wrong with it is told by key, below `key`."""
+    """Return the settings in the tree; raise `UsageError` with the key, below `key`, of what is wrong."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        prefix = (f"{where}: " if where else "") + (f"{key}." if key else "")
+        prefix, outer = f"{where}: " if where else "", [key] if key else []
         problems = error.errors()[:_MOST_PROBLEMS]
-        raise UsageError("\n".join(prefix + _told(problem, model) for problem in problems)) from None
+        messages = (prefix + _describe_problem(problem, model, outer) for problem in problems)
+        raise UsageError("\n".join(messages)) from None
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
@@ -100,15 +101,16 @@ def _count_values(node: yaml.Node, counted: dict[int, float]) -> float:
     return counted[id(node)]
 
 
-def _told(problem: Any, model: type[BaseModel]) -> str:
-    """A problem that pydantic found, in words: the key, what is wrong with it, what it may be."""
+def _describe_problem(problem: Any, model: type[BaseModel], outer: Sequence[str]) -> str:
+    """Return the key of a problem that pydantic found, below `outer`, what is wrong, and what it may be."""
     *path, last = [shorten(str(part)) for part in problem["loc"]] or [""]
-    key = ".".join((*path, last))
+    whole = [*outer, *path]
+    key = ".".join(filter(None, (*whole, last)))
     if problem["type"] == "extra_forbidden":
         names = list(_at(model, path).model_fields)
         near = difflib.get_close_matches(last, names, n=1)
-        hint = f"did you mean {'.'.join((*path, near[0]))}? " if near else ""
-        within = f"{'.'.join(path)} has" if path else "there are"
+        hint = f"did you mean {'.'.join((*whole, near[0]))}? " if near else ""
+        within = f"{'.'.join(whole)} has" if whole else "there are"
         return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
     if problem["type"] == "model_type":
         names = list(_at(model, [*path, last] if problem["loc"] else []).model_fields)

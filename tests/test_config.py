@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fencepost.cli.models import settings_of
 from fencepost.config import Config, TrainingSettings, merged
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
+from fencepost.evaluation import Temperature
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothingSettings
 from fencepost.methods.registry import METHODS
+from fencepost.runtime.folder import CONFIG_FILE, format_config
 from tests.methods.doubles import register
 
 
@@ -439,33 +442,35 @@ def test_any_file_is_taken_or_refused(tmp_path, tree) -> None:
 # After training
 
 
-def test_only_what_predicts_can_change_after_training(monkeypatch) -> None:
+@pytest.fixture
+def change(tmp_path):
+    """Changes the settings of prediction of a saved model, as `--set` does."""
     config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
-    changed = config.changed(["predict.select=keep-all", "predict.batch_size=3"])
-    assert (changed.predict.select, changed.predict.batch_size) == ("keep-all", 3)
-    assert changed.model_dump(exclude={"predict"}) == config.model_dump(exclude={"predict"})
-    assert type(changed) is type(config)
-    assert config.changed([]) == config
-    for change in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
-        message = refused([change], by=config.changed)
-        assert message == (
-            f"--set {change}: the model is trained; only predict.* can change now, "
+    (tmp_path / CONFIG_FILE).write_text(format_config(config, ["PER"], Temperature()), encoding="utf-8")
+    return lambda changes: config.predict.changed(settings_of(tmp_path, changes))
+
+
+def test_only_what_predicts_can_change_after_training(change) -> None:
+    changed = change(["predict.select=keep-all", "predict.batch_size=3"])
+    assert (changed.select, changed.batch_size) == ("keep-all", 3)
+    assert change([]).select == "nested"
+    for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
+        assert refused([wrong], by=change) == (
+            f"--set {wrong}: the model is trained; only predict.* can change now, "
             "that is predict.select, predict.batch_size"
         )
 
 
-def test_changes_after_training_are_checked_too() -> None:
-    config = Config.parse({"predict": {"select": "nested"}})
-    assert re.match(r"predict\.batch_size: .*, not 0$", refused(["predict.batch_size=0"], by=config.changed))
-    assert "did you mean predict.select?" in refused(["predict.selec=flat"], by=config.changed)
-    assert "write it as KEY=VALUE" in refused(["predict.select"], by=config.changed)
+def test_changes_after_training_are_checked_too(change) -> None:
+    assert re.match(r"predict\.batch_size: .*, not 0$", refused(["predict.batch_size=0"], by=change))
+    assert "did you mean predict.select?" in refused(["predict.selec=flat"], by=change)
+    assert "write it as KEY=VALUE" in refused(["predict.select"], by=change)
 
 
-def test_auto_has_no_meaning_after_training() -> None:
+def test_auto_has_no_meaning_after_training(change) -> None:
     """The training data, which would decide, is not there any more."""
-    config = Config.parse({"predict": {"select": "nested"}})
     message = "predict.select: auto is for training; this model was trained for nested"
-    assert refused(["predict.select=auto"], by=config.changed) == message
+    assert refused(["predict.select=auto"], by=change) == message
 
 
 @pytest.mark.parametrize(

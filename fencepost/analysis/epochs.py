@@ -28,7 +28,7 @@ class Epoch:
 
 def read_epochs(folder: Path) -> list[Epoch]:
     """Read the scores on the development data, and the mean training loss, of each epoch."""
-    records = _records(folder / RECORDS_FILE)
+    records = read_records(folder)
     losses = _losses(records)
     scored = {finite(record.get("epoch")): record for record in records if "dev_f1" in record}
     names = [field.name for field in fields(Epoch) if field.name.startswith("dev_")]
@@ -51,10 +51,11 @@ def finite(value: Any) -> float | None:
     return float(value)
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of a run: those with `dev_f1` are of an epoch's end, the others of steps between."""
     records = []
     with suppress(OSError, UnicodeDecodeError):
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in (folder / RECORDS_FILE).read_text(encoding="utf-8").splitlines():
             with suppress(ValueError):  # the last line of a process that was killed may be cut off
                 record = json.loads(line)
                 if isinstance(record, dict):

@@ -22,7 +22,7 @@ from fencepost.runtime.folder import (
 )
 
 if TYPE_CHECKING:
-    from fencepost.runtime.loading import EngineName
+    from fencepost.runtime.engine import EngineName
 
 
 @command("check")

@@ -35,13 +35,13 @@ class Lengths:
 
     def json(self, by_length: dict[str, Any]) -> dict[str, Any]:
         """Return what it adds to the JSON of a result, whose `by_length` is given."""
-        told = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
+        groups = {"by_length_group": {name: asdict(score) for name, score in self.groups.items()}}
         if self.enumerated is None or self.longer is None:
-            return told
+            return groups
         marked = {
             name: {**row, "enumerated": int(name) in self.enumerated} for name, row in by_length.items()
         }
-        return {**told, "by_length": marked, "longer_than_enumerated": asdict(self.longer)}
+        return {**groups, "by_length": marked, "longer_than_enumerated": asdict(self.longer)}
 
 
 def print_scores(

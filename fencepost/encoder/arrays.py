@@ -20,7 +20,7 @@ Vocabulary = dict[str, list[str]]
 """What a model knows by name, in order: words, characters, parts of speech."""
 
 PAD, UNKNOWN, NAMED = 0, 1, 2
-"""The first two rows of every embedding; the names of a vocabulary come behind them, from `NAMED` on."""
+"""The first two rows of every embedding; the names of a vocabulary come after them, from `NAMED` on."""
 
 LONGEST = 64
 """Characters of a word that are looked at."""
@@ -102,14 +102,14 @@ def rectangle(
         if context and spare > 0:
             near_left, near_right = sentence.left[-spare:], sentence.right[:spare]
             left, right = context_that_fits(subwords(near_left), subwords(near_right), spare)
-        before, behind = [*subwords.first, *left], [*right, *subwords.last]
-        ids.append([*before, *chain.from_iterable(pieces), *behind])
+        before, after = [*subwords.first, *left], [*right, *subwords.last]
+        ids.append([*before, *chain.from_iterable(pieces), *after])
         owner = [
             -1 if first_only and number else word
             for word, of_word in enumerate(pieces)
             for number in range(len(of_word))
         ]
-        owners.append([-1] * len(before) + owner + [-1] * len(behind))
+        owners.append([-1] * len(before) + owner + [-1] * len(after))
     return {
         "ids": grid(ids, subwords.pad),
         "piece_counts": np.array([len(row) for row in ids], dtype=np.int64),

@@ -116,11 +116,6 @@ class Encoder(nn.Module):
             build_embedder = Pretrained.read(settings, folder, prompts)
         return lambda: cls(settings, build_embedder(), known, prompts, vector_width)
 
-    @classmethod
-    def load(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Encoder:
-        """Return the encoder as it was saved into the folder; its weights are still to be filled in."""
-        return cls.read(settings, folder, prompts)()
-
     def save(self, folder: Path) -> None:
         self.embedder.save(folder)
         saved = {"vector_width": self.vector_width, "known": self.known}
@@ -168,7 +163,7 @@ class BiLSTM(nn.Module):
         )
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
-        """`[B, T, d]` to `[B, T, size]`; zeros behind the end of a sentence."""
+        """`[B, T, d]` to `[B, T, size]`; zeros after the end of a sentence."""
         packed = pack_padded_sequence(
             self.dropout(vectors).float(), lengths.cpu(), batch_first=True, enforce_sorted=False
         )

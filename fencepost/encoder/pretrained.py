@@ -96,15 +96,10 @@ class Pretrained(Embedder):
 
         return build
 
-    @classmethod
-    def load(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Pretrained:
-        """Return the encoder as it was saved; its weights are still to be filled in."""
-        return cls.read(settings, folder, prompts)()
-
     def save(self, folder: Path) -> None:
         config = self.transformer.config.to_dict()
-        for told_nothing in ("_name_or_path", "transformers_version", "architectures"):
-            config.pop(told_nothing, None)
+        for unused in ("_name_or_path", "transformers_version", "architectures"):
+            config.pop(unused, None)
         text = json.dumps(config, indent=2, sort_keys=True, default=str)
         (folder / self.CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
         self.subwords.save(folder)

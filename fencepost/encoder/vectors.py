@@ -51,7 +51,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
                 width = width or len(fields) - 1
                 if width < 1 or len(fields) <= width:
                     raise DataError(
-                        f"{len(fields) - 1} numbers behind the word, but {max(width, 1)} are needed",
+                        f"{len(fields) - 1} numbers after the word, but {max(width, 1)} are needed",
                         source=str(path),
                         line=number,
                     )

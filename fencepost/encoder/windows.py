@@ -19,7 +19,6 @@ from fencepost.data.entity import Entity, Sentence
 IntArray = npt.NDArray[np.int64]
 Pieces = Sequence[tuple[int, ...]]
 
-
 LONGEST = 256
 """Words of the longest sentence that is computed as a whole, if the encoder has no limit of its own."""
 
@@ -95,32 +94,30 @@ def _nearest(words: Pieces, room: int) -> list[tuple[int, ...]]:
     return kept
 
 
-def windows(
-    sizes: Sequence[int], room: int, overlap: int | None = None
-) -> Iterator[tuple[int, int, int, int]]:
+def windows(sizes: Sequence[int], room: int, overlap: int) -> Iterator[tuple[int, int, int, int]]:
     """Overlapping windows over words of these sizes (in pieces), each of at most `room` pieces.
 
     Yield for each window `[start, end)` and the range of words that belong to it. Windows overlap by about
-    `overlap` pieces, but by no more than half, which is the default. The border between two neighbours is the
-    middle of what they share, where both show equally much around a word.
+    `overlap` pieces, but by no more than half. The border between two neighbours is the middle of what they
+    share, where both show equally much around a word.
     """
-    behind = np.cumsum(sizes)  # [T], pieces up to and with each word
-    before = behind - sizes  # [T]
-    starts, ends = [0], [int(np.searchsorted(behind, room, side="right"))]
+    after = np.cumsum(sizes)  # [T], pieces up to and with each word
+    before = after - sizes  # [T]
+    starts, ends = [0], [int(np.searchsorted(after, room, side="right"))]
     while ends[-1] < len(sizes):
         # a whole number, rounded up: for a fraction, each search would convert all of `before`
-        half = (before[starts[-1]] + behind[ends[-1] - 1] + 1) // 2
-        next_start = half if overlap is None else max(half, behind[ends[-1] - 1] - overlap)
+        half = (before[starts[-1]] + after[ends[-1] - 1] + 1) // 2
+        next_start = max(half, after[ends[-1] - 1] - overlap)
         start = max(int(np.searchsorted(before, next_start)), starts[-1] + 1)
         start = min(start, ends[-1])
         starts.append(start)
-        ends.append(int(np.searchsorted(behind, before[start] + room, side="right")))
-    centres = (before + behind) / 2  # [T]
+        ends.append(int(np.searchsorted(after, before[start] + room, side="right")))
+    centres = (before + after) / 2  # [T]
     taken = 0
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         border = len(sizes)
         if index + 1 < len(starts):
-            middle = (before[starts[index + 1]] + behind[end - 1]) / 2
+            middle = (before[starts[index + 1]] + after[end - 1]) / 2
             border = int(np.searchsorted(centres, middle))
             border = min(max(border, starts[index + 1], taken), end)
         if taken < border:  # beside a very long word, a window may have nothing to give

@@ -128,9 +128,9 @@ def soft_nms(
     start, end, length = left.start, left.end, left.end - left.start
     confidence = left.confidence.copy()
     waiting = np.ones(len(left), dtype=np.bool_)
-    # the earliest start of a span that may overlap enough: it is at most so many times as long
+    # the earliest start of a span that may overlap enough: it is at most 1 / overlap times as long
     earliest = np.searchsorted(start, start - np.ceil(length * (1 / overlap - 1)))
-    behind = np.searchsorted(start, end)
+    after = np.searchsorted(start, end)
     heap = [(-score, index) for index, score in enumerate(confidence.tolist())]
     heapq.heapify(heap)
     while heap:
@@ -140,7 +140,7 @@ def soft_nms(
                 heapq.heappush(heap, (-confidence[index], index))
             continue
         waiting[index] = False
-        near = slice(earliest[index], behind[index])
+        near = slice(earliest[index], after[index])
         shared = np.minimum(end[near], end[index]) - np.maximum(start[near], start[index])
         enough = shared / (length[near] + length[index] - shared) >= overlap
         confidence[near][enough & waiting[near]] *= decay

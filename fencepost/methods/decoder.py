@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -96,9 +96,6 @@ Row = Score | Mapping[str, int | float]
 
 class Report(ABC):
     """Tables about a method's own steps, collected batch by batch while a corpus is predicted."""
-
-    title: ClassVar[str]
-    """What the tables are about, in a few words."""
 
     def __init__(self, decoder: Any, predict: PredictSettings) -> None:
         self.decoder, self.predict = decoder, predict

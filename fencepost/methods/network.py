@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fencepost.encoder.encoder import Words
+from fencepost.methods.decoder import GoldArrays
 
 S = TypeVar("S")
 
@@ -28,6 +29,11 @@ class Gold:
     def of(cls, columns: Tensor) -> Gold:
         """Make one from a tensor `[N, 4]`."""
         return cls(*columns.unbind(dim=1))
+
+    def to_numpy(self) -> GoldArrays:
+        """Return the same columns as arrays of NumPy."""
+        columns = (self.sentence, self.start, self.end, self.type)
+        return GoldArrays(*(column.cpu().numpy() for column in columns))
 
     def by_sentence(self, batch: int) -> Tensor:
         """Return the indices of each sentence's entities, `[B, G]`, padded with their total number N."""

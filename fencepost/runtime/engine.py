@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ WORD_PAIRS = 1_000_000
 
 EXAMPLE = ("Ada", "met", "Charles", ".")
 """The sentence that a model is tested with when it is loaded."""
+
+EngineName = Literal["auto", "int8", "onnx", "pytorch"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 
 Watch = Callable[[Sequence[Sentence], WordArrays, Any], None]
 """Is called with each batch of sentences, their word vectors and what the method's decoder scores."""
@@ -76,9 +79,13 @@ class Predictor:
         """`source` is how errors name the model."""
         self.engine, self.config, self.inputs, self.calibration = engine, config, inputs, calibration
         self.types = tuple(types)
-        self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
         self.predict_settings: PredictSettings = config.predict
         self._source = source
+        try:
+            self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
+        except Exception as error:  # noqa: BLE001 - a decoder of another package checks in its own way
+            message = f"the settings of the method cannot be used: {describe_error(error)}"
+            raise DataError(message, source=source) from None
 
     @property
     def name(self) -> str:
@@ -137,14 +144,14 @@ class Predictor:
         try:
             words = _check_words(self.engine.graphs[ENCODER](**arrays), arrays["lengths"])
             scores = self.decoder.score(words, self.engine.graphs, predict)
+            if watch is not None:  # before candidates, which are refused if they are NaN
+                watch(sentences, words, scores)
             kept = predict.selected(self.decoder.candidates(scores, predict))
             if kept.type.max(initial=-1) >= len(self.types):
                 raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None
-        if watch is not None:
-            watch(sentences, words, scores)
         return self._make_entities(kept, len(sentences), words.vectors.shape[1])
 
     def _make_entities(self, kept: Candidates, sentences: int, length: int) -> list[list[Entity]]:

@@ -36,7 +36,7 @@ from fencepost.errors import FencepostError, UsageError, describe_error
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
-from fencepost.runtime.engine import ENCODER
+from fencepost.runtime.engine import ENCODER, EngineName
 from fencepost.runtime.folder import (
     FACTS_FILE,
     GRAPH_FOLDER,
@@ -46,7 +46,7 @@ from fencepost.runtime.folder import (
     read_sums,
     write_sums,
 )
-from fencepost.runtime.loading import EngineName, load
+from fencepost.runtime.loading import load
 from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor, open_graph
 from fencepost.runtime.pytorch import model_graphs
 
@@ -249,7 +249,7 @@ def check(
     lost; while more are, the layers that lose most are put back into single precision, one by one. What was
     measured is written down beside the graphs; graphs that fail are removed, and `ExportFailed` is raised.
     """
-    exact = list(load(folder, engine="pytorch").predict(sentences))
+    exact = list(load(folder, engine="pytorch", device="cpu").predict(sentences))
     of_model = evaluate(sentences, exact).overall.f1
     if not of_model:  # then nothing can be lost, and anything would be good
         raise UsageError(

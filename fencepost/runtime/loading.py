@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fencepost.errors import UsageError, require_extra
-from fencepost.runtime.engine import Predictor
+from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
 from fencepost.runtime.recogniser import Recogniser
 
-EngineName = Literal["auto", "int8", "onnx", "pytorch"]
-DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 SHIPPED = Path(__file__).parents[1] / "models" / "english"
 """The model that comes with the package."""
 

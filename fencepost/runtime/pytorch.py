@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 import torch
@@ -20,7 +21,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
-from fencepost.runtime.engine import ENCODER, PIECES, Predictor
+from fencepost.runtime.engine import ENCODER, PIECES, DeviceName, Predictor
 from fencepost.runtime.folder import (
     CONFIG_FILE,
     FACTS_FILE,
@@ -31,8 +32,6 @@ from fencepost.runtime.folder import (
     format_sums,
     read_saved_config,
 )
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
 
 _EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
 """What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
@@ -60,7 +59,8 @@ class ModuleGraph:
 
     @torch.inference_mode()
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        device = next(self.module.parameters()).device
+        one = next(chain(self.module.parameters(), self.module.buffers()), None)  # without any, on the CPU
+        device = None if one is None else one.device
         tensors = [torch.from_numpy(inputs[name]).to(device) for name in self.names if name in inputs]
         outputs = self.module(*tensors)
         return [output.cpu().numpy() for output in ([outputs] if isinstance(outputs, Tensor) else outputs)]
@@ -104,9 +104,9 @@ def make_predictor(model: Model, source: str = "the model") -> Predictor:
     )
 
 
-def load_predictor(folder: Path, device: Device = "auto") -> Predictor:
+def load_predictor(folder: Path, device: DeviceName = "auto") -> Predictor:
     """Return a predictor that runs the model in a folder with PyTorch."""
-    return make_predictor(load_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
+    return make_predictor(_read_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
 
 
 def choose_device(name: str) -> torch.device:
@@ -138,7 +138,7 @@ def save_model(model: Model, folder: str | Path) -> None:
             save_file(weights, temporary / WEIGHTS_FILE)
         text = format_config(model.config, model.types, model.calibration)
         (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
-        # safetensors lets nobody but the owner read; the user's own rule for new files shall count
+        # safetensors lets nobody but the owner read; the user's own rule for new files counts
         shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
         names = [path.name for path in temporary.iterdir() if path.name != CONFIG_FILE]
         sums = compute_sums(temporary, [*names, CONFIG_FILE])
@@ -154,7 +154,13 @@ def load_model(folder: str | Path) -> Model:
 
     Raises `DataError` for a file that is damaged or does not fit the others.
     """
-    folder = Path(folder)
+    model = _read_model(Path(folder))
+    make_predictor(model, str(folder)).try_out(Path(folder))
+    return model
+
+
+def _read_model(folder: Path) -> Model:
+    """Return the model in a folder, which may still not work: see `Predictor.try_out`."""
     saved = read_saved_config(folder)
     config = saved.parse_config()
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))

@@ -19,6 +19,7 @@ from fencepost.settings import merged
 
 if TYPE_CHECKING:
     from fencepost.config import Config
+    from fencepost.runtime.engine import DeviceName
     from fencepost.training import Outcome
 
 Data = str | Path | Iterable[Sentence] | Iterable[Mapping[str, Any]]
@@ -45,6 +46,7 @@ def train(
     options: ReadOptions | None = None,
     resume: bool = False,
     quiet: bool = False,
+    device: DeviceName = "auto",
 ) -> Outcome:
     """Train a recogniser and save it in the folder `out`, from where `fencepost.load` loads it.
 
@@ -54,7 +56,8 @@ def train(
     `columns` says where a data set has what, as `{"tokens": "words", "tags": "fine_tags"}`, and `options`
     how to read what data cannot say of itself. `config` are settings: a YAML file, a dictionary, or a
     `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
-    `batch_size` and `seed`. `resume` continues a run in `out` that was interrupted.
+    `batch_size` and `seed`. `resume` continues a run in `out` that was interrupted. `device` is `cpu`, `cuda`
+    or `mps`; `auto` is an accelerator if there is one.
     """
     with require_extra("train", "training"):
         from fencepost import training
@@ -82,7 +85,7 @@ def train(
         tested = read(test, "test") if test is not None else None
         for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
             _say(note, quiet=quiet)
-        return training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet)
+        return training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, device=device)
 
 
 def unknown_types(

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fencepost.config import Config
 from fencepost.errors import UsageError
-from fencepost.runtime.pytorch import Device, choose_device
+from fencepost.runtime.engine import DeviceName
+from fencepost.runtime.pytorch import choose_device
 
 _PRECISION = "ACCELERATE_MIXED_PRECISION"
 
@@ -33,7 +34,7 @@ def as_launched(config: Config) -> Config:
     )
 
 
-def start_processes(name: Device) -> tuple[Accelerator, torch.device]:
+def start_processes(name: DeviceName) -> tuple[Accelerator, torch.device]:
     """Return what connects this process with the others, and the device that it computes on."""
     device = choose_device(name)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1

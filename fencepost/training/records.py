@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,19 +21,6 @@ if TYPE_CHECKING:
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 Record = dict[str, Any]
 """`step` and `epoch`, and the values measured there: those of development data begin with `dev_`."""
-
-
-def read_metrics(folder: Path) -> list[Record]:
-    """Return the records of a run: those with `dev_f1` are of an epoch's end, the others of steps between."""
-    try:
-        lines = (folder / METRICS_FILE).read_bytes().splitlines()
-    except OSError:
-        return []
-    records = []
-    for line in lines:
-        with suppress(ValueError):  # the last line of a process that was killed may be cut off
-            records.append(json.loads(line))
-    return records
 
 
 def best_epoch(records: Sequence[Record]) -> Record | None:

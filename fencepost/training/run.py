@@ -17,7 +17,8 @@ from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation
 from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, card
-from fencepost.runtime.pytorch import Device, save_model
+from fencepost.runtime.engine import DeviceName
+from fencepost.runtime.pytorch import save_model
 from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer
 from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
 from fencepost.training.folder import (
@@ -92,7 +93,7 @@ def train(
     quiet: bool = True,
     after_epoch: AfterEpoch | None = None,
     at_end: AtEnd | None = None,
-    device: Device = "auto",
+    device: DeviceName = "auto",
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 

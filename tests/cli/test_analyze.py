@@ -17,6 +17,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fencepost.analysis.epochs import read_records
 from fencepost.analysis.landscape import points
 from fencepost.cli import analyze
 from fencepost.cli.frame import app
@@ -27,7 +28,6 @@ from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliabi
 from fencepost.methods.model import Model
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
-from fencepost.training.records import read_metrics
 from tests.analysis.files import Written
 from tests.methods.running import predict
 from tests.runtime import models
@@ -263,7 +263,7 @@ def trained_run(folder: Path) -> Path:
 
 def test_curves(analyzed, trained_run: Path) -> None:
     found = analyzed("curves", trained_run, trained_run, "--label", "first", "--label", "again", drawn=True)
-    expected = [record for record in read_metrics(trained_run) if "dev_f1" in record]
+    expected = [record for record in read_records(trained_run) if "dev_f1" in record]
     for of_run in found.told["runs"].values():
         assert [{**one, "train_loss": None} for one in of_run] == [
             {**{key: value for key, value in one.items() if key in of_run[0]}, "train_loss": None}
@@ -275,7 +275,7 @@ def test_curves(analyzed, trained_run: Path) -> None:
 
 
 def test_where_the_model_stands_its_landscape_is_what_training_saw(analyzed, trained_run: Path) -> None:
-    epochs = [record for record in read_metrics(trained_run) if "dev_f1" in record]
+    epochs = [record for record in read_records(trained_run) if "dev_f1" in record]
     kept = max(epochs, key=lambda record: record["dev_f1"])
     found = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
     assert found.told["models"]["run"]["data"][1] == pytest.approx(kept["dev_loss"], rel=1e-4)

@@ -143,7 +143,7 @@ def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp
                   "--set", "method.epsilon=0", code=2)  # fmt: skip
     assert "only predict.* can change" in refused.stderr
     refused = run("evaluate", folder, data / "test.jsonl", "--set", "predict.selekt=flat", code=2)
-    assert "did you mean select?" in refused.stderr
+    assert "did you mean predict.select?" in refused.stderr
 
 
 def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):

@@ -254,7 +254,7 @@ def test_saved_and_loaded_it_gives_the_same_without_the_file_of_vectors(glove, t
     encoder.save(folder)
     assert [path.name for path in folder.iterdir()] == ["vocabulary.json"]
     glove.unlink()
-    loaded = Encoder.load(encoder.settings, folder, prompts=2).eval()
+    loaded = Encoder.read(encoder.settings, folder, prompts=2)().eval()
     loaded.load_state_dict(encoder.state_dict())
     of = [*TRAINING, Sentence(["Toronto", "", "ж", "Zürich", "unheard"])]
     expected, found = encoded(encoder, of), encoded(loaded, of)
@@ -268,7 +268,7 @@ def test_saved_and_loaded_it_gives_the_same_without_the_file_of_vectors(glove, t
 def test_the_vocabulary_is_kept_whatever_the_words(tmp_path, training):
     encoder = build(training=[*training, Sentence(["\ud800"])])  # half a surrogate pair, too
     encoder.save(tmp_path)
-    loaded = Encoder.load(encoder.settings, tmp_path)
+    loaded = Encoder.read(encoder.settings, tmp_path)()
     assert loaded.known == encoder.known
     assert loaded.known == encoder.known
 
@@ -299,7 +299,7 @@ def test_a_vocabulary_that_is_damaged_is_refused(tmp_path, damage):
     path = tmp_path / Encoder.VOCABULARY_FILE
     path.write_text(json.dumps(DAMAGE[damage](json.loads(path.read_text()))))
     with pytest.raises(DataError, match=r"vocabulary.json: (the vocabulary of this model|this file) "):
-        Encoder.load(encoder.settings, tmp_path)
+        Encoder.read(encoder.settings, tmp_path)()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
@@ -307,7 +307,7 @@ def test_a_vocabulary_that_is_no_json_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / Encoder.VOCABULARY_FILE).write_bytes(content)
     with pytest.raises(DataError, match=r"vocabulary.json: (the vocabulary of this model|this file) "):
-        Encoder.load(build().settings, tmp_path)
+        Encoder.read(build().settings, tmp_path)()
 
 
 def test_settings_that_make_no_sense_are_refused():

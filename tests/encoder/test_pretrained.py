@@ -285,7 +285,7 @@ def test_saved_and_loaded_it_gives_the_same(tmp_path):
         "vocabulary.json",
     }
     torch.manual_seed(1)
-    loaded = Encoder.load(encoder.settings, tmp_path, prompts=2).eval()
+    loaded = Encoder.read(encoder.settings, tmp_path, prompts=2)().eval()
     loaded.load_state_dict(encoder.state_dict())
     batch, again = encoder.collate(MIXED), loaded.collate(MIXED)
     assert batch.keys() == again.keys()
@@ -313,5 +313,5 @@ def test_a_saved_encoder_that_is_damaged_is_refused(minilm, tmp_path, config):
     with pytest.raises(
         DataError, match=r"encoder.json: (the encoder's config cannot be read|this file )"
     ) as caught:
-        Pretrained.load(minilm.settings, tmp_path, prompts=0)
+        Pretrained.read(minilm.settings, tmp_path, prompts=0)()
     assert "\n" not in str(caught.value)

@@ -89,12 +89,12 @@ def test_what_is_written_is_read(tmp_path, rows):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("a 1 2\nb 1\n", 2, "1 numbers behind the word, but 2 are needed"),
-        ("a 1 2\n\nb 1 2\n", 2, "0 numbers behind the word, but 2 are needed"),
-        ("a 1 2\nb\n", 2, "0 numbers behind the word, but 2 are needed"),
-        ("a\nb 1\n", 1, "0 numbers behind the word, but 1 are needed"),
+        ("a 1 2\nb 1\n", 2, "1 numbers after the word, but 2 are needed"),
+        ("a 1 2\n\nb 1 2\n", 2, "0 numbers after the word, but 2 are needed"),
+        ("a 1 2\nb\n", 2, "0 numbers after the word, but 2 are needed"),
+        ("a\nb 1\n", 1, "0 numbers after the word, but 1 are needed"),
         ("\n", 1, "0 numbers"),
-        ("2 3\na 1 2\n", 2, "2 numbers behind the word, but 3 are needed"),
+        ("2 3\na 1 2\n", 2, "2 numbers after the word, but 3 are needed"),
         ("a\t1\t2\n", 1, "0 numbers"),
         ("a 1 2\nb 1 x\n", 2, "the vector of 'b' is not made of numbers"),
         ("a 1 2\nb 1  2\n", 2, "not made of numbers"),

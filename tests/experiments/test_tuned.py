@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import pytest
 from pydantic import Field
 
+from fencepost.analysis.epochs import read_records
 from fencepost.config import Config
 from fencepost.evaluation import evaluate
 from fencepost.methods.candidates import Candidates
@@ -20,7 +21,6 @@ from fencepost.training import run as run_module
 from fencepost.training import train
 from fencepost.training import trainer as trainer_module
 from fencepost.training.checkpoint import last_checkpoint
-from fencepost.training.records import read_metrics
 from tests.methods.doubles import DEFAULTS, Tagger, TaggerDecoder, Threshold
 from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
@@ -119,7 +119,7 @@ def test_where_nothing_is_right_it_stays_open(tmp_path: Path) -> None:
     long = [s.with_entities(e for e in s.entities if e.end - e.start > 1) for s in DEV]
     train(settings(), LEARNT, tmp_path / "model", long)
     assert threshold(tmp_path / "model") is None
-    assert all(record.get("dev_f1", 0) == 0 for record in read_metrics(tmp_path / "model"))
+    assert all(record.get("dev_f1", 0) == 0 for record in read_records(tmp_path / "model"))
 
 
 def test_a_run_that_is_resumed_ends_with_the_same(tmp_path: Path) -> None:

@@ -543,6 +543,12 @@ def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
     assert seen[3].encoder.name == "scratch"
 
 
+def test_a_device_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    with pytest.raises(UsageError, match="the device mps is not available; this machine has cpu"):
+        fencepost.train(LEARNT, tmp_path / "model", config=FEW, quiet=True, device="mps")
+
+
 def test_a_share_is_held_out_and_a_run_is_resumed(tmp_path):
     with pytest.raises(
         UsageError, match=r"no training run to resume here .* or start one without resume=True"

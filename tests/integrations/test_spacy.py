@@ -664,7 +664,10 @@ def test_a_model_that_cannot_be_loaded_does_not_replace_the_one_that_is_there(fo
         ({"engine": "fast"}, "there is no engine 'fast'; there are auto, int8, onnx, pytorch"),
         ({"min_confidence": 2}, "min_confidence is 2"),
         ({"types": ["persn"]}, r"there is no type 'persn'; did you mean person\?"),
-        ({"settings": {"selct": "flat"}}, r"predict.selct: there is no such key; did you mean select\?"),
+        (
+            {"settings": {"selct": "flat"}},
+            r"predict.selct: there is no such key; did you mean predict.select",
+        ),
         ({"language": "qq"}, "spaCy has no rules for the language 'qq'"),
         ({"ents": "outer"}, r"there is no choice of ents 'outer'; did you mean outermost\?"),
         (

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -18,6 +19,7 @@ from fencepost.data.output import WriteError
 from fencepost.encoder.grouping import group_by_length
 from fencepost.errors import DataError, UsageError
 from fencepost.methods.model import Model
+from fencepost.methods.network import Graph
 from fencepost.runtime import pytorch, recogniser
 from fencepost.runtime.folder import CONFIG_FILE, WEIGHTS_FILE
 from fencepost.runtime.loading import load
@@ -586,3 +588,31 @@ def test_a_batch_may_be_bounded_by_its_area() -> None:
     assert found == [[5], [0, 2], [3, 6, 1]]
     for batch in found:
         assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20
+
+
+def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> None:
+    """So a training that diverges can say that it does."""
+    model = built()
+    model.network.b.data[1] = torch.inf
+    seen: list[Any] = []
+    with pytest.raises(ValueError, match="a confidence is a probability"):
+        pytorch.make_predictor(model).find_entities(NESTED[:1], lambda *batch: seen.append(batch))
+    assert len(seen) == 1
+
+
+def test_a_graph_may_have_no_weights() -> None:
+    graph = Graph(torch.nn.Identity(), {"vectors": torch.zeros(1, 2)}, {"vectors": (None, None)})
+    (output,) = pytorch.ModuleGraph(graph)(vectors=np.ones((3, 2), dtype=np.float32))
+    assert output.tolist() == [[1, 1]] * 3
+
+
+def test_a_model_that_does_not_work_is_refused_when_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise IndexError("no such row")
+
+    save_model(built(), tmp_path)
+    monkeypatch.setattr(pytorch.Predictor, "find_in_batch", fail)
+    with pytest.raises(DataError, match=r"the model does not work; .* \(no such row\)"):
+        load_model(tmp_path)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.fuzz.model_campaign import fuzz_models
 from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.methods.boundary_smoothing import SpanDecoder
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.engine import Predictor
 from fencepost.runtime.loading import load
 from tests.runtime import models
@@ -58,6 +61,17 @@ def refusal(folder: Path, engine: str) -> str:
     assert str(folder) in message
     assert len(message) < 3000
     return message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_settings_that_a_decoder_of_a_package_refuses(copy, engine, monkeypatch) -> None:
+    class Refusing(SpanDecoder):
+        def __init__(self, *_: Any) -> None:
+            raise RuntimeError("no such grid")
+
+    method = replace(METHODS["boundary-smoothing"], decoder=Refusing)
+    monkeypatch.setitem(METHODS, "boundary-smoothing", method)
+    assert "the settings of the method cannot be used: no such grid" in refusal(copy(), engine)
 
 
 # Sizes that no memory holds

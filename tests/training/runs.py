@@ -19,12 +19,12 @@ from unittest.mock import patch
 import torch
 from safetensors.torch import load_file
 
+from fencepost.analysis.epochs import read_records
 from fencepost.config import Config, merged
 from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
 from fencepost.training import Outcome, checkpoint, scoring, train
-from fencepost.training.records import read_metrics
 from fencepost.training.run import remove_checkpoints
 from fencepost.training.trainer import Trainer
 
@@ -62,7 +62,7 @@ def timeless(value: Any) -> Any:
 
 
 def metrics(out: Path) -> list[dict[str, Any]]:
-    return timeless(read_metrics(out))
+    return timeless(read_records(out))
 
 
 def result(out: Path) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def scripted(out: Path, scores: Sequence[float]) -> Iterator[None]:
     """The development F1 of each epoch is the one in `scores`."""
 
     def scored(gold: Any, predicted: Any) -> Any:
-        epoch = sum("dev_f1" in record for record in read_metrics(out))
+        epoch = sum("dev_f1" in record for record in read_records(out))
         f1 = scores[epoch]
         return replace(evaluate(gold, predicted), overall=Score(f1, f1, f1, 0, 0, 0))
 

@@ -17,9 +17,10 @@ import pytest
 from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
+from fencepost.analysis.epochs import read_records
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.training import run as run_module
-from fencepost.training.records import Display, Records, read_metrics
+from fencepost.training.records import Display, Records
 from tests.training.runs import STEPS, before_step, config, metrics, run
 
 LINE = re.compile(
@@ -33,9 +34,9 @@ SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"  # the cursor
 
 
 def test_a_line_that_was_cut_off_is_no_record(tmp_path: Path) -> None:
-    assert read_metrics(tmp_path) == []
+    assert read_records(tmp_path) == []
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"step": 3, "los')
-    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
+    assert read_records(tmp_path) == [{"step": 1}, {"step": 2}]
 
 
 def test_each_record_is_written_at_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

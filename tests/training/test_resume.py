@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fencepost.analysis.epochs import read_records
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.folder import sha256_of
@@ -25,7 +26,6 @@ from fencepost.runtime.pytorch import load_model
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
 from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
-from fencepost.training.records import read_metrics
 from tests.limits import file_size_limit
 from tests.methods.running import loss_of, predict
 from tests.training.runs import (
@@ -66,7 +66,7 @@ def test_killed_from_outside_in_the_middle_of_an_epoch(undisturbed: Path, tmp_pa
     out = tmp_path / "model"
     process = start(Plan(out, {}, pause=0.05))
     deadline = time.monotonic() + 60
-    while not any(record["step"] > STEPS for record in read_metrics(out)):  # 20 is in the second epoch
+    while not any(record["step"] > STEPS for record in read_records(out)):  # 20 is in the second epoch
         assert time.monotonic() < deadline
         assert process.is_alive()
         time.sleep(0.01)
@@ -148,7 +148,7 @@ def test_killed_before_the_first_checkpoint_tensorboard_starts_anew(
     out = tmp_path / "model"
     with before_step(STEPS, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    assert [record["step"] for record in read_metrics(out)] == [10]
+    assert [record["step"] for record in read_records(out)] == [10]
     run(out, resume=True)
     assert _scalars(out / "tensorboard") == _scalars(undisturbed / "tensorboard")
 

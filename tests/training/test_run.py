@@ -9,6 +9,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fencepost.analysis.epochs import read_records
 from fencepost.data import read
 from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
@@ -17,7 +18,6 @@ from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 from fencepost.training.processes import choose_device, start_processes
-from fencepost.training.records import read_metrics
 from tests.methods.running import loss_of, predict
 from tests.training.runs import (
     DEV,
@@ -97,7 +97,7 @@ def test_the_folder_of_a_finished_run(plain: Path) -> None:
 
 
 def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
-    records = read_metrics(plain)
+    records = read_records(plain)
     assert [record["step"] for record in records] == [10, 12, 12, 20, 24, 24, 30, 36, 36]
     assert [record["epoch"] for record in records[2::3]] == [1, 2, 3]
     for record in records:
@@ -113,7 +113,7 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
 
 def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -> None:
     found = json.loads((plain / "metrics.json").read_text())
-    epochs = [record for record in read_metrics(plain) if "dev_f1" in record]
+    epochs = [record for record in read_records(plain) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"])
     assert found["epochs"] == epochs
     assert found["dev"] == best
@@ -138,9 +138,9 @@ def test_tensorboard_reads_losses_and_scores(plain: Path) -> None:
     events = EventAccumulator(str(plain / "tensorboard"))
     events.Reload()
     losses = [(event.step, event.value) for event in events.Scalars("loss")]
-    assert losses == [(r["step"], pytest.approx(r["loss"])) for r in read_metrics(plain) if "loss" in r]
+    assert losses == [(r["step"], pytest.approx(r["loss"])) for r in read_records(plain) if "loss" in r]
     scores = [(event.step, event.value) for event in events.Scalars("dev_f1")]
-    assert scores == [(r["step"], pytest.approx(r["dev_f1"])) for r in read_metrics(plain) if "dev_f1" in r]
+    assert scores == [(r["step"], pytest.approx(r["dev_f1"])) for r in read_records(plain) if "dev_f1" in r]
     assert {"dev_loss", "head_rate", "encoder_rate", "grad_norm"} <= set(events.Tags()["scalars"])
 
 

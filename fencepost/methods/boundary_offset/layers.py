@@ -42,7 +42,7 @@ class SecondScore(nn.Module):
         self.linear = nn.Linear(width, labels)
 
     def factors(self, types: Tensor) -> Tensor:
-        """What a span with its place, and a 1 behind them, is multiplied with: `[B, C, L, d + p + 1]`."""
+        """What a span with its place, and a 1 after them, is multiplied with: `[B, C, L, d + p + 1]`."""
         w, n = self.linear.weight, normalised(types)[:, :, None]  # [L, d], [B, C, 1, d]
         gain, shift = (
             torch.cat((layer.weight, layer.bias[:, None]), dim=1)
@@ -83,7 +83,7 @@ class PlaceEmbedding(nn.Module):
 class Convolutions(nn.Module):
     """Eq. 4 and 5: what the cells around a cell say about its label, added to what it says itself.
 
-    Each label is convolved with itself alone; the layer before and the one behind mix the labels.
+    Each label is convolved with itself alone; the layer before and the one after mix the labels.
     """
 
     def __init__(self, labels: int, layers: int) -> None:

@@ -11,7 +11,6 @@ from torch.utils.checkpoint import checkpoint
 
 from fencepost.methods.boundary_offset.blocks import Block
 from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, LabelledCells, Labels, label_cells
-from fencepost.methods.decoder import GoldArrays
 from fencepost.methods.network import Gold
 
 
@@ -47,8 +46,7 @@ def sum_cross_entropy(
 
 def find_cells(gold: Gold, lengths: Tensor, labels: Labels) -> LabelledCells:
     """Return the cells of a batch that are not out of range."""
-    columns = (gold.sentence, gold.start, gold.end, gold.type)
-    return label_cells(GoldArrays(*(of.cpu().numpy() for of in columns)), lengths.cpu().numpy(), labels)
+    return label_cells(gold.to_numpy(), lengths.cpu().numpy(), labels)
 
 
 def make_targets(cells: LabelledCells, block: Block, types: int) -> Tensor:

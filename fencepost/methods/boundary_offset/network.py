@@ -129,16 +129,19 @@ class BoundaryOffset(Network[SpanFactors]):
         sentence is, by the square; so they are summed by default (`mean_over`).
         """
         lengths = scores.lengths
-        of_pair = 4 * (self.width + self.settings.size) + 16 * len(self.types) * len(self.labels)
         total = sum_cross_entropy(
             lambda block: self.grid(scores, block),
-            list(split_blocks(lengths.tolist(), _BUDGET // of_pair, self.reach)),
+            list(split_blocks(lengths.tolist(), self.pairs_at_once(), self.reach)),
             find_cells(gold, lengths, self.labels),
             self._weights(lengths),
             lengths,
             self.settings.label_smoothing,
         )
         return {"offset_loss": total}
+
+    def pairs_at_once(self) -> int:
+        """Return the number of cells of all types that may be computed at once."""
+        return _BUDGET // (4 * (self.width + self.settings.size) + 16 * len(self.types) * len(self.labels))
 
     def _weights(self, lengths: Tensor) -> Tensor:
         """Return what each cell of a sentence counts for in the loss: `[B]`."""
@@ -166,10 +169,20 @@ class OffsetGraph(nn.Module):
     def forward(
         self, vectors: Tensor, lengths: Tensor, prompts: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """`[B, T, d]` to `[B, T, T, C]` twice."""
+        """`[B, T, d]` to `[B, T, T, C]` twice; some rows at a time where all would be too large to hold."""
         length = vectors.shape[1]
         factors = self.network.score(Words(vectors, lengths, prompts))
         everything = cast("list[int]", slice(None))  # which indexes as a list of all, whatever their number
-        grid = self.network.grid(factors, Block(everything, 0, length, length))  # [B, T, T, C, L]
+        if torch.onnx.is_in_onnx_export():  # a graph has no loop over rows
+            return self._find_best(factors, Block(everything, 0, length, length))
+        rows = max(1, self.network.pairs_at_once() // (len(lengths) * length) - 2 * self.network.reach)
+        blocks = (
+            Block(everything, first, min(first + rows, length), length) for first in range(0, length, rows)
+        )
+        label, probability = zip(*(self._find_best(factors, block) for block in blocks), strict=True)
+        return torch.cat(label, dim=1), torch.cat(probability, dim=1)
+
+    def _find_best(self, factors: SpanFactors, block: Block) -> tuple[Tensor, Tensor]:
+        grid = self.network.grid(factors, block)  # [B, I, T, C, L]
         best, label = grid.max(dim=4)
         return label.int(), (best - grid.logsumexp(dim=4)).exp()

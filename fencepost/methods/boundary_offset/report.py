@@ -17,7 +17,6 @@ from fencepost.methods.decoder import GoldArrays, Report, Row
 class OffsetReport(Report):
     """Labels are compared cell by cell, in the upper triangle, and entities as everywhere."""
 
-    title = "Scores by offset label, and by mode of decoding"
     MODES = ("centre", "all", "rules")
     decoder: OffsetDecoder
     predict: BoundaryOffsetPredict

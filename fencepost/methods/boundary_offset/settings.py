@@ -84,8 +84,8 @@ class BoundaryOffsetPredict(PredictSettings):
     votes: int | None = Field(
         None,
         ge=1,
-        description="Rules: so many start offsets, or end offsets, must point at a span that is no centre; "
-        "unless set, more than half of those that there may be, that is max_offset + 1.",
+        description="Rules: number of start offsets, or end offsets, that must point at a span that is no "
+        "centre; by default more than half of those that there may be, that is max_offset + 1.",
     )
     nearest: bool = Field(
         True, description="Rules: an offset within reach of a centre must point at the nearest one."

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.decoder import GoldArrays, IntArray
+from fencepost.methods.decoder import IntArray
 from fencepost.methods.locate_and_label.loss import Examples, ExampleScores, compute_losses, sample_examples
 from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import MaximumTable, Spans, enumerate_spans, move_spans
@@ -59,9 +59,7 @@ class LocateAndLabel(Network[ExampleScores]):
         seeds = enumerate_spans(self.settings.lengths, lengths.cpu().numpy())
         generator = None if self.training else torch.Generator(lengths.device).manual_seed(0)
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device).cpu().numpy()
-        columns = (gold.sentence, gold.start, gold.end, gold.type)
-        arrays = GoldArrays(*(column.cpu().numpy() for column in columns))
-        return sample_examples(seeds, arrays, chance, len(lengths), self.settings)
+        return sample_examples(seeds, gold.to_numpy(), chance, len(lengths), self.settings)
 
     def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:  # noqa: ARG002
         """Eq. 11-17: return weighted means over the examples."""
@@ -82,7 +80,8 @@ class LocateAndLabel(Network[ExampleScores]):
             return Graph(module, inputs, dict.fromkeys((*inputs, output), ("spans", None)))
 
         if self.regressor is not None and self.outside is not None:
-            module, at_edge = RegressorGraph(self.regressor, self.outside), torch.zeros(len(some), 1).bool()
+            module = RegressorGraph(self.regressor, self.outside)
+            at_edge = torch.zeros(len(some), 1, dtype=torch.bool, device=some.device)
             names = ("pooled", "before", "behind")
             graphs["regressor"] = on_spans(module, "offsets", *names, at_start=at_edge, at_end=at_edge)
         graphs["classifier"] = on_spans(self.classifier, "labels", "pooled", "first", "last")
@@ -159,7 +158,7 @@ class RegressorGraph(nn.Module):
     def forward(
         self, pooled: Tensor, before: Tensor, behind: Tensor, at_start: Tensor, at_end: Tensor, *rest: Tensor
     ) -> Tensor:
-        """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or behind a span."""
+        """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or after a span."""
         words = torch.where(at_start, self.outside, before), torch.where(at_end, self.outside, behind)
         offsets: Tensor = self.regressor(pooled, *words, *rest)
         return offsets

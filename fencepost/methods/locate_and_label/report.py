@@ -24,7 +24,6 @@ class StageReport(Report):
     above `method.near`).
     """
 
-    title = "Stages"
     decoder: LocateAndLabelDecoder
     predict: LocateAndLabelPredict
 
@@ -38,10 +37,8 @@ class StageReport(Report):
         entities = _drop_repetitions(Spans(gold.sentence, gold.start, gold.end))
         self.entities += len(entities.start)
         labelled = scores.labels.argmax(axis=1) > 0
-        kept, length = (
-            self.predict.selected(self.decoder.candidates(scores, self.predict)),
-            scores.lengths.max(),
-        )
+        kept = self.predict.selected(self.decoder.candidates(scores, self.predict))
+        length = scores.lengths.max()
         selected = Spans(kept.start // length, kept.start % length, (kept.end - 1) % length + 1)
         seeds = enumerate_spans(self.decoder.seed_lengths(self.predict), scores.lengths)
         stages = (seeds, scores.seeds, scores.moved, scores.moved.take(labelled), selected)

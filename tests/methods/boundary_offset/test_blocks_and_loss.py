@@ -112,6 +112,23 @@ def test_blocks_change_neither_loss_nor_gradients(monkeypatch, convolutions: int
         torch.testing.assert_close(loss_of(method, words, BATCH), told)
 
 
+@pytest.mark.parametrize("convolutions", [0, 1, 3])
+def test_rows_that_are_computed_by_themselves_have_the_same_labels(monkeypatch, convolutions: int) -> None:
+    method, words = method_of(convolutions=convolutions, **EVERYTHING), words_of(LENGTHS)
+    graph = boundary_offset.OffsetGraph(method)
+    calls: list[int] = []
+    grid = method.grid
+    monkeypatch.setattr(method, "grid", lambda *args: (calls.append(1), grid(*args))[1])
+    with torch.inference_mode():
+        label, probability = graph(words.vectors, words.lengths, words.prompts)
+        assert len(calls) == 1
+        monkeypatch.setattr(boundary_offset, "_BUDGET", 1)  # a row at a time
+        by_rows = graph(words.vectors, words.lengths, words.prompts)
+    assert len(calls) == 1 + max(LENGTHS)
+    assert torch.equal(by_rows[0], label)
+    torch.testing.assert_close(by_rows[1], probability)
+
+
 def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) -> None:
     method = method_of(convolutions=1, dropout=0.5).train()
     words = words_of(LENGTHS)
