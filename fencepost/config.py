@@ -40,15 +40,13 @@ class TrainingSettings(Settings):
     weight_decay: float = Field(0.01, ge=0, description="Not on biases and norms.")
     clip: float = Field(5.0, ge=0, description="The largest norm of the gradient; 0 is no limit.")
     frozen_epochs: int = Field(
-        0, ge=0, description="Number of first epochs in which pretrained weights do not learn."
+        0, ge=0, description="Number of epochs, from the first, in which pretrained weights are frozen."
     )
     frozen_rate: float = Field(
-        2.0, gt=0, description="What the learning rate of the others is multiplied with meanwhile."
+        2.0, gt=0, description="Factor of the learning rate of the other weights in these epochs."
     )
     patience: int | None = Field(
-        None,
-        ge=1,
-        description="Stop after this many epochs without a better development F1; none is never.",
+        None, ge=1, description="Stop after this many epochs without a better development F1; unset: never."
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="bfloat16 needs hardware for it."
@@ -67,7 +65,7 @@ class Config(Settings):
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
-        """Return the config in nested dictionaries; errors call these `where`."""
+        """From nested dictionaries; `where` is what an error calls them."""
         prefix = f"{where}: " if where else ""
         tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
         of_method = tree.get("method", {})

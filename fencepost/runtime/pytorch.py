@@ -82,7 +82,7 @@ class EncoderGraph(nn.Module):
 @torch.no_grad()
 def model_graphs(model: Model) -> dict[str, Graph]:
     """Return all graphs of a model, with examples of their inputs."""
-    was_training = model.training
+    training = [module for module in model.modules() if module.training]
     model.eval()  # so that no dropout draws random numbers
     batch = {name: tensor.to(model.device) for name, tensor in model.encoder.collate(_EXAMPLES).items()}
     words = model.encoder(batch)
@@ -92,7 +92,8 @@ def model_graphs(model: Model) -> dict[str, Graph]:
         axes["prompts"] = ("sentences", None, None)
     encoder = Graph(EncoderGraph(model.encoder, tuple(batch)), batch, axes)
     graphs = {ENCODER: encoder, **model.network.graphs(words)}
-    model.train(was_training)
+    for module in training:
+        module.training = True
     return graphs
 
 

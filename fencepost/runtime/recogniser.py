@@ -122,7 +122,7 @@ class Recogniser:
         types: Collection[str] | None = None,
         **settings: Any,
     ) -> Recogniser:
-        """The same model with other options: `using(select="flat", min_confidence=0.5)`.
+        """Return the same model with other options: `using(select="flat", min_confidence=0.5)`.
 
         `settings` are those of prediction, as in `--set predict.KEY=VALUE`; what is not given stays.
         """
@@ -147,7 +147,7 @@ class Recogniser:
                 raise UsageError.unknown("type", type_, self.types)
 
     def __call__(self, text: str) -> list[Span]:
-        """The entities of a text, in reading order."""
+        """Return the entities of a text, in reading order."""
         (document,) = self.annotate([text])
         return document.spans
 
@@ -160,9 +160,9 @@ class Recogniser:
     ) -> Iterator[tuple[list[Span], C]]: ...
 
     def pipe(self, texts: Iterable[Any], *, as_tuples: bool = False) -> Iterator[Any]:
-        """The entities of each text, in order, as a stream: a bounded number of texts is in memory at once.
+        """Yield the entities of each text, in order: a bounded number of texts is in memory at once.
 
-        With `as_tuples`, texts come as `(text, context)`, and `(entities, context)` is returned for each.
+        With `as_tuples`, texts come as `(text, context)`, and `(entities, context)` is yielded for each.
         """
         if not as_tuples:
             yield from (document.spans for document in self.annotate(texts))
@@ -174,7 +174,7 @@ class Recogniser:
         )
 
     def annotate(self, texts: Iterable[str]) -> Iterator[Annotated]:
-        """Each text with its sentences, words and entities, in order, as a stream."""
+        """Yield each text with its sentences, words and entities, in order."""
         if isinstance(texts, str):  # else each of its characters would be one
             raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
         for chunk in chunks(texts, _length):
@@ -278,7 +278,7 @@ class Recogniser:
         local_files_only: bool = False,
         **options: Any,
     ) -> Recogniser:
-        """The model in a folder, or else the one that has this name on the Hugging Face Hub, as `owner/name`.
+        """Return the model in a folder, or else the one of this name on the Hugging Face Hub (`owner/name`).
 
         It is downloaded once and then found in the cache. `revision` is a branch, a tag or a commit; `token`
         is for models that are not public. `options` are those of `fencepost.load`.
@@ -295,7 +295,7 @@ class Recogniser:
         )
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Puts the model's files into a new folder, as they were loaded, with a card if they have none.
+        """Copy the model's files into a new folder, as they were loaded, with a card if they have none.
 
         It is the model as it was trained and scored: options and settings of this recogniser (`using`) are
         not saved, and can be given again when it is loaded.
@@ -315,7 +315,7 @@ class Recogniser:
         create_pr: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Uploads the files of `save_pretrained` to `owner/name` on the Hugging Face Hub, as one commit.
+        """Upload the files of `save_pretrained` to `owner/name` on the Hugging Face Hub, as one commit.
 
         The repository is made if it is not there, `private` or as the owner's are by default. Files of an
         older model in it go. `metadata` is for the top of the card, as `{"license": "apache-2.0"}`; with
