@@ -65,7 +65,7 @@ class Config(Settings):
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
-        """Return the config in nested dictionaries; errors call these `where`."""
+        """From nested dictionaries; `where` is what an error calls them."""
         prefix = f"{where}: " if where else ""
         tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
         of_method = tree.get("method", {})

@@ -9,7 +9,8 @@ sentences -> arrays -> encoder graph -> the method's decoder, which runs the met
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -192,14 +193,21 @@ class Predictor:
         words: Sequence[str] = EXAMPLE
         if self.room is not None:  # as many as fit, but one at least
             words = EXAMPLE[: max(1, int((np.cumsum(self.sizes(EXAMPLE)) <= self.room).sum()))]
-        try:
+        with refuse_broken(folder):
             self.find_entities([Sentence(words)], _check_finite)
-        except FencepostError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
-            message = f"the model does not work; its files do not fit together ({describe_error(error)})"
-            raise DataError(message, source=str(folder)) from None
         return self
+
+
+@contextmanager
+def refuse_broken(folder: Path) -> Iterator[None]:
+    """Raise `DataError` for any error of a model that is run for the first time."""
+    try:
+        yield
+    except FencepostError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
+        message = f"the model does not work; its files do not fit together ({describe_error(error)})"
+        raise DataError(message, source=str(folder)) from None
 
 
 def _check_finite(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001

@@ -21,7 +21,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
-from fencepost.runtime.engine import ENCODER, PIECES, DeviceName, Predictor
+from fencepost.runtime.engine import ENCODER, PIECES, DeviceName, Predictor, refuse_broken
 from fencepost.runtime.folder import (
     CONFIG_FILE,
     FACTS_FILE,
@@ -84,7 +84,8 @@ def model_graphs(model: Model) -> dict[str, Graph]:
     """Return all graphs of a model, with examples of their inputs."""
     training = [module for module in model.modules() if module.training]
     model.eval()  # so that no dropout draws random numbers
-    batch = {name: tensor.to(model.device) for name, tensor in model.encoder.collate(_EXAMPLES).items()}
+    fitting = [model.encoder.inputs.split(example)[0].sentence for example in _EXAMPLES]
+    batch = {name: tensor.to(model.device) for name, tensor in model.encoder.collate(fitting).items()}
     words = model.encoder(batch)
     axes: dict[str, Sequence[str | None]] = {name: AXES[name] for name in batch}
     axes["word_vectors"] = ("sentences", "words", None)
@@ -106,7 +107,10 @@ def make_predictor(model: Model, source: str = "the model") -> Predictor:
 
 def load_predictor(folder: Path, device: DeviceName = "auto") -> Predictor:
     """Return a predictor that runs the model in a folder with PyTorch."""
-    return make_predictor(_read_model(folder).to(choose_device(device)), str(folder)).try_out(folder)
+    model = _read_model(folder).to(choose_device(device))
+    with refuse_broken(folder):
+        predictor = make_predictor(model, str(folder))
+    return predictor.try_out(folder)
 
 
 def choose_device(name: str) -> torch.device:
@@ -154,8 +158,8 @@ def load_model(folder: str | Path) -> Model:
 
     Raises `DataError` for a file that is damaged or does not fit the others.
     """
-    model = _read_model(Path(folder))
-    make_predictor(model, str(folder)).try_out(Path(folder))
+    engine: Any = load_predictor(Path(folder), "cpu").engine
+    model: Model = engine.model
     return model
 
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.output import WriteError
+from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.grouping import group_by_length
 from fencepost.errors import DataError, UsageError
 from fencepost.methods.model import Model
@@ -606,13 +607,16 @@ def test_a_graph_may_have_no_weights() -> None:
     assert output.tolist() == [[1, 1]] * 3
 
 
+@pytest.mark.parametrize(("owner", "name"), [(pytorch.Predictor, "find_in_batch"), (Encoder, "forward")])
 def test_a_model_that_does_not_work_is_refused_when_it_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise IndexError("no such row")
 
     save_model(built(), tmp_path)
-    monkeypatch.setattr(pytorch.Predictor, "find_in_batch", fail)
+    monkeypatch.setattr(owner, name, fail)
     with pytest.raises(DataError, match=r"the model does not work; .* \(no such row\)"):
         load_model(tmp_path)
+    with pytest.raises(DataError, match=r"the model does not work; .* \(no such row\)"):
+        load(tmp_path, engine="pytorch")

@@ -97,10 +97,10 @@ def saved(model: Model, folder: Path, *, int8: bool = False) -> Path:
     return folder
 
 
-def save_bert(folder: Path, tokenizer: Tokenizer | None = None) -> Path:
+def save_bert(folder: Path, tokenizer: Tokenizer | None = None, **changes: Any) -> Path:
     """A random BERT, as one would download it."""
     torch.manual_seed(0)
-    AutoModel.from_config(BertConfig(**tiny.SMALL)).save_pretrained(folder)
+    AutoModel.from_config(BertConfig(**{**tiny.SMALL, **changes})).save_pretrained(folder)
     tiny.save_tokenizer(folder, tokenizer or tiny.wordpiece())
     return folder
 

@@ -189,3 +189,17 @@ def test_architectures(kind: str, encoders, tmp_path) -> None:
 
 def test_settings_of_prediction(tmp_path) -> None:
     assert_parity(models.random_model("boundary-smoothing"), tmp_path, select="flat")
+
+
+def test_an_encoder_that_reads_fewer_pieces_than_the_example_of_a_graph_has(tmp_path) -> None:
+    encoder = {
+        "name": str(models.save_bert(tmp_path / "bert", max_position_embeddings=6)),
+        "lstm": {"size": 0},
+    }
+    model = models.random_model("boundary-smoothing", encoder)
+    assert model.encoder.inputs.room == 4
+    folder = models.saved(model, tmp_path / "model")
+    found = [list(load(folder, engine=name).predict(models.sentences())) for name in ("pytorch", "onnx")]
+    keys = [[[entity.key for entity in sentence.entities] for sentence in one] for one in found]
+    assert keys[0] == keys[1]
+    assert any(keys[0])
