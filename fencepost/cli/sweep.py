@@ -110,7 +110,7 @@ def sweep(options: SweepOptions) -> None:
     settings = {cell: options.settings_of(cell) for cell in options.cells()}
     from fencepost.experiments.sweep import Data, Sweep
 
-    data = Data(*options.read_data(next(iter(settings.values()))))
+    data = Data(*options.read_data(next(iter(settings.values()))), device=options.device)
     sweep = Sweep(out, settings, options.seeds, data, keep_models=options.keep_models)
     with resumable("continue with the same command, which keeps what is finished", out):
         for line in _run(sweep, options.seeds, options.workers):

@@ -11,7 +11,6 @@ import typer
 from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, output_result, resumable
-from fencepost.cli.models import Device
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import TrainingOptions
@@ -45,7 +44,6 @@ class TrainOptions(TrainingOptions):
             rich_help_panel="Settings",
         ),
     ] = False
-    device: Device = "auto"
 
 
 @command("train")

@@ -12,6 +12,7 @@ from typer import Option
 
 from fencepost.cli.frame import Json
 from fencepost.cli.groups import OptionGroup
+from fencepost.cli.models import DeviceName
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
 
@@ -61,6 +62,9 @@ class SettingsOptions(OptionGroup):
     epochs: Annotated[int | None, Option(help="training.epochs")] = None
     batch_size: Annotated[int | None, Option(help="training.batch_size")] = None
     seed: Annotated[int | None, Option(help="training.seed")] = None
+    device: Annotated[
+        DeviceName, Option(help="Where PyTorch computes; auto is the first present of cuda, mps and cpu.")
+    ] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ def tune(options: TuneOptions) -> None:
         out,
         config,
         space,
-        Data(*options.read_data(config)),
+        Data(*options.read_data(config), device=options.device),
         pruner=options.pruner,
         startup_trials=options.startup_trials,
         grace_epochs=options.grace_epochs,

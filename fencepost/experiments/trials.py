@@ -26,6 +26,7 @@ from fencepost.errors import UsageError
 from fencepost.experiments.cells import Cell
 from fencepost.experiments.variants import part, with_boundary_noise
 from fencepost.experiments.workers import Failure
+from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
 from fencepost.training.run import RESULT_FILE, RUN_FILE, AfterEpoch, remove_checkpoints, train
 
@@ -46,11 +47,12 @@ MODEL_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The data of all trials. A trial may change the training data, and nothing else."""
+    """The data of all trials, and the device. A trial may change the training data, and nothing else."""
 
     train: Sequence[Sentence]
     dev: Sequence[Sentence] | None = None
     test: Sequence[Sentence] | None = None
+    device: DeviceName = "auto"
 
     def __post_init__(self) -> None:
         for name, sentences in (("training", self.train), ("development", self.dev), ("test", self.test)):
@@ -84,7 +86,8 @@ def run_trial(data: Data, trial: Trial, after_epoch: AfterEpoch | None = None) -
     if has_scores(trial.folder):
         return
     learnt, resume = data.learnt(trial.cell, trial.seed), is_started(trial.folder)
-    train(trial.config, learnt, trial.folder, data.dev, data.test, resume=resume, after_epoch=after_epoch)
+    options: dict[str, Any] = {"resume": resume, "after_epoch": after_epoch, "device": data.device}
+    train(trial.config, learnt, trial.folder, data.dev, data.test, **options)
 
 
 def is_started(folder: Path) -> bool:

@@ -11,6 +11,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -448,3 +449,11 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_device_that_is_absent_fails_each_run(tmp_path: Path) -> None:
+    """The device of the data reaches the training."""
+    data = replace(DATA, device="mps" if torch.cuda.is_available() else "cuda")
+    failures = [ended.failure for ended in swept(tmp_path / "sweep", data=data).go() if ended.failure]
+    assert failures
+    assert all("is not available; this machine has" in failure.message for failure in failures)
