@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from fencepost.methods.decoder import FloatArray, IntArray
 
+_PAIRS_AT_ONCE = 4_000_000
+"""Pairs of a span and another that are compared at once."""
+
 
 class Spans(NamedTuple):
     """Spans of a batch of sentences as columns, half-open."""
@@ -53,10 +56,12 @@ def pair_spans(spans: Spans, others: Spans) -> tuple[IntArray, FloatArray]:
     """
     index, iou = np.full(len(spans.start), -1), np.zeros(len(spans.start), dtype=np.float32)
     for sentence in np.unique(others.sentence):
-        ours, theirs = (np.flatnonzero(of.sentence == sentence) for of in (spans, others))
-        of_pairs = compute_iou(spans.take(ours[:, None]), others.take(theirs))  # [n, m]
-        best = of_pairs.argmax(axis=1)
-        index[ours], iou[ours] = theirs[best], of_pairs[np.arange(len(best)), best]
+        own, theirs = (np.flatnonzero(of.sentence == sentence) for of in (spans, others))
+        size = max(1, _PAIRS_AT_ONCE // len(theirs))
+        for ours in (own[first : first + size] for first in range(0, len(own), size)):
+            of_pairs = compute_iou(spans.take(ours[:, None]), others.take(theirs))  # [n, m]
+            best = of_pairs.argmax(axis=1)
+            index[ours], iou[ours] = theirs[best], of_pairs[np.arange(len(best)), best]
     return index, iou
 
 

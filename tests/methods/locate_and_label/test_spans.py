@@ -284,3 +284,15 @@ def test_spans_in_blocks() -> None:
     assert [len(block.start) for block in blocks] == [3, 3, 2]
     assert [place for block in blocks for place in places_of(block)] == places_of(spans)
     assert [len(block.start) for block in spans_of([]).split(3)] == [0]
+
+
+def test_pairs_in_blocks_are_the_same(monkeypatch) -> None:
+    dice = np.random.default_rng(0)
+    start, width = dice.integers(0, 20, (2, 200)), dice.integers(1, 6, (2, 200))
+    spans, others = (
+        Spans(np.sort(dice.integers(0, 3, 200)), s, s + w) for s, w in zip(start, width, strict=True)
+    )
+    whole = pair_spans(spans, others)
+    monkeypatch.setattr("fencepost.methods.locate_and_label.spans._PAIRS_AT_ONCE", 300)
+    for one, other in zip(pair_spans(spans, others), whole, strict=True):
+        np.testing.assert_array_equal(one, other)
