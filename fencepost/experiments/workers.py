@@ -66,67 +66,73 @@ def attempt(work: Callable[[T], None], task: T) -> Ended[T]:
 def in_processes(
     work: Callable[[T], None], tasks: Sequence[T], count: int
 ) -> Generator[Ended[T], None, None]:
-    """Do each task in a process of its own, `count` at a time, which share the threads of this one.
+    """Do tasks in `count` processes, each one task after another, which share the threads of this one.
 
     The processes end with the iterator, and with this process, however that ends: at once, so a task must
     be able to resume. Only this process receives Ctrl-C.
     """
-    waiting, running = deque(tasks), dict[Connection, tuple[T, float, BaseProcess]]()
+    waiting, running = deque(tasks), dict[Connection, tuple[T, float]]()
+    processes: dict[Connection, BaseProcess] = {}
     threads = max(1, torch.get_num_threads() // count)
     try:
         while waiting or running:
             while waiting and len(running) < count:
-                connection, theirs = CONTEXT.Pipe()
-                process: BaseProcess = CONTEXT.Process(target=_serve, args=(theirs, threads), daemon=True)
-                with _ctrl_c_ignored():
-                    process.start()
-                theirs.close()  # so that the connection ends when the process does
+                idle = next((one for one in processes if one not in running), None)
+                connection = idle or _start_process(processes, threads)
                 task = waiting.popleft()
-                running[connection] = task, time.monotonic(), process
+                running[connection] = task, time.monotonic()
                 with suppress(ConnectionError):  # the process has died: `_receive` reports it
                     connection.send((work, task))  # may be much, and Ctrl-C is received meanwhile
             ready = wait(list(running))
             for connection in [one for one in running if one in ready]:
-                yield _receive(connection, *running.pop(connection))
+                yield _receive(connection, *running.pop(connection), processes)
     finally:
-        for _, _, process in running.values():
+        for process in processes.values():
             process.terminate()
-        for _, _, process in running.values():
-            _join(process)
+        for process in processes.values():
+            process.join(PATIENCE)
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
-def _receive(connection: Connection, task: T, since: float, process: BaseProcess) -> Ended[T]:
+def _start_process(processes: dict[Connection, BaseProcess], threads: int) -> Connection:
+    connection, theirs = CONTEXT.Pipe()
+    processes[connection] = CONTEXT.Process(target=_serve, args=(theirs, threads), daemon=True)
+    with _ctrl_c_ignored():
+        processes[connection].start()
+    theirs.close()  # so that the connection ends when the process does
+    return connection
+
+
+def _receive(
+    connection: Connection, task: T, since: float, processes: dict[Connection, BaseProcess]
+) -> Ended[T]:
     """Return how the task ended; the process may have died of it."""
-    with connection:
-        try:
-            seconds, failure = connection.recv()
-        except (EOFError, ConnectionResetError):
-            process.join()
-            seconds, failure = time.monotonic() - since, Failure(_death(process.exitcode))
-    _join(process)
+    try:
+        seconds, failure = connection.recv()
+    except (EOFError, ConnectionResetError):
+        process = processes.pop(connection)
+        connection.close()
+        process.join()
+        seconds, failure = time.monotonic() - since, Failure(_death(process.exitcode))
     if isinstance(failure, WriteError):
         raise failure
     return Ended(task, seconds, failure)
 
 
-def _join(process: BaseProcess) -> None:
-    process.join(PATIENCE)
-    if process.is_alive():
-        process.kill()
-        process.join()
-
-
 def _serve(connection: Connection, threads: int) -> None:
-    """Do the task that the parent sends: what a process runs."""
+    """Do the tasks that the parent sends, until it sends no more: what a process runs."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, ConnectionError):
-        work, task = connection.recv()
-        try:
-            ended = attempt(work, task)
-            connection.send((ended.seconds, ended.failure))
-        except WriteError as error:
-            connection.send((0.0, error))
+        while True:
+            work, task = connection.recv()
+            try:
+                ended = attempt(work, task)
+                connection.send((ended.seconds, ended.failure))
+            except WriteError as error:
+                connection.send((0.0, error))
 
 
 def _end_with_parent() -> None:
