@@ -22,7 +22,7 @@ from fencepost.methods.decoder import (
     run_graph,
 )
 
-_NUMBERS_AT_ONCE = 4_000_000
+_NUMBERS_AT_ONCE = 400_000
 """Scores of spans, types and labels that the graph makes at once, unless one sentence alone has more."""
 
 FloatArray = npt.NDArray[np.float64]

@@ -185,4 +185,9 @@ class OffsetGraph(nn.Module):
     def _find_best(self, factors: SpanFactors, block: Block) -> tuple[Tensor, Tensor]:
         grid = self.network.grid(factors, block)  # [B, I, T, C, L]
         best, label = grid.max(dim=4)
-        return label.int(), (best - grid.logsumexp(dim=4)).exp()
+        if torch.onnx.is_in_onnx_export():
+            return label.int(), (best - grid.logsumexp(dim=4)).exp()
+        in_range = label != OUT_OF_RANGE  # of few cells; the others' probabilities are not used
+        probability = torch.zeros_like(best)
+        probability[in_range] = (best[in_range] - grid[in_range].logsumexp(dim=1)).exp()
+        return label.int(), probability
