@@ -34,9 +34,6 @@ ENCODER = "encoder"
 LOOK_AHEAD = 1024
 """Sentences that are sorted by length at a time."""
 
-PIECES = 512
-"""Pieces of a batch with its padding, unless one sentence alone has more: what fits into caches is faster."""
-
 WORD_PAIRS = 1_000_000
 """Pairs of words of a batch with its padding, unless one sentence alone has more."""
 
