@@ -199,9 +199,10 @@ def _without_none(item: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it: arrays as lists, and their numbers as Python has them."""
-    value = value.tolist() if hasattr(value, "tolist") else value
     if value is None or type(value) in (str, int, float, bool):
         return value
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return list(value) if {str}.issuperset(map(type, value)) else list(map(_plain, value))
     if isinstance(value, Mapping):

@@ -104,30 +104,30 @@ def why_not_json(value: Any) -> str | None:
     level = [value]
     for _ in range(DEPTH):  # deeper ones can be read but not always written
         children: list[Any] = []
+        texts: list[str] = []
         for item in level:
-            if type(item) is dict:
+            if type(item) is str:
+                texts.append(item)
+            elif type(item) is dict:
                 children += [*item.keys(), *item.values()]
                 if not all(type(key) is str for key in item):
                     return "a key that is not a string"
             elif type(item) in (list, tuple):
                 children += item
-            elif problem := _why_not_plain(item):
-                return problem
+            elif not _is_plain(item):
+                return f"{quote(item)} is not a value that can be kept"
+        if SURROGATES.search("".join(texts)):
+            return r"half a character: one of \ud800 to \udfff without its other half"
         if not children:
             return None
         level = children
     return f"nested more than {DEPTH} deep"
 
 
-def _why_not_plain(value: Any) -> str | None:
-    if type(value) is str:
-        half = r"half a character: one of \ud800 to \udfff without its other half"
-        return half if SURROGATES.search(value) else None
-    if value is None or type(value) is bool:
-        return None
-    if (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < LARGEST):
-        return None
-    return f"{quote(value)} is not a value that can be kept"
+def _is_plain(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) is bool or (type(value) is int and abs(value) < LARGEST)
 
 
 def same_text(one: str, other: str) -> bool:
