@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -25,6 +26,9 @@ PAD, UNKNOWN, NAMED = 0, 1, 2
 LONGEST = 64
 """Characters of a word that are looked at."""
 
+_LONGEST_SHAPE = 8
+"""Characters of a word's shape."""
+
 AXES: Mapping[str, tuple[str, ...]] = {
     "lengths": ("sentences",),
     "ids": ("sentences", "pieces"),
@@ -34,6 +38,7 @@ AXES: Mapping[str, tuple[str, ...]] = {
     "letters": ("forms", "letters"),
     "letter_counts": ("forms",),
     "letters_of": ("sentences", "words"),
+    "shapes": ("sentences", "words"),
     "pos": ("sentences", "words"),
     "vectors": ("sentences", "words"),
 }
@@ -68,6 +73,33 @@ def letters(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays
         "letter_counts": np.array([len(word) for word in spelt], dtype=np.int64),
         "letters_of": grid([place[word[:LONGEST]] for word in s.words] for s in sentences),
     }
+
+
+def shapes(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the number of each word's shape; `[B, T]`."""
+    return {"shapes": grid([numbers.get(word_shape(word), UNKNOWN) for word in s.words] for s in sentences)}
+
+
+@lru_cache(maxsize=65_536)
+def word_shape(word: str) -> str:
+    """Return how a word is written: `Xxx` for Paris, `XX` for IBM, `X.X.` for U.S., `XX-d` for IL-2.
+
+    `X` is an upper-case letter, `x` a lower-case letter, `d` a digit, `c` a letter without case, and other
+    characters stand for themselves. Runs of more than two are shortened to two, and the shape to 8 characters.
+    """
+    shape = ""
+    for letter in word[:LONGEST]:
+        if letter.isupper():
+            letter = "X"
+        elif letter.islower():
+            letter = "x"
+        elif letter.isdigit():
+            letter = "d"
+        elif letter.isalpha():
+            letter = "c"
+        if not shape.endswith(2 * letter):
+            shape += letter
+    return shape[:_LONGEST_SHAPE]
 
 
 def tags(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:

@@ -18,7 +18,7 @@ from fencepost.encoder.embedder import Batch, Embedder, as_batch
 from fencepost.encoder.features import WordVectors, features, vocabulary
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.scratch import Scratch
-from fencepost.encoder.settings import EncoderSettings, LSTMSettings
+from fencepost.encoder.settings import SHAPE_SIZE, EncoderSettings, LSTMSettings
 from fencepost.encoder.vectors import read_vectors
 from fencepost.encoder.vocabulary import VOCABULARY_FILE, read_vocabulary
 from fencepost.errors import DataError
@@ -85,12 +85,15 @@ class Encoder(nn.Module):
     @classmethod
     def _build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int) -> Encoder:
         known = vocabulary(settings, sentences)
+        embedder = _embedder(settings, known, prompts)
+        if settings.features.shape is None:
+            settings = _choose_shape(settings, embedder)
+            known = vocabulary(settings, sentences)
         path = settings.features.vectors
         if path is None:
-            return cls(settings, _embedder(settings, known, prompts), known, prompts)
+            return cls(settings, embedder, known, prompts)
         wanted = {form for s in sentences for word in s.words for form in (word, word.lower())}
         known["vectors"], vectors = read_vectors(path, settings.features.vectors_limit, wanted)
-        embedder = _embedder(settings, known, prompts)
         encoder = cls(settings, embedder, known, prompts, vector_width=vectors.shape[1])
         feature = next(feature for feature in encoder.features if isinstance(feature, WordVectors))
         feature.embedding.weight.data[NAMED:] = torch.from_numpy(vectors)
@@ -171,6 +174,13 @@ class BiLSTM(nn.Module):
             read, _ = self.lstm(packed)
         output, _ = pad_packed_sequence(read, batch_first=True, total_length=vectors.shape[1])
         return output
+
+
+def _choose_shape(settings: EncoderSettings, embedder: Embedder) -> EncoderSettings:
+    """Return the settings with the shapes of words, which tell of case, where the tokenizer ignores it."""
+    ignores_case = embedder.subwords is not None and embedder.subwords.ignores_case()
+    features = settings.features.model_copy(update={"shape": SHAPE_SIZE if ignores_case else 0})
+    return settings.model_copy(update={"features": features})
 
 
 def _embedder(settings: EncoderSettings, known: Vocabulary, prompts: int) -> Embedder:

@@ -12,9 +12,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import NAMED, PAD, Vocabulary
+from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, word_shape
 from fencepost.encoder.embedder import Batch
 from fencepost.encoder.settings import EncoderSettings
+
+_LEAST_SHAPES = 3
+"""Words that a shape needs in training to have an embedding of its own; the others share one."""
 
 
 def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
@@ -82,6 +85,19 @@ class PartOfSpeech(Feature):
         return vectors
 
 
+class Shape(Feature):
+    """An embedding of how the word is written."""
+
+    def __init__(self, width: int, names: Sequence[str]) -> None:
+        super().__init__()
+        self.width = width
+        self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
+
+    def forward(self, batch: Batch) -> Tensor:
+        vectors: Tensor = self.embedding(batch["shapes"])
+        return vectors
+
+
 class WordVectors(Feature):
     """Vectors read from a file; a word is looked up as it is, then in lower case, else it is zeros."""
 
@@ -107,6 +123,9 @@ def vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -> Voca
     if settings.features.characters or (scratch and settings.scratch.characters != "none"):
         letters = (letter for sentence in sentences for word in sentence.words for letter in word)
         found["characters"] = names_by_frequency(letters)
+    if settings.features.shape:
+        written = (word_shape(word) for sentence in sentences for word in sentence.words)
+        found["shapes"] = names_by_frequency(written, min_count=_LEAST_SHAPES)
     if settings.features.pos:
         found["pos"] = names_by_frequency(tag for sentence in sentences for tag in sentence.pos or ())
     return found
@@ -119,6 +138,8 @@ def features(settings: EncoderSettings, known: Vocabulary, vector_width: int) ->
     if wanted.characters:
         size = settings.scratch.character_size
         found.append(Characters("lstm", size, wanted.characters, known["characters"]))
+    if wanted.shape:
+        found.append(Shape(wanted.shape, known["shapes"]))
     if wanted.pos:
         found.append(PartOfSpeech(wanted.pos, known["pos"]))
     if wanted.vectors is not None:

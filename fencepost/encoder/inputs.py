@@ -15,6 +15,7 @@ from fencepost.encoder.arrays import (
     letters,
     numbered,
     rectangle,
+    shapes,
     tags,
     word_numbers,
 )
@@ -41,6 +42,8 @@ class InputReader:
             parts.append(partial(word_numbers, numbers=numbered(known["words"])))
         if "characters" in known:
             parts.append(partial(letters, numbers=numbered(known["characters"])))
+        if "shapes" in known:
+            parts.append(partial(shapes, numbers=numbered(known["shapes"])))
         if "pos" in known:
             parts.append(partial(tags, numbers=numbered(known["pos"])))
         if "vectors" in known:

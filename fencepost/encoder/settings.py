@@ -15,6 +15,10 @@ LARGEST_WINDOW = 1_000_000
 """Pieces that settings let an encoder see at once."""
 
 
+SHAPE_SIZE = 25
+"""Width of the embedding of a word's shape, where it is used and not set."""
+
+
 class LSTMSettings(Settings):
     """A BiLSTM over the word vectors."""
 
@@ -45,6 +49,13 @@ class FeatureSettings(Settings):
 
     characters: int = Field(
         0, ge=0, le=WIDEST, multiple_of=2, description="Width of a character BiLSTM; 0 is none."
+    )
+    shape: int | None = Field(
+        None,
+        ge=0,
+        le=WIDEST,
+        description="Width of the embedding of a word's shape (case, digits, punctuation); 0 is none. Unless "
+        "set, 25 if the encoder's tokenizer does not distinguish case, else 0.",
     )
     pos: int = Field(0, ge=0, le=WIDEST, description="Width of the part-of-speech embedding; 0 is none.")
     vectors: Path | None = Field(None, description="Word vectors in GloVe's text format.")

@@ -53,6 +53,10 @@ class Subwords:
         except KeyError:
             return self._learn([word[:_READ] for word in words])
 
+    def ignores_case(self) -> bool:
+        """Return whether the tokenizer makes no difference between upper and lower case."""
+        return self(["ABC", "Paris"]) == self(["abc", "paris"])
+
     def _learn(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         if len(self._pieces) > _CACHED_WORDS:
             self._pieces = {}  # not emptied: another thread may be at work with the old one

@@ -80,6 +80,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.start)
 
+    def above(self, thresholds: FloatArray) -> Candidates:
+        """The candidates whose confidence reaches the threshold of their type; `[C]`."""
+        return self.take(self.confidence >= thresholds[self.type])
+
     def take(self, index: IntArray | BoolArray) -> Candidates:
         """The candidates at these positions, or where this mask is true."""
         return Candidates(self.start[index], self.end[index], self.type[index], self.confidence[index])

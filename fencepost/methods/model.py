@@ -52,7 +52,8 @@ class Model(nn.Module):
             }
         )
         prompts, names = config.method.prompts(types), config.method.prompt_names(types)
-        return cls(config, types, Encoder.build(config.encoder, sentences, prompts, names))
+        encoder = Encoder.build(config.encoder, sentences, prompts, names)
+        return cls(config.model_copy(update={"encoder": encoder.settings}), types, encoder)
 
     def set_predict(self, predict: PredictSettings) -> None:
         """Replace the settings of prediction."""

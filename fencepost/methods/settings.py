@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
-from fencepost.methods.candidates import Candidates, select
+from fencepost.methods.candidates import Candidates, FloatArray, select
 from fencepost.settings import Settings, merged, validated
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class MethodSettings(Settings):
@@ -47,9 +50,16 @@ class PredictSettings(Settings):
 
     overlapping: ClassVar[str] = "nested"
     """What `auto` is where training entities overlap."""
+    usual_threshold: ClassVar[float] = 0.5
+    """Of types without a threshold: those of a model that was trained without development data."""
 
     select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
         "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
+    )
+    threshold: Probability | dict[str, Probability] | None = Field(
+        None,
+        description="Minimum confidence, before calibration, of an entity: one number, or one for each type. "
+        "Unless set, what is best on the development data.",
     )
     batch_size: int = Field(32, ge=1, le=65_536, description="Sentences that are predicted together.")
 
@@ -64,13 +74,17 @@ class PredictSettings(Settings):
         )
         return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
 
-    def at_least(self, confidence: float) -> Self | None:  # noqa: ARG002
-        """Return the settings for entities of at least this confidence.
+    def thresholds(self, types: Sequence[str]) -> FloatArray:
+        """Return the minimum confidence of each type: `[C]`."""
+        by_type = self.threshold if isinstance(self.threshold, dict) else {}
+        usual = self.threshold if isinstance(self.threshold, float) else self.usual_threshold
+        return np.array([by_type.get(type_, usual) for type_ in types])
 
-        After each epoch, that confidence is set to what is best on the development data. None if the user
-        has set it, or the method has no such setting.
-        """
-        return None
+    def lowest_threshold(self) -> float:
+        """Return a confidence below which a candidate of no type is an entity."""
+        if isinstance(self.threshold, dict):
+            return min([self.usual_threshold, *self.threshold.values()])
+        return self.usual_threshold if self.threshold is None else self.threshold
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
         """Return these settings with other values, by key; raise `UsageError` for one that is wrong."""

@@ -144,9 +144,12 @@ class Predictor:
             scores = self.decoder.score(words, self.engine.graphs, predict)
             if watch is not None:  # before candidates, which are refused if they are NaN
                 watch(sentences, words, scores)
-            kept = predict.selected(self.decoder.candidates(scores, predict))
-            if kept.type.max(initial=-1) >= len(self.types):
+            candidates = self.decoder.candidates(scores, predict)
+            if candidates.type.max(initial=-1) >= len(self.types):
                 raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
+            thresholds = predict.thresholds(self.types)
+            candidates = candidates.above(thresholds)
+            kept = predict.selected(candidates).above(thresholds)  # which may lower confidences
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None

@@ -21,6 +21,9 @@ from fencepost.runtime.pytorch import make_predictor
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.processes import gather
 
+_LENIENT = 0.02
+"""The threshold of the predictions of which the best threshold is chosen."""
+
 
 def score_development(
     model: Model,
@@ -65,14 +68,13 @@ def _predict_tuned(
         model.set_predict(settings)
         return list(make_recogniser(model, accelerator).predict(dev, watch))
 
-    lenient = asked.at_least(0.0)
-    if lenient is None:
+    if asked.threshold is not None:
         return predict(asked, watch)
-    predicted = predict(lenient, watch)
+    predicted = predict(asked.changed({"threshold": _LENIENT}), watch)
     cut = best_cut(match(dev, predicted))
     if cut is None:  # nothing is right
         return predict(asked)
-    model.set_predict(asked.at_least(cut) or asked)
+    model.set_predict(asked.changed({"threshold": dict.fromkeys(model.types, cut)}))
     return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
 
 

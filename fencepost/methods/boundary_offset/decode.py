@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.encoder.grouping import group_by_length
-from fencepost.methods.boundary_offset.labels import CENTRE, OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.labels import CENTRE, NEARLY_CENTRE, OUT_OF_RANGE, Labels
 from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict, BoundaryOffsetSettings
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import (
@@ -71,7 +71,7 @@ class OffsetDecoder(Decoder[OffsetScores]):
         grid = (len(group), length, length, len(self.types))
         inputs = {**some.inputs(), "lengths": some.lengths}
         label, probability = run_graph(graphs, "offsets", inputs, ("i", grid), ("f", grid))
-        if label.min() < 0 or label.max() >= len(self.labels):
+        if label.min() < NEARLY_CENTRE or label.max() >= len(self.labels):
             raise GraphMismatch(f"a label is between {label.min()} and {label.max()}")
         at = np.nonzero((label != OUT_OF_RANGE) & is_span(some.lengths, length)[..., None])
         sentence = np.asarray(group, dtype=np.int64)[at[0]]
@@ -87,9 +87,14 @@ def decode(
 ) -> Candidates:
     """Return the spans that the cells point at, as the mode allows ("Inference with Boundary Offsets").
 
+    Centres that are less probable than "out of range" count if they reach the threshold.
+
     A centre's confidence is its probability; that of another span is the mean of those that point at it.
     `length` is that of the padded batch: word `t` of sentence `b` is at position `b * length + t`.
     """
+    weak = cells.label == NEARLY_CENTRE
+    cells = Cells._make(column[~weak | (cells.probability >= predict.lowest_threshold())] for column in cells)
+    cells = cells._replace(label=np.abs(cells.label))  # nearly a centre is one
     move = labels.moves[cells.label]  # [N, 2]
     start, last = cells.start - move[:, 0], cells.last - move[:, 1]
     is_centre = cells.label == CENTRE

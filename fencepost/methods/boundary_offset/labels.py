@@ -9,8 +9,9 @@ import numpy as np
 from fencepost.methods.boundary_offset.settings import BoundaryOffsetSettings
 from fencepost.methods.decoder import GoldArrays, IntArray
 
-OUT_OF_RANGE, CENTRE = 0, 1
-"""The first two labels; the start offsets -S .. -1, 1 .. S follow, then the end offsets."""
+NEARLY_CENTRE, OUT_OF_RANGE, CENTRE = -1, 0, 1
+"""The first two labels, after one for predictions alone; the start offsets -S .. -1, 1 .. S follow, then the
+end offsets."""
 
 
 class Labels:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fencepost.encoder.encoder import Words
 from fencepost.methods.boundary_offset.blocks import Block, split_blocks
-from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.labels import CENTRE, NEARLY_CENTRE, OUT_OF_RANGE, Labels
 from fencepost.methods.boundary_offset.layers import (
     ConditionalNorm,
     Convolutions,
@@ -31,6 +31,9 @@ from fencepost.methods.network import Gold, Graph, Network, word_axes
 _RARE = 0.01
 """The probability of all other labels together before training. Most spans are out of range; where that
 has to be learnt first, all else is learnt much later."""
+
+_NEARLY = 3.0
+"""The logarithm of how many times less probable than "out of range" a centre may be to be a candidate."""
 
 _BUDGET = 330_000_000
 """Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
@@ -160,7 +163,10 @@ class BoundaryOffset(Network[SpanFactors]):
 
 
 class OffsetGraph(nn.Module):
-    """Word vectors to the best label of each cell and type, and its probability."""
+    """Word vectors to the best label of each cell and type, and its probability.
+
+    Of cells that are out of range, those that may be centres are labelled `NEARLY_CENTRE`.
+    """
 
     def __init__(self, network: BoundaryOffset) -> None:
         super().__init__()
@@ -185,6 +191,9 @@ class OffsetGraph(nn.Module):
     def _find_best(self, factors: SpanFactors, block: Block) -> tuple[Tensor, Tensor]:
         grid = self.network.grid(factors, block)  # [B, I, T, C, L]
         best, label = grid.max(dim=4)
+        centre = grid[..., CENTRE]
+        nearly = (label == OUT_OF_RANGE) & (centre > best - _NEARLY)
+        label, best = label.masked_fill(nearly, NEARLY_CENTRE), torch.where(nearly, centre, best)
         if torch.onnx.is_in_onnx_export():
             return label.int(), (best - grid.logsumexp(dim=4)).exp()
         in_range = label != OUT_OF_RANGE  # of few cells; the others' probabilities are not used

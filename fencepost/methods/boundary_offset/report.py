@@ -8,8 +8,8 @@ import numpy as np
 
 from fencepost.data.entity import Sentence
 from fencepost.evaluation import Score
-from fencepost.methods.boundary_offset.decode import OffsetDecoder, OffsetScores, decode
-from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, label_cells
+from fencepost.methods.boundary_offset.decode import Cells, OffsetDecoder, OffsetScores, decode
+from fencepost.methods.boundary_offset.labels import NEARLY_CENTRE, OUT_OF_RANGE, label_cells
 from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict
 from fencepost.methods.decoder import GoldArrays, Report, Row
 
@@ -30,9 +30,10 @@ class OffsetReport(Report):
         types, names = len(self.decoder.types), len(self.decoder.labels)
         batch, length = len(scores.lengths), scores.length
         cells, entries = scores.cells, label_cells(gold, scores.lengths, self.decoder.labels)
+        labelled = Cells._make(column[cells.label != NEARLY_CENTRE] for column in cells)
         of_cells = (batch, length, length, types, names)
-        predicted, true = (np.ravel_multi_index(columns, of_cells) for columns in (cells[:5], entries))
-        counted = (cells.label[np.isin(predicted, true)], cells.label, entries[4])
+        predicted, true = (np.ravel_multi_index(columns, of_cells) for columns in (labelled[:5], entries))
+        counted = (labelled.label[np.isin(predicted, true)], labelled.label, entries[4])
         self.labels += [np.bincount(labels, minlength=names) for labels in counted]
 
         offset = gold.sentence * length

@@ -12,29 +12,29 @@ from fencepost.methods.decoder import Decoder, FloatArray, Graphs, WordArrays, i
 from fencepost.methods.settings import PredictSettings
 
 
-class BestClasses(NamedTuple):
-    """The best class of each cell, with 0 for those that are no spans, and its probability."""
+class BestTypes(NamedTuple):
+    """The most probable type of each cell, and its probability, which is 0 for cells that are no spans."""
 
-    class_: npt.NDArray[np.int32]  # [B, T, T]
+    type: npt.NDArray[np.int32]  # [B, T, T]
     confidence: FloatArray  # [B, T, T]
 
 
-class SpanDecoder(Decoder[BestClasses]):
-    """The graph `spans` returns the best class of each cell, and its probability."""
+class SpanDecoder(Decoder[BestTypes]):
+    """The graph `spans` returns the most probable type of each cell, and its probability."""
 
-    def score(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> BestClasses:  # noqa: ARG002
+    def score(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> BestTypes:  # noqa: ARG002
         sentences, length = words.vectors.shape[:2]
         grid = (sentences, length, length)
         outputs: list[Any] = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
-        return BestClasses(outputs[0] * is_span(words.lengths, length), outputs[1])
+        return BestTypes(outputs[0], outputs[1] * is_span(words.lengths, length))
 
-    def candidates(self, scores: BestClasses, predict: PredictSettings) -> Candidates:  # noqa: ARG002
-        """Return the cells whose best class is a type."""
-        sentence, start, last = np.nonzero(scores.class_ > 0)
-        offset = sentence * scores.class_.shape[1]
+    def candidates(self, scores: BestTypes, predict: PredictSettings) -> Candidates:
+        """Return the spans with a type that is probable enough, be it less so than "no entity"."""
+        sentence, start, last = np.nonzero(scores.confidence >= predict.lowest_threshold())
+        offset = sentence * scores.type.shape[1]
         return Candidates(
             offset + start,
             offset + last + 1,
-            scores.class_[sentence, start, last].astype(np.int64) - 1,
+            scores.type[sentence, start, last].astype(np.int64),
             scores.confidence[sentence, start, last].astype(np.float64).clip(0, 1),
         )

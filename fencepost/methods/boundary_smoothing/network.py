@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,8 @@ class BoundarySmoothing(Network[SpanScores]):
         self.U = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, size, size)))
         self.W = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, 2 * size + settings.width_size)))
         self.b = nn.Parameter(torch.zeros(classes))
+        if settings.prior:
+            self.b.data[0] = math.log(len(types) * (1 - settings.prior) / settings.prior)
 
     def score(self, words: Words, gold: Gold | None = None) -> SpanScores:  # noqa: ARG002
         """Eq. 1: r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
@@ -114,5 +117,5 @@ class SpanGraph(nn.Module):
     def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, T, d]` to `[B, T, T]` twice; the decoder knows which cells are spans."""
         grid = self.network.score(Words(vectors, vectors.new_zeros(1))).grid()  # [B, C + 1, T, T]
-        best, class_ = grid.max(dim=1)
-        return class_.int(), (best - grid.logsumexp(dim=1)).exp()
+        best, type_ = grid[:, 1:].max(dim=1)
+        return type_.int(), (best - grid.logsumexp(dim=1)).exp()

@@ -36,6 +36,8 @@ class BoundarySmoothingSettings(MethodSettings):
     width_size: int = Field(
         25, ge=0, le=WIDEST, description="Width of the embedding of a span's length; 0 is none."
     )
+    prior: float = Field(0.0, ge=0, lt=1, description="exp")
+    quantile: float = 0.975
     widest: int | None = Field(
         None,
         ge=1,
@@ -48,4 +50,8 @@ class BoundarySmoothingSettings(MethodSettings):
         if self.widest is not None:
             return self
         lengths = [len(entity) for sentence in sentences for entity in sentence.entities]
-        return self.model_copy(update={"widest": int(np.ceil(np.quantile(lengths, 0.975)))})
+        return self.model_copy(
+            update={
+                "widest": (1 if self.quantile == 1 else 0) + int(np.ceil(np.quantile(lengths, self.quantile)))
+            }
+        )

@@ -8,12 +8,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fencepost.encoder.settings import EncoderSettings
-from fencepost.methods.candidates import Candidates
 from fencepost.methods.settings import MethodSettings, PredictSettings
 from fencepost.settings import MOST_LAYERS, WIDEST
-
-_DEFAULT_PHI = 1.5
-"""The threshold of a model that was trained without development data."""
 
 _MOST_TIMES, _MOST_SPANS = 10_000, 4096
 """Time and memory grow with the number of steps, and memory with the square of the number of spans."""
@@ -97,21 +93,5 @@ class DiffusionPredict(PredictSettings):
 
     steps: int = Field(5, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
     spans: int = Field(60, ge=1, le=_MOST_SPANS, description="K: noisy spans, whatever method.spans.")
-    threshold: float | None = Field(
-        None,
-        ge=0,
-        le=3,
-        description="phi: the least sum of the probabilities of start, end and type; unless set, what is "
-        "best on the development data, or 1.5 without.",
-    )
     eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 is DDIM, 1 is DDPM.")
     seed: int = Field(0, ge=0, description="Of the noise.")
-
-    def at_least(self, confidence: float) -> Self | None:
-        return self.model_copy(update={"threshold": 3 * confidence}) if self.threshold is None else None
-
-    def selected(self, candidates: Candidates) -> Candidates:
-        """Return those that do not clash with better ones and whose probabilities reach the threshold."""
-        threshold = _DEFAULT_PHI if self.threshold is None else self.threshold
-        selected = super().selected(candidates)
-        return selected.take(3 * selected.confidence >= threshold)

@@ -80,19 +80,20 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         return seeds.take(passing), near[passing]
 
     def candidates(self, scores: Proposals, predict: LocateAndLabelPredict) -> Candidates:
-        """Return the spans whose best class is a type, with the probability of that class.
+        """Return the spans with a type that is probable enough, be it less so than "no entity".
 
-        Unlike in the paper, it is multiplied with the filter's, unless `predict.confidence` is `class`.
+        Unlike in the paper, its probability is multiplied with the filter's, unless `predict.confidence` is
+        `class`.
         """
-        class_ = scores.labels.argmax(axis=1)
-        confidence = softmax(scores.labels)[np.arange(len(class_)), class_]
+        type_ = scores.labels[:, 1:].argmax(axis=1)
+        confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
         if self.settings.filter and predict.confidence == "both":
             confidence = confidence * sigmoid(scores.near)
-        entity = class_ > 0
+        entity = confidence >= predict.lowest_threshold()
         sentence, start, end = scores.moved.take(entity)
         offset = sentence * scores.lengths.max()
         confidence = confidence[entity].astype(np.float64).clip(0, 1)
-        return Candidates(offset + start, offset + end, class_[entity] - 1, confidence)
+        return Candidates(offset + start, offset + end, type_[entity], confidence)
 
 
 def _get_inner_words(spans: Spans, words: WordArrays) -> Inputs:

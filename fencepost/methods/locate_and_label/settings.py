@@ -64,7 +64,9 @@ class LocateAndLabelSettings(MethodSettings):
 
 
 class LocateAndLabelPredict(PredictSettings):
-    """Which spans pass the filter, and Soft-NMS."""
+    """Which spans pass the filter, and Soft-NMS; `threshold` is delta."""
+
+    usual_threshold: ClassVar[float] = 0.4
 
     lengths: Literal["all", "trained"] = Field(
         "all", description="Seeds: of all lengths up to the longest, or of those in training alone."
@@ -76,7 +78,6 @@ class LocateAndLabelPredict(PredictSettings):
     soft_nms: bool = Field(True, description="Whether overlapping lowers scores (ablation).")
     overlap: float = Field(0.6, gt=0, le=1, description="k: the IoU with a better span from which it does.")
     decay: float = Field(0.9, ge=0, le=1, description="u: what the score is multiplied with.")
-    threshold: float = Field(0.4, ge=0, le=1, description="delta: entities have a higher score.")
 
     @model_validator(mode="after")
     def _check_soft_nms(self) -> Self:
@@ -88,4 +89,4 @@ class LocateAndLabelPredict(PredictSettings):
         """Apply Soft-NMS to the better ones of those that clash; with `soft-nms`, to all."""
         if self.select != "soft-nms":
             candidates = super().selected(candidates)
-        return soft_nms(candidates, self.overlap, self.decay if self.soft_nms else 1.0, self.threshold)
+        return soft_nms(candidates, self.overlap, self.decay if self.soft_nms else 1.0, 0.0)
