@@ -7,10 +7,11 @@ and the nearest name that exists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, SerializeAsAny, create_model
@@ -20,19 +21,29 @@ from fencepost.encoder.settings import EncoderSettings, TextSettings
 from fencepost.errors import DataError, UsageError, describe_error, shorten
 from fencepost.methods.registry import METHODS, Method
 from fencepost.methods.settings import MethodSettings, PredictSettings
-from fencepost.settings import Settings, Tree, change_of, merged, parsed, validated
+from fencepost.settings import Settings, Tree, change_of, merged, or_auto, parsed, validated
 
 DEFAULT_METHOD = "boundary-smoothing"
+
+_STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 1500, 6, 60
+"""What `training.epochs: auto` is: epochs for this many steps, between these numbers of epochs."""
+
+_WIDTH_384_RATE = 1e-4
+"""The learning rate of a pretrained encoder whose vectors have 384 numbers; wider ones need lower rates."""
 
 
 class TrainingSettings(Settings):
     """How the weights are learnt: AdamW with a rate for the pretrained weights and one for the rest."""
 
-    epochs: int = Field(12, ge=1)
+    epochs: Annotated[int | Literal["auto"], or_auto(Annotated[int, Field(ge=1)])] = Field(
+        "auto", description="Number of epochs; auto depends on the number of training sentences."
+    )
     batch_size: int = Field(16, ge=1, description="Sentences in a step, on each device.")
     accumulate: int = Field(1, ge=1, description="Batches whose mean gradient makes a step.")
-    learning_rate: float = Field(1e-3, gt=0, description="Of the weights that start from nothing.")
-    encoder_learning_rate: float = Field(5e-5, ge=0, description="Of the pretrained weights.")
+    learning_rate: float = Field(2e-3, gt=0, description="Learning rate of newly initialised weights.")
+    encoder_learning_rate: Annotated[float | Literal["auto"], or_auto(Annotated[float, Field(ge=0)])] = Field(
+        "auto", description="Learning rate of pretrained weights; auto depends on the encoder's width."
+    )
     schedule: Literal["linear", "cosine", "constant"] = Field(
         "linear", description="The decay after warm-up."
     )
@@ -46,12 +57,32 @@ class TrainingSettings(Settings):
         2.0, gt=0, description="Factor of the learning rate of the other weights in these epochs."
     )
     patience: int | None = Field(
-        None, ge=1, description="Stop after this many epochs without a better development F1; unset: never."
+        None,
+        ge=1,
+        description="Stop after this many epochs without a better development F1. Unset: never, or after a "
+        "third of the epochs (at least 3) if their number is auto.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="bfloat16 needs hardware for it."
     )
     seed: int = Field(1, ge=0, le=2**32 - 1)
+
+    def count_epochs(self, sentences: int, processes: int = 1) -> int:
+        """Return the number of epochs: as set, or enough for `_STEPS` steps on this many sentences."""
+        if self.epochs != "auto":
+            return self.epochs
+        in_epoch = math.ceil(sentences / (self.batch_size * self.accumulate * processes))
+        return min(max(math.ceil(_STEPS / max(1, in_epoch)), _LEAST_EPOCHS), _MOST_EPOCHS)
+
+    def encoder_rate(self, width: int) -> float:
+        """Return the learning rate of a pretrained encoder with vectors of this width."""
+        if self.encoder_learning_rate != "auto":
+            return self.encoder_learning_rate
+        return float(f"{_WIDTH_384_RATE * (384 / width) ** 1.5:.2g}")
+
+    def count_patience(self, epochs: int) -> int | None:
+        """Return after how many epochs without a better F1, of this number of epochs, the training stops."""
+        return max(3, math.ceil(epochs / 3)) if self.epochs == "auto" and not self.patience else self.patience
 
 
 class Config(Settings):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
 from fencepost.errors import UsageError, describe_error, quote, shorten
 
@@ -23,6 +23,21 @@ _MOST_PROBLEMS = 10
 
 Tree = dict[str, Any]
 S = TypeVar("S", bound="Settings")
+
+
+def or_auto(type_: Any) -> PlainValidator:
+    """Return a validator of values of a type, or `auto`, whose errors say both."""
+    adapter: TypeAdapter[Any] = TypeAdapter(type_)
+
+    def validate(value: Any) -> Any:
+        if value == "auto":
+            return value
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Input ") + ", or be auto") from None
+
+    return PlainValidator(validate)
 
 
 class Settings(BaseModel):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fencepost.config import Config
     from fencepost.experiments.cells import Cell
     from fencepost.experiments.sweep import Sweep
+    from fencepost.experiments.trials import Trial
 
 WITH_TEST = {
     "dev_f1": "dev F1",
@@ -131,6 +132,12 @@ def _numbers(name: str, text: str | None) -> list[float]:
         raise UsageError(f"{name} {text}: write numbers, separated by commas, for example 0.25,0.5") from None
 
 
+def _count_sentences(run: Trial, sentences: int) -> float:
+    """Return the number of sentences that a run reads, in all of its epochs."""
+    of_run = round(sentences * (run.cell.share or 1.0))
+    return of_run * run.config.training.count_epochs(of_run)
+
+
 def _run(sweep: Sweep, seeds: int, workers: int) -> Iterator[str]:
     """Train; yield the plan, and for each run its scores and how long the rest will take."""
     complete, interrupted = len(sweep.of_state("complete")), len(sweep.of_state("running"))
@@ -140,8 +147,7 @@ def _run(sweep: Sweep, seeds: int, workers: int) -> Iterator[str]:
     plan += f"; {complete:,} finished already" if complete else ""
     yield plan + (f"; {interrupted:,} to continue" if interrupted else "")
     yield from _idle(sweep)
-    # the time of a run is about proportional to its epochs and its share of the data
-    costs = {run: run.config.training.epochs * (run.cell.share or 1.0) for run in sweep.runs}
+    costs = {run: _count_sentences(run, len(sweep.data.train)) for run in sweep.runs}
     rest = {run: costs[run] for run in sweep.of_state("planned", "running")}
     workers = min(workers, max(1, len(rest)))
     numbers, seconds, cost = count(complete + 1), 0.0, 0.0

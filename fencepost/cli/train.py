@@ -94,9 +94,10 @@ def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None)
         if held is not None
         else "without development data (--dev, --dev-share) the last epoch is kept"
     )
+    epochs = settings.training.count_epochs(len(learnt))
     return (
-        f"{settings.method.name} on {settings.encoder.name}: {settings.training.epochs} epochs over "
-        f"{len(learnt):,} sentences; {held_text}"
+        f"{settings.method.name} on {settings.encoder.name}: {epochs} epochs over {len(learnt):,} sentences; "
+        f"{held_text}"
     )
 
 

@@ -85,7 +85,7 @@ def word_shape(word: str) -> str:
     """Return how a word is written: `Xxx` for Paris, `XX` for IBM, `X.X.` for U.S., `XX-d` for IL-2.
 
     `X` is an upper-case letter, `x` a lower-case letter, `d` a digit, `c` a letter without case, and other
-    characters stand for themselves. Runs of more than two are shortened to two, and the shape to 8 characters.
+    characters stand for themselves. Runs of more than two are cut to two, and the shape to 8 characters.
     """
     shape = ""
     for letter in word[:LONGEST]:

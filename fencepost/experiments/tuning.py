@@ -79,7 +79,7 @@ class Tuning:
         self.out, self.config, self.space, self.data = Path(out), config, space, data
         self.keep_models = keep_models
         if grace_epochs is None:
-            grace_epochs = math.ceil(config.training.epochs / 4)
+            grace_epochs = math.ceil(config.training.count_epochs(len(data.train)) / 4)
         self.search = Search(config.training.seed, pruner, startup_trials, grace_epochs)
         self._test: Evaluation | None = None
         self._stack = ExitStack()
@@ -190,10 +190,11 @@ class Tuning:
     def _train(self, ongoing: Ongoing) -> None:
         config, folder = changed(self.config, ongoing.values), self.folder(ongoing.number)
         since = time.monotonic() - ongoing.seconds
+        epochs = config.training.count_epochs(len(self.data.train))
 
         def after_epoch(epoch: int, f1: float) -> None:
             ongoing.report(epoch, f1, time.monotonic() - since)
-            if epoch < config.training.epochs and ongoing.should_prune():
+            if epoch < epochs and ongoing.should_prune():
                 raise Pruned
 
         if has_scores(folder):  # it was killed after its last epoch

@@ -18,6 +18,7 @@ from fencepost.methods.decoder import GoldArrays, WordArrays
 from fencepost.methods.network import Gold, Network
 from fencepost.methods.registry import METHODS
 from fencepost.methods.settings import PredictSettings
+from fencepost.settings import Settings
 
 if TYPE_CHECKING:
     from fencepost.config import Config
@@ -58,6 +59,10 @@ class Model(nn.Module):
     def set_predict(self, predict: PredictSettings) -> None:
         """Replace the settings of prediction."""
         self.config = self.config.model_copy(update={"predict": predict})
+
+    def set_training(self, training: Settings) -> None:
+        """Replace the settings of training, by those with a number for each that was left open."""
+        self.config = self.config.model_copy(update={"training": training})
 
     @property
     def device(self) -> torch.device:

@@ -77,16 +77,16 @@ def idle_settings(
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):
         yield "encoder.features.pos has no effect: the training data has no parts of speech"
     yield from config.method.idle(encoder)
-    yield from _idle_freezing(config.training, encoder)
+    yield from _idle_freezing(config.training, encoder, len(sentences))
     if config.training.patience and dev is None:
         yield "training.patience has no effect: without development data there is no F1 to wait for"
 
 
-def _idle_freezing(training: TrainingSettings, encoder: EncoderSettings) -> Iterator[str]:
+def _idle_freezing(training: TrainingSettings, encoder: EncoderSettings, sentences: int) -> Iterator[str]:
     if not training.frozen_epochs:
         if training.frozen_rate != TrainingSettings().frozen_rate:
             yield "training.frozen_rate has no effect: training.frozen_epochs is 0"
     elif encoder.name == "scratch":
         yield "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"
-    elif training.frozen_epochs >= training.epochs:
+    elif training.frozen_epochs >= training.count_epochs(sentences):
         yield "training.frozen_epochs is not below training.epochs: the pretrained weights never learn"

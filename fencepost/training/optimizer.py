@@ -20,9 +20,10 @@ def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str,
     its position identifies it.
     """
     pretrained = {id(parameter) for parameter in model.encoder.pretrained()}
+    encoder_rate = settings.encoder_rate(model.encoder.embedder.width)
     groups: list[dict[str, Any]] = [
         {"name": name, "lr": rate, "weight_decay": decay, "params": []}
-        for name, rate in (("encoder", settings.encoder_learning_rate), ("head", settings.learning_rate))
+        for name, rate in (("encoder", encoder_rate), ("head", settings.learning_rate))
         for decay in (settings.weight_decay, 0.0)
     ]
     for parameter in model.parameters():
@@ -37,13 +38,15 @@ def learning_rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
     return {f"{group['name']}_rate": group["lr"] for group in optimizer.param_groups[::2]}
 
 
-def make_schedule(optimizer: torch.optim.Optimizer, settings: TrainingSettings, steps: int) -> LambdaLR:
-    """Return the schedule of the groups' learning rates over a training of this number of steps.
+def make_schedule(
+    optimizer: torch.optim.Optimizer, settings: TrainingSettings, epochs: int, steps_in_epoch: int
+) -> LambdaLR:
+    """Return the schedule of the groups' learning rates over a training of this number of epochs.
 
     While the pretrained weights are frozen, the others learn at a rate that is `frozen_rate` times as high.
     """
     pretrained = any(group["params"] for group in optimizer.param_groups[:2])
-    thaw = steps * settings.frozen_epochs // settings.epochs if pretrained else 0
+    steps, thaw = epochs * steps_in_epoch, settings.frozen_epochs * steps_in_epoch if pretrained else 0
     frozen = {"encoder": 0.0, "head": settings.frozen_rate}
 
     def factor(name: str, step: int) -> float:

@@ -122,6 +122,7 @@ def train(
     listeners: list[Listener] = []
     parts = model.split(learnt)
     trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, place)
+    model.set_training(trainer.resolved())
     accelerator.wait_for_everyone()  # until all have found the checkpoint
     if first:
         begin_run(out, config, data)

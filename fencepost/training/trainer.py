@@ -78,15 +78,21 @@ class Trainer:
             collate_fn=self._collate,
         )
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
-        self.steps = settings.epochs * self.steps_in_epoch
+        self.epochs = settings.count_epochs(len(sentences), self.processes)
+        self.steps = self.epochs * self.steps_in_epoch
         self.optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
-        self.schedule = make_schedule(self.optimizer, settings, self.steps)
+        self.schedule = make_schedule(self.optimizer, settings, self.epochs, self.steps_in_epoch)
         self.wrapped = accelerator.prepare_model(model)  # averages the gradients of several processes
 
         self.step = 0  # the number of steps taken
         self.epoch = 0.0  # the number of epochs, with the part of one that is not complete
         self.records: list[Record] = []
         self._start_sums()
+
+    def resolved(self) -> TrainingSettings:
+        """Return the settings with the numbers that are used in place of `auto`."""
+        rate = self.settings.encoder_rate(self.model.encoder.embedder.width)
+        return self.settings.model_copy(update={"epochs": self.epochs, "encoder_learning_rate": rate})
 
     def _collate(self, sentences: Sequence[Sentence]) -> Batch:
         """Mark a batch without sentences: all processes must compute a gradient, so it gets one of them."""
@@ -110,8 +116,8 @@ class Trainer:
         self.model.network.reduce_count = self.share.mean_count if self.processes > 1 else None
         try:
             for listener in listeners:
-                listener.begin(self.records, self.step, self.steps, self.settings.epochs)
-            for epoch in range(self.step // self.steps_in_epoch, self.settings.epochs):
+                listener.begin(self.records, self.step, self.steps, self.epochs)
+            for epoch in range(self.step // self.steps_in_epoch, self.epochs):
                 if self._out_of_patience():
                     break
                 self._train_epoch(epoch)
@@ -130,9 +136,10 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         """Return whether too many epochs were not better; the records decide, so also in a resumed run."""
         scores = [record["dev_f1"] for record in self.records if "dev_f1" in record]
-        if self.settings.patience is None or not scores:
+        patience = self.settings.count_patience(self.epochs)
+        if patience is None or not scores or not max(scores):
             return False
-        return len(scores) - 1 - scores.index(max(scores)) >= self.settings.patience
+        return len(scores) - 1 - scores.index(max(scores)) >= patience
 
     def _freeze(self, *, frozen: bool) -> None:
         for weight in self.pretrained:
@@ -235,7 +242,7 @@ class Trainer:
             f"{what} is not a finite number any more at step {step} (epoch {epoch}): the training diverges. "
             f"{last}. Train again with a lower training.learning_rate (it is "
             f"{self.settings.learning_rate:g}) or training.encoder_learning_rate "
-            f"({self.settings.encoder_learning_rate:g})"
+            f"({self.settings.encoder_rate(self.model.encoder.embedder.width):g})"
         )
 
     # Checkpoints
