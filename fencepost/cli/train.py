@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -110,6 +110,7 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         "kept": outcome.best,
         "calibration": outcome.calibration,
         "test": outcome.test.to_dict() if outcome.test else None,
+        "warnings": list(outcome.warnings),
     }
 
     def show() -> None:
@@ -118,6 +119,8 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         console = Console(highlight=False)
         if outcome.best is not None:
             print_epochs(console, outcome.epochs, outcome.best["epoch"])
+            if "dev_threshold" in outcome.best:
+                console.print(_threshold(outcome.best), soft_wrap=True, markup=False)
         if outcome.calibration is not None:
             console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
         if outcome.test is not None:
@@ -125,6 +128,15 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         console.print(f"the model is in {out}", soft_wrap=True, markup=False)
 
     output_result(scores, json, show)
+    for warning in outcome.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _threshold(best: dict[str, Any]) -> str:
+    return (
+        f"threshold: {best['dev_threshold']:.2f}, fitted on the development data; F1 there "
+        f"{100 * best['dev_f1']:.1f}, with the usual threshold {100 * best['dev_f1_usual_threshold']:.1f}"
+    )
 
 
 def _calibration(found: dict[str, float | None]) -> str:

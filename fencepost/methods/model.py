@@ -45,6 +45,7 @@ class Model(nn.Module):
         types = sorted({entity.type for sentence in sentences for entity in sentence.entities})
         if not types:
             raise UsageError("the training data has no entities: there is nothing to learn")
+        config.predict.thresholds(types)  # of types that the data has
         config = config.model_copy(
             update={
                 "method": config.method.fitted(sentences),

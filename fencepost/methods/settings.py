@@ -6,15 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, shorten
 from fencepost.methods.candidates import Candidates, FloatArray, select
 from fencepost.settings import Settings, merged, validated
 
-Probability = Annotated[float, Field(ge=0, le=1)]
+_Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+def _parse_threshold(value: Any) -> Any:
+    kind: Any = dict[str, _Probability] if isinstance(value, Mapping) else _Probability | None
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        raise ValueError("should be a number from 0 to 1, or one for each type as {TYPE: 0.5}") from None
 
 
 class MethodSettings(Settings):
@@ -56,7 +64,7 @@ class PredictSettings(Settings):
     select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
         "auto", description="Which candidates are kept; auto is flat where no training entities overlap."
     )
-    threshold: Probability | dict[str, Probability] | None = Field(
+    threshold: Annotated[float | dict[str, float] | None, PlainValidator(_parse_threshold)] = Field(
         None,
         description="Minimum confidence, before calibration, of an entity: one number, or one for each type. "
         "Unless set, what is best on the development data.",
@@ -75,9 +83,11 @@ class PredictSettings(Settings):
         return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
 
     def thresholds(self, types: Sequence[str]) -> FloatArray:
-        """Return the minimum confidence of each type: `[C]`."""
+        """Return the minimum confidence of each type: `[C]`; raise `UsageError` for other types."""
         by_type = self.threshold if isinstance(self.threshold, dict) else {}
         usual = self.threshold if isinstance(self.threshold, float) else self.usual_threshold
+        for type_ in by_type.keys() - set(types):
+            raise UsageError(f"predict.threshold: {UsageError.unknown('type', shorten(type_), types)}")
         return np.array([by_type.get(type_, usual) for type_ in types])
 
     def lowest_threshold(self) -> float:

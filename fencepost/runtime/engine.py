@@ -113,6 +113,7 @@ class Predictor:
         """Return the same predictor with other settings of prediction."""
         other = copy.copy(self)
         other.predict_settings = self.predict_settings.changed(settings)
+        other.predict_settings.thresholds(self.types)  # of types that the model has
         return other
 
     def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:

@@ -21,6 +21,7 @@ from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
 from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer
 from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
+from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
     CHECKPOINTS,
@@ -71,6 +72,7 @@ class Outcome:
 
     `calibration` has its temperature and shift, and the expected calibration errors before and after.
     `predicted` are the predictions in the test data, or else in the development data, which took `seconds`.
+    `warnings` say that the model has not learnt, and why; there are none if it has.
     """
 
     model: Model
@@ -80,6 +82,7 @@ class Outcome:
     calibration: dict[str, float | None] | None = None
     predicted: list[Sentence] | None = None
     seconds: float = 0.0
+    warnings: Sequence[str] = ()
 
 
 def train(
@@ -151,7 +154,10 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Out
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], best_epoch(records)
-    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds)
+    warnings = explain_failure(
+        model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
+    )
+    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings)
     save_model(model, out)
     scores = {
         "epochs": epochs,
@@ -159,6 +165,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Out
         "dev": best,
         "calibration": calibration,
         "test": result.to_dict() if result else None,
+        "warnings": warnings,
     }
     write_text(out / CARD_FILE, model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")

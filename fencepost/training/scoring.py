@@ -45,7 +45,7 @@ def score_development(
         losses.append((loss, len(sentences)))
 
     start = time.perf_counter()
-    predicted = _predict_tuned(model, dev, asked, accelerator, watch)
+    predicted, threshold = _predict_tuned(model, dev, asked, accelerator, watch)
     seconds = time.perf_counter() - start
     losses = [of_batch for part in gather(accelerator, losses) for of_batch in part]
     result = evaluate(dev, predicted)
@@ -56,26 +56,29 @@ def score_development(
         "dev_f1": result.overall.f1,
         "dev_ece": result.calibration.ece if result.calibration else None,
         "dev_seconds": seconds,
+        **threshold,
     }
 
 
 def _predict_tuned(
     model: Model, dev: Sequence[Sentence], asked: PredictSettings, accelerator: Accelerator, watch: Watch
-) -> list[Sentence]:
-    """Return predictions with the least confidence of an entity, if that is open, set to where F1 is best."""
-
-    def predict(settings: PredictSettings, watch: Watch | None = None) -> list[Sentence]:
-        model.set_predict(settings)
-        return list(make_recogniser(model, accelerator).predict(dev, watch))
-
-    if asked.threshold is not None:
-        return predict(asked, watch)
-    predicted = predict(asked.changed({"threshold": _LENIENT}), watch)
+) -> tuple[list[Sentence], dict[str, float]]:
+    """Return predictions with the threshold, unless it is set, of the best F1; and F1 with the usual one."""
+    fitted = asked.threshold is None
+    model.set_predict(asked.changed({"threshold": _LENIENT}) if fitted else asked)
+    predicted = list(make_recogniser(model, accelerator).predict(dev, watch))
+    if not fitted:
+        return predicted, {}
+    usual = asked.usual_threshold
     cut = best_cut(match(dev, predicted))
-    if cut is None:  # nothing is right
-        return predict(asked)
+    cut = usual if cut is None else cut  # if nothing is right
     model.set_predict(asked.changed({"threshold": dict.fromkeys(model.types, cut)}))
-    return [s.with_entities(e for e in s.entities if e.score >= cut) for s in predicted]
+    at_usual = evaluate(dev, _keep_above(predicted, usual)).overall.f1
+    return _keep_above(predicted, cut), {"dev_threshold": cut, "dev_f1_usual_threshold": at_usual}
+
+
+def _keep_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:
+    return [s.with_entities(e for e in s.entities if e.score >= threshold) for s in sentences]
 
 
 class SharedPredictor(Predictor):
