@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from fencepost.errors import UsageError, describe_error, quote, shorten
 
@@ -35,7 +36,8 @@ def or_auto(type_: Any) -> PlainValidator:
         try:
             return adapter.validate_python(value)
         except ValidationError as error:
-            raise ValueError(error.errors()[0]["msg"].removeprefix("Input ") + ", or be auto") from None
+            reason = error.errors()[0]["msg"].removeprefix("Input ")
+            raise PydanticCustomError("or_auto", "{reason}, or be auto", {"reason": reason}) from None
 
     return PlainValidator(validate)
 

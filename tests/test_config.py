@@ -131,10 +131,7 @@ def test_the_method_may_be_named_behind_the_file_that_has_its_settings(monkeypat
     config = Config.compose(path, flags={"method": {"name": "tagger"}})
     assert (config.method.bias, config.predict.threshold) == (False, 0.2)
     assert Config.compose(path, ["method.name=tagger"]) == config
-    assert refused(path) == (
-        f"{path}: method.bias: there is no such key; method has {METHOD_KEYS}\n"
-        f"{path}: predict.threshold: there is no such key; predict has select, batch_size"
-    )
+    assert refused(path) == f"{path}: method.bias: there is no such key; method has {METHOD_KEYS}"
 
 
 def test_what_a_method_wants_is_below_the_file(monkeypatch, write) -> None:
@@ -179,11 +176,21 @@ some_configs = st.fixed_dictionaries(
             {},
             optional={
                 "learning_rate": st.floats(1e-300, 1e300),
+                "epochs": st.just("auto") | st.integers(1, 99),
+                "encoder_learning_rate": st.just("auto") | st.floats(0, 1),
                 "patience": st.none() | st.integers(1, 5),
                 "seed": st.integers(0, 2**32 - 1),
             },
         ),
-        "predict": st.fixed_dictionaries({}, optional={"select": st.sampled_from(["auto", "keep-all"])}),
+        "predict": st.fixed_dictionaries(
+            {},
+            optional={
+                "select": st.sampled_from(["auto", "keep-all"]),
+                "threshold": st.none()
+                | st.floats(0, 1)
+                | st.dictionaries(st.sampled_from(["A", "ä: [", "null"]), st.floats(0, 1)),
+            },
+        ),
     },
 )
 
@@ -225,6 +232,7 @@ def test_a_config_does_not_change() -> None:
 
 # Wrong keys
 
+THRESHOLD = "should be a number from 0 to 1, or one for each type as {TYPE: 0.5}"
 METHOD_KEYS = "name, epsilon, smoothing_size, label_smoothing, size, dropout, width_size, widest"
 TRAINING_KEYS = ", ".join(TrainingSettings.model_fields)
 PARTS = "there are method, encoder, training, predict, text"
@@ -235,7 +243,11 @@ PARTS = "there are method, encoder, training, predict, text"
     [
         ("trainin.epochs=1", "trainin", f"did you mean training? {PARTS}"),
         ("xyz=1", "xyz", PARTS),
-        ("predict.selct=a", "predict.selct", "did you mean predict.select? predict has select, batch_size"),
+        (
+            "predict.selct=a",
+            "predict.selct",
+            "did you mean predict.select? predict has select, threshold, batch_size",
+        ),
         ("method.epsilo=0", "method.epsilo", f"did you mean method.epsilon? method has {METHOD_KEYS}"),
         ("method.xyz=0", "method.xyz", f"method has {METHOD_KEYS}"),
         (
@@ -269,16 +281,24 @@ METHOD_NAMES = ", ".join(METHODS)
             "predict.select",
             "should be 'auto', 'flat', 'nested', 'keep-all' or 'soft-nms', not 'x'",
         ),
-        ("training.epochs=0", "training.epochs", "should be greater than or equal to 1, not 0"),
-        ("training.epochs=[1, 2]", "training.epochs", "should be a valid integer, not [1, 2]"),
-        ("training.epochs=null", "training.epochs", "should be a valid integer, not None"),
-        ("training.epochs.a=1", "training.epochs", "should be a valid integer, not {'a': 1}"),
+        ("training.epochs=0", "training.epochs", "should be greater than or equal to 1, or be auto, not 0"),
+        (
+            "training.encoder_learning_rate=-1",
+            "training.encoder_learning_rate",
+            "should be greater than or equal to 0, or be auto, not -1",
+        ),
+        ("predict.threshold=1.5", "predict.threshold", f"{THRESHOLD}, not 1.5"),
+        ("predict.threshold=high", "predict.threshold", f"{THRESHOLD}, not 'high'"),
+        ("predict.threshold={A: 2}", "predict.threshold", f"{THRESHOLD}, not {{'A': 2}}"),
+        ("training.epochs=[1, 2]", "training.epochs", "should be a valid integer, or be auto, not [1, 2]"),
+        ("training.epochs=null", "training.epochs", "should be a valid integer, or be auto, not None"),
+        ("training.epochs.a=1", "training.epochs", "should be a valid integer, or be auto, not {'a': 1}"),
         ("training.clip=.nan", "training.clip", "should be a finite number, not nan"),
         ("method.epsilon=1", "method.epsilon", "should be less than 1, not 1"),
         ("encoder.lstm.size=3", "encoder.lstm.size", "should be a multiple of 2, not 3"),
         ("encoder.name=5", "encoder.name", "should be a valid string, not 5"),
         ("encoder.lstm=5", "encoder.lstm", "must have keys, which may be size, layers, dropout, not be 5"),
-        ("predict=[]", "predict", "must have keys, which may be select, batch_size, not be []"),
+        ("predict=[]", "predict", "must have keys, which may be select, threshold, batch_size, not be []"),
         ("method=a", "method", f"must have keys, which may be {METHOD_KEYS}, not be 'a'"),
         ("method.name=null", "method.name", f"there is no method 'None'; there are {METHOD_NAMES}"),
         ("method.name=[a]", "method.name", f"there is no method \"['a']\"; there are {METHOD_NAMES}"),
@@ -290,7 +310,7 @@ METHOD_NAMES = ", ".join(METHODS)
         (
             "training.epochs=two",
             "training.epochs",
-            "should be a valid integer, unable to parse string as an integer, not 'two'",
+            "should be a valid integer, unable to parse string as an integer, or be auto, not 'two'",
         ),
     ],
 )
@@ -302,7 +322,7 @@ def test_everything_wrong_is_told_at_once_with_the_file_to_blame(write) -> None:
     path = write("training: {epochs: 0}\nencoder: {pooling: median}\nother: 1")
     assert refused(path).splitlines() == [
         f"{path}: encoder.pooling: should be 'mean', 'max' or 'first', not 'median'",
-        f"{path}: training.epochs: should be greater than or equal to 1, not 0",
+        f"{path}: training.epochs: should be greater than or equal to 1, or be auto, not 0",
         f"{path}: other: there is no such key; there are method, encoder, training, predict, text",
     ]
 
@@ -457,7 +477,7 @@ def test_only_what_predicts_can_change_after_training(change) -> None:
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
             f"--set {wrong}: the model is trained; only predict.* can change now, "
-            "that is predict.select, predict.batch_size"
+            "that is predict.select, predict.threshold, predict.batch_size"
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
@@ -22,7 +23,8 @@ def _parse_threshold(value: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError:
-        raise ValueError("should be a number from 0 to 1, or one for each type as {TYPE: 0.5}") from None
+        message = "should be a number from 0 to 1, or one for each type as {example}"
+        raise PydanticCustomError("threshold", message, {"example": "{TYPE: 0.5}"}) from None
 
 
 class MethodSettings(Settings):
@@ -104,6 +106,11 @@ class PredictSettings(Settings):
             )
         return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
 
-    def selected(self, candidates: Candidates) -> Candidates:
-        """Return those candidates that are entities."""
+    def select_entities(self, candidates: Candidates, types: Sequence[str]) -> Candidates:
+        """Return those candidates that reach the thresholds of their types and do not clash."""
+        thresholds = self.thresholds(types)
+        return self.resolve_clashes(candidates.above(thresholds)).above(thresholds)
+
+    def resolve_clashes(self, candidates: Candidates) -> Candidates:
+        """Return those candidates that do not clash with better ones; confidences may become lower."""
         return select(candidates, self.select)

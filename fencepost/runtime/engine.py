@@ -148,9 +148,7 @@ class Predictor:
             candidates = self.decoder.candidates(scores, predict)
             if candidates.type.max(initial=-1) >= len(self.types):
                 raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
-            thresholds = predict.thresholds(self.types)
-            candidates = candidates.above(thresholds)
-            kept = predict.selected(candidates).above(thresholds)  # which may lower confidences
+            kept = predict.select_entities(candidates, self.types)
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None

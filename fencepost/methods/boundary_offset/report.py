@@ -42,7 +42,8 @@ class OffsetReport(Report):
         support = sum(len({entity.key for entity in sentence.entities}) for sentence in sentences)
         for number, mode in enumerate(self.MODES):
             predict = self.predict.model_copy(update={"mode": mode})
-            kept = predict.selected(decode(cells, scores.lengths, length, self.decoder.labels, predict))
+            candidates = decode(cells, scores.lengths, length, self.decoder.labels, predict)
+            kept = predict.select_entities(candidates, self.decoder.types)
             predicted = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
             self.modes[:, number] += (np.isin(predicted, true).sum(), len(predicted), support)
 

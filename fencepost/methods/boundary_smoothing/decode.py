@@ -11,6 +11,9 @@ from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Decoder, FloatArray, Graphs, WordArrays, is_span, run_graph
 from fencepost.methods.settings import PredictSettings
 
+_TINY = float(np.finfo(np.float32).tiny)
+"""The lowest confidence of a span; other cells have 0."""
+
 
 class BestTypes(NamedTuple):
     """The most probable type of each cell, and its probability, which is 0 for cells that are no spans."""
@@ -30,7 +33,8 @@ class SpanDecoder(Decoder[BestTypes]):
 
     def candidates(self, scores: BestTypes, predict: PredictSettings) -> Candidates:
         """Return the spans with a type that is probable enough, be it less so than "no entity"."""
-        sentence, start, last = np.nonzero(scores.confidence >= predict.lowest_threshold())
+        lowest = max(predict.lowest_threshold(), _TINY)
+        sentence, start, last = np.nonzero(scores.confidence >= lowest)
         offset = sentence * scores.type.shape[1]
         return Candidates(
             offset + start,

@@ -16,6 +16,10 @@ from fencepost.methods.boundary_smoothing.settings import BoundarySmoothingSetti
 from fencepost.methods.feed_forward import FeedForward
 from fencepost.methods.network import Gold, Graph, Network, word_axes
 
+_RARE = 0.01
+"""The probability of all types together before training. Most spans are no entities; where that has to be
+learnt first, all else is learnt much later."""
+
 _PAIRS_AT_ONCE = 1_000_000
 """Pairs of words whose grid is held at once in training, unless one sentence alone has more."""
 
@@ -65,8 +69,7 @@ class BoundarySmoothing(Network[SpanScores]):
         self.U = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, size, size)))
         self.W = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, 2 * size + settings.width_size)))
         self.b = nn.Parameter(torch.zeros(classes))
-        if settings.prior:
-            self.b.data[0] = math.log(len(types) * (1 - settings.prior) / settings.prior)
+        self.b.data[0] = math.log(len(types) * (1 - _RARE) / _RARE)
 
     def score(self, words: Words, gold: Gold | None = None) -> SpanScores:  # noqa: ARG002
         """Eq. 1: r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
@@ -108,7 +111,7 @@ class BoundarySmoothing(Network[SpanScores]):
 
 
 class SpanGraph(nn.Module):
-    """Word vectors to the best class of each cell, and its probability."""
+    """Word vectors to the most probable type of each cell, and its probability."""
 
     def __init__(self, network: BoundarySmoothing) -> None:
         super().__init__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field
 
 from fencepost.data.entity import Sentence
@@ -36,22 +35,17 @@ class BoundarySmoothingSettings(MethodSettings):
     width_size: int = Field(
         25, ge=0, le=WIDEST, description="Width of the embedding of a span's length; 0 is none."
     )
-    prior: float = Field(0.0, ge=0, lt=1, description="exp")
-    quantile: float = 0.975
     widest: int | None = Field(
         None,
         ge=1,
         le=WIDEST,
-        description="Longer spans share an embedding; taken from the training data by default.",
+        description="Spans of this many words or more share an embedding; unless set, those that are longer "
+        "than all training entities.",
     )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Set the longest length with an embedding of its own to the 97.5th percentile of the entities."""
+        """Give each length up to that of the longest entity an embedding of its own."""
         if self.widest is not None:
             return self
-        lengths = [len(entity) for sentence in sentences for entity in sentence.entities]
-        return self.model_copy(
-            update={
-                "widest": (1 if self.quantile == 1 else 0) + int(np.ceil(np.quantile(lengths, self.quantile)))
-            }
-        )
+        longest = max(len(entity) for sentence in sentences for entity in sentence.entities)
+        return self.model_copy(update={"widest": min(longest + 1, WIDEST)})

@@ -37,7 +37,8 @@ class StageReport(Report):
         entities = _drop_repetitions(Spans(gold.sentence, gold.start, gold.end))
         self.entities += len(entities.start)
         labelled = scores.labels.argmax(axis=1) > 0
-        kept = self.predict.selected(self.decoder.candidates(scores, self.predict))
+        candidates = self.decoder.candidates(scores, self.predict)
+        kept = self.predict.select_entities(candidates, self.decoder.types)
         length = scores.lengths.max()
         selected = Spans(kept.start // length, kept.start % length, (kept.end - 1) % length + 1)
         seeds = enumerate_spans(self.decoder.seed_lengths(self.predict), scores.lengths)

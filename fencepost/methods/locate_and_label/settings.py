@@ -85,8 +85,8 @@ class LocateAndLabelPredict(PredictSettings):
             raise ValueError("select is soft-nms, but soft_nms is false")
         return self
 
-    def selected(self, candidates: Candidates) -> Candidates:
+    def resolve_clashes(self, candidates: Candidates) -> Candidates:
         """Apply Soft-NMS to the better ones of those that clash; with `soft-nms`, to all."""
         if self.select != "soft-nms":
-            candidates = super().selected(candidates)
+            candidates = super().resolve_clashes(candidates)
         return soft_nms(candidates, self.overlap, self.decay if self.soft_nms else 1.0, 0.0)

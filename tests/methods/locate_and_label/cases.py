@@ -106,7 +106,7 @@ class Prediction:
         return self.decoder.candidates(scores, self.predict)
 
     def select(self, candidates: Candidates) -> Candidates:
-        return self.predict.selected(candidates)
+        return self.predict.select_entities(candidates, TYPES)
 
 
 def prediction_of(predict: dict | None = None, **settings) -> Prediction:

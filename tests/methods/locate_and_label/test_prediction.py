@@ -199,7 +199,7 @@ def test_what_passes_the_filter(threshold: float, logit: float) -> None:
     near = np.array([[[0.0, 5.0, -5.0, -200.0], [200.0, LOGIT, 1.0, 1.0]]], dtype=np.float32)
     words = WordArrays(np.zeros((1, 4, 2), dtype=np.float32), np.array([4]))
     decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=(1, 2), regressor=False), ["A"])
-    predict = LocateAndLabelPredict(filter=threshold)
+    predict = LocateAndLabelPredict(filter=threshold, threshold=0.0)
     scores = decoder.score(words, {"filter": lambda **_: [near], "classifier": same_labels}, predict)
     valid = [(0, start, start + 1) for start in range(4)] + [(0, start, start + 2) for start in range(3)]
     expected = [s for s in valid if near[0, s[2] - s[1] - 1, s[1]] >= np.float32(logit)]
@@ -308,28 +308,30 @@ def found_in(candidates: Candidates) -> Found:
 
 
 def slow_entities(method: Prediction, words: Words) -> tuple[Found, int]:
-    """Of the proposals with a type each span once, with its highest confidence; and how many they are."""
+    """Each span of the proposals once with each best type, with its highest confidence; their number."""
     best: Found = {}
     proposals = 0
     length = words.vectors.shape[1]
     for (index, *_), proposal in slow_proposals(method, words).items():
         total = sum(math.exp(label) for label in proposal.labels)
-        class_ = max(range(len(proposal.labels)), key=proposal.labels.__getitem__)
-        if class_:
-            start, end = proposal.moved
-            key = (index * length + start, index * length + end, class_ - 1)
-            confidence = math.exp(proposal.labels[class_]) / total
-            if method.predict.confidence == "both" and method.network.filter is not None:
-                confidence /= 1 + math.exp(-proposal.near)
+        class_ = max(range(1, len(proposal.labels)), key=proposal.labels.__getitem__)
+        start, end = proposal.moved
+        key = (index * length + start, index * length + end, class_ - 1)
+        confidence = math.exp(proposal.labels[class_]) / total
+        if method.predict.confidence == "both" and method.network.filter is not None:
+            confidence /= 1 + math.exp(-proposal.near)
+        if confidence >= method.predict.threshold:
             best[key] = max(best.get(key, 0.0), confidence)
             proposals += 1
     return best, proposals
 
 
 @networks
+@pytest.mark.parametrize("threshold", [0.0, 0.25])
 @torch.no_grad()
-def test_entities_are_the_proposals_with_a_type(settings: dict) -> None:
-    """Those that come several times once, with the highest probability."""
+def test_entities_are_the_proposals_that_reach_the_threshold(settings: dict, threshold: float) -> None:
+    """Those that come several times once, with the highest probability; "no entity" may be more probable."""
+    settings = settings | {"predict": settings.get("predict", {}) | {"threshold": threshold}}
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     candidates = method.candidates(method.score(words))
