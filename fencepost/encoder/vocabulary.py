@@ -9,7 +9,7 @@ from fencepost.encoder.arrays import Vocabulary
 from fencepost.errors import DataError, describe_error, quote
 
 VOCABULARY_FILE = "vocabulary.json"
-_KINDS = ("words", "characters", "pos", "vectors")
+_KINDS = ("words", "characters", "shapes", "pos", "vectors")
 
 
 def read_vocabulary(folder: Path) -> tuple[Vocabulary, int]:

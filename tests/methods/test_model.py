@@ -99,9 +99,9 @@ def test_a_model_learns_nested_entities(trained: Model) -> None:
 def test_types_and_open_settings_come_from_the_training_data() -> None:
     model = built()
     assert model.types == ("LOC", "ORG", "PER")
-    assert model.config.method.widest == 7  # of eleven lengths, 7 is the longest; 6.25 is rounded up
+    assert model.config.method.widest == 8  # the longest entity has 7 words
     flat = built([Sentence(["a", "b"], [Entity(0, 1, "X"), Entity(1, 2, "Y")])])
-    assert (flat.config.predict.select, flat.config.method.widest) == ("flat", 1)
+    assert (flat.config.predict.select, flat.config.method.widest) == ("flat", 2)
     chosen = built(predict={"select": "keep-all"}, method={"widest": 3})
     assert (chosen.config.predict.select, chosen.config.method.widest) == ("keep-all", 3)
 
@@ -392,7 +392,7 @@ def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path
     saved = json.loads((tmp_path / CONFIG_FILE).read_text(encoding="utf-8"))
     assert list(saved) == ["fencepost", "types", "config", "calibration"]
     assert saved["types"] == ["LOC", "ORG", "PER"]
-    assert saved["config"]["method"]["widest"] == 7
+    assert saved["config"]["method"]["widest"] == 8
     assert saved["config"]["predict"]["select"] == "nested"
 
 

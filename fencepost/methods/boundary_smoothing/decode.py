@@ -29,12 +29,12 @@ class SpanDecoder(Decoder[BestTypes]):
         sentences, length = words.vectors.shape[:2]
         grid = (sentences, length, length)
         outputs: list[Any] = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
-        return BestTypes(outputs[0], outputs[1] * is_span(words.lengths, length))
+        return BestTypes(outputs[0], np.where(is_span(words.lengths, length), outputs[1], 0.0))
 
     def candidates(self, scores: BestTypes, predict: PredictSettings) -> Candidates:
         """Return the spans with a type that is probable enough, be it less so than "no entity"."""
         lowest = max(predict.lowest_threshold(), _TINY)
-        sentence, start, last = np.nonzero(scores.confidence >= lowest)
+        sentence, start, last = np.nonzero(~(scores.confidence < lowest))  # NaN is refused later
         offset = sentence * scores.type.shape[1]
         return Candidates(
             offset + start,

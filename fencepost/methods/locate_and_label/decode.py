@@ -89,7 +89,7 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
         if self.settings.filter and predict.confidence == "both":
             confidence = confidence * sigmoid(scores.near)
-        entity = confidence >= predict.lowest_threshold()
+        entity = ~(confidence < predict.lowest_threshold())  # NaN is refused later
         sentence, start, end = scores.moved.take(entity)
         offset = sentence * scores.lengths.max()
         confidence = confidence[entity].astype(np.float64).clip(0, 1)

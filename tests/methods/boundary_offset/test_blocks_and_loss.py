@@ -18,7 +18,7 @@ from fencepost.methods.boundary_offset import decode, loss
 from fencepost.methods.boundary_offset import network as boundary_offset
 from fencepost.methods.boundary_offset.blocks import Block, split_blocks
 from fencepost.methods.boundary_offset.decode import Cells, OffsetDecoder, OffsetScores
-from fencepost.methods.boundary_offset.labels import OUT_OF_RANGE, Labels
+from fencepost.methods.boundary_offset.labels import CENTRE, OUT_OF_RANGE, Labels
 from fencepost.methods.boundary_offset.network import BoundaryOffset
 from fencepost.methods.boundary_offset.settings import BoundaryOffsetPredict, BoundaryOffsetSettings
 from fencepost.methods.decoder import WordArrays
@@ -142,11 +142,14 @@ def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) ->
         torch.testing.assert_close(found[name], gradient, msg=name)
 
 
+NEARLY = "nearly 0"
+
+
 def as_picture(cells: Cells, labels: Labels) -> tuple[Picture, dict]:
     columns = (cells.sentence, cells.type, cells.start, cells.last)
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
     assert len(keys) == len(set(keys))
-    names = [labels.names[label] for label in cells.label]
+    names = [(NEARLY, *labels.names)[1 + label] for label in cells.label]
     return dict(zip(keys, names, strict=True)), dict(zip(keys, cells.probability.tolist(), strict=True))
 
 
@@ -158,9 +161,12 @@ def slow_picture(method: BoundaryOffset, words: Words) -> tuple[Picture, dict]:
         for i, j, type_ in itertools.product(range(len(grid)), range(len(grid)), range(len(method.types))):
             scores = grid[i, j, type_].tolist()
             best = max(range(len(scores)), key=scores.__getitem__)
+            name = method.labels.names[best]
+            if best == OUT_OF_RANGE and scores[CENTRE] > scores[best] - 3:
+                best, name = CENTRE, NEARLY
             if i <= j and best != OUT_OF_RANGE:
                 total = sum(math.exp(score - scores[best]) for score in scores)
-                picture[index, type_, i, j] = method.labels.names[best]
+                picture[index, type_, i, j] = name
                 probabilities[index, type_, i, j] = 1 / total
     return picture, probabilities
 
@@ -183,16 +189,23 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
         picture, probabilities = as_picture(scores.cells, method.labels)
         assert picture == expected[0]
         assert probabilities == pytest.approx(expected[1], abs=1e-4)
-    for mode in ("centre", "all", "rules"):
-        predict = BoundaryOffsetPredict(mode=mode, select="keep-all")
-        candidates = predict.selected(decoder.candidates(scores, predict))
+    for mode, threshold in itertools.product(("centre", "all", "rules"), (0.0, 0.3)):
+        predict = BoundaryOffsetPredict(mode=mode, select="keep-all", threshold=threshold)
+        candidates = predict.select_entities(decoder.candidates(scores, predict), TYPES)
         columns = (candidates.start, candidates.end, candidates.type)
         keys = zip(*(column.tolist() for column in columns), strict=True)
         found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
-        slow = slow_decode(*expected, LENGTHS, method.labels, 1, mode)
+        picture, probabilities = expected
+        picture = {
+            cell: "0" if name == NEARLY else name
+            for cell, name in picture.items()
+            if name != NEARLY or probabilities[cell] >= threshold
+        }
+        slow = slow_decode(picture, probabilities, LENGTHS, method.labels, 1, mode)
         in_batch = {
             (index * length + start, index * length + end, type_): confidence
             for (index, start, end, type_), confidence in slow.items()
+            if confidence >= threshold
         }
         assert found == pytest.approx(in_batch, abs=1e-4)
 

@@ -509,7 +509,7 @@ def test_candidates_equal_the_obvious_loop(threshold: float | dict[str, float] |
     candidates = candidates_of(method, words, threshold=threshold)
     lowest = {None: 0.5}.get(threshold, threshold) if not isinstance(threshold, dict) else 0.1
     expected = brute_force(method.score(words).grid(), words.lengths, lowest)
-    assert len(expected) > 2
+    assert len(expected) > 1
     keys = list(zip(*(c.tolist() for c in (candidates.start, candidates.end, candidates.type)), strict=True))
     assert len(keys) == len(set(keys))
     found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
