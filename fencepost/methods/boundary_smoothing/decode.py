@@ -11,14 +11,11 @@ from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Decoder, FloatArray, Graphs, WordArrays, is_span, run_graph
 from fencepost.methods.settings import PredictSettings
 
-_TINY = float(np.finfo(np.float32).tiny)
-"""The lowest confidence of a span; other cells have 0."""
-
 
 class BestTypes(NamedTuple):
-    """The most probable type of each cell, and its probability, which is 0 for cells that are no spans."""
+    """The class of the most probable type of each cell, 0 for cells that are no spans, and its probability."""
 
-    type: npt.NDArray[np.int32]  # [B, T, T]
+    class_: npt.NDArray[np.int32]  # [B, T, T]
     confidence: FloatArray  # [B, T, T]
 
 
@@ -29,16 +26,16 @@ class SpanDecoder(Decoder[BestTypes]):
         sentences, length = words.vectors.shape[:2]
         grid = (sentences, length, length)
         outputs: list[Any] = run_graph(graphs, "spans", words.inputs(), ("i", grid), ("f", grid))
-        return BestTypes(outputs[0], np.where(is_span(words.lengths, length), outputs[1], 0.0))
+        return BestTypes(outputs[0] * is_span(words.lengths, length), outputs[1])
 
     def candidates(self, scores: BestTypes, predict: PredictSettings) -> Candidates:
         """Return the spans with a type that is probable enough, be it less so than "no entity"."""
-        lowest = max(predict.lowest_threshold(), _TINY)
-        sentence, start, last = np.nonzero(~(scores.confidence < lowest))  # NaN is refused later
-        offset = sentence * scores.type.shape[1]
+        probable = ~(scores.confidence < predict.lowest_threshold())  # NaN is refused later
+        sentence, start, last = np.nonzero((scores.class_ > 0) & probable)
+        offset = sentence * scores.class_.shape[1]
         return Candidates(
             offset + start,
             offset + last + 1,
-            scores.type[sentence, start, last].astype(np.int64),
+            scores.class_[sentence, start, last].astype(np.int64) - 1,
             scores.confidence[sentence, start, last].astype(np.float64).clip(0, 1),
         )

@@ -111,7 +111,7 @@ class BoundarySmoothing(Network[SpanScores]):
 
 
 class SpanGraph(nn.Module):
-    """Word vectors to the most probable type of each cell, and its probability."""
+    """Word vectors to the class of the most probable type of each cell, and its probability."""
 
     def __init__(self, network: BoundarySmoothing) -> None:
         super().__init__()
@@ -121,4 +121,4 @@ class SpanGraph(nn.Module):
         """`[B, T, d]` to `[B, T, T]` twice; the decoder knows which cells are spans."""
         grid = self.network.score(Words(vectors, vectors.new_zeros(1))).grid()  # [B, C + 1, T, T]
         best, type_ = grid[:, 1:].max(dim=1)
-        return type_.int(), (best - grid.logsumexp(dim=1)).exp()
+        return (type_ + 1).int(), (best - grid.logsumexp(dim=1)).exp()
