@@ -24,9 +24,13 @@ Record = dict[str, Any]
 
 
 def best_epoch(records: Sequence[Record]) -> Record | None:
-    """Return the record of the first epoch with the best development F1, or None without one."""
+    """Return the record of the first epoch with the best development F1, or None without one.
+
+    If all are 0, it is the last epoch, which has learnt most.
+    """
     scored = [record for record in records if "dev_f1" in record]
-    return max(scored, key=lambda record: record["dev_f1"], default=None)
+    best = max(scored, key=lambda record: record["dev_f1"], default=None)
+    return scored[-1] if best is not None and not best["dev_f1"] else best
 
 
 class Listener:

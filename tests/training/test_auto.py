@@ -1,0 +1,73 @@
+"""What is chosen where training settings are `auto`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.config import TrainingSettings
+from fencepost.runtime.folder import CONFIG_FILE
+from tests.training.runs import DEV, LEARNT, config, run
+
+
+@pytest.mark.parametrize(
+    ("sentences", "epochs"), [(1, 60), (48, 60), (400, 60), (1000, 24), (1765, 14), (3000, 8), (100_000, 6)]
+)
+def test_epochs_by_hand(sentences: int, epochs: int) -> None:
+    """1,500 steps of 16 sentences, but from 6 to 60 epochs."""
+    assert TrainingSettings().count_epochs(sentences) == epochs
+
+
+@given(st.integers(1, 100_000), st.integers(1, 64), st.integers(1, 4), st.integers(1, 4))
+def test_larger_steps_need_more_epochs(sentences: int, size: int, accumulate: int, processes: int) -> None:
+    together = TrainingSettings(batch_size=size * accumulate * processes)
+    apart = TrainingSettings(batch_size=size, accumulate=accumulate)
+    assert apart.count_epochs(sentences, processes) == together.count_epochs(sentences)
+    smaller = TrainingSettings(batch_size=size)
+    assert smaller.count_epochs(sentences) <= together.count_epochs(sentences)
+
+
+def test_numbers_that_are_set_are_used() -> None:
+    settings = TrainingSettings(epochs=7, encoder_learning_rate=0.0)
+    assert settings.count_epochs(48) == 7
+    assert settings.encoder_rate(384) == 0.0
+    assert settings.count_patience(7) is None
+    assert TrainingSettings(patience=2).count_patience(60) == 2
+
+
+def test_wider_encoders_learn_at_lower_rates() -> None:
+    rates = [TrainingSettings().encoder_rate(width) for width in (384, 768, 1024)]
+    assert rates == [1e-4, 3.5e-5, 2.3e-5]
+
+
+def test_patience_is_a_third_of_the_epochs() -> None:
+    settings = TrainingSettings()
+    assert [settings.count_patience(epochs) for epochs in (6, 9, 14, 60)] == [3, 3, 5, 20]
+
+
+def test_a_run_has_as_many_epochs_and_the_model_says_so(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("fencepost.config._STEPS", 20)
+    monkeypatch.setattr("fencepost.config._LEAST_EPOCHS", 1)
+    outcome = run(tmp_path / "model", config(epochs="auto", batch_size=4), dev=False)
+    assert outcome.model.config.training.epochs == 4  # of 6 steps
+    saved = json.loads((tmp_path / "model" / CONFIG_FILE).read_text(encoding="utf-8"))["config"]["training"]
+    assert (saved["epochs"], saved["encoder_learning_rate"]) == (
+        4,
+        outcome.model.config.training.encoder_learning_rate,
+    )
+    assert isinstance(saved["encoder_learning_rate"], float)
+
+
+def test_patience_waits_until_something_is_found(tmp_path: Path, monkeypatch) -> None:
+    """In the first epochs F1 is often 0."""
+    monkeypatch.setattr(
+        "fencepost.training.trainer.score_development",
+        lambda *_: {"dev_f1": 0.0, "dev_loss": 1.0, "dev_precision": 0.0, "dev_recall": 0.0},
+    )
+    outcome = run(tmp_path / "model", config(epochs=3, patience=1))
+    assert len(outcome.epochs) == 3
+    assert len(LEARNT) > len(DEV)

@@ -1,0 +1,59 @@
+"""The threshold that is fitted on development data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost.errors import UsageError
+from fencepost.evaluation import evaluate
+from tests.training.runs import DEV, config, run
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("thresholds") / "model", config(epochs=4, batch_size=4))
+
+
+def f1_at(outcome, threshold: float) -> float:
+    """Of a model loaded anew, with another threshold."""
+    model = fencepost.training.scoring.make_recogniser(outcome.model).using(threshold=threshold)
+    return evaluate(DEV, model.predict(DEV)).overall.f1
+
+
+def test_it_is_the_best_one(outcome) -> None:
+    best = outcome.best
+    assert best["dev_f1"] == pytest.approx(f1_at(outcome, best["dev_threshold"]))
+    assert best["dev_f1_usual_threshold"] == pytest.approx(f1_at(outcome, 0.5))
+    for threshold in (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+        assert f1_at(outcome, threshold) <= best["dev_f1"] + 1e-9
+
+
+def test_the_model_has_it_for_each_type(outcome) -> None:
+    threshold = outcome.model.config.predict.threshold
+    assert threshold == dict.fromkeys(outcome.model.types, outcome.best["dev_threshold"])
+
+
+def test_what_is_set_is_not_fitted(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "model", config({"predict": {"threshold": 0.25}}, epochs=1))
+    assert outcome.model.config.predict.threshold == 0.25
+    assert "dev_threshold" not in outcome.best
+
+
+def test_thresholds_of_some_types(outcome) -> None:
+    """A type that is not named keeps its own; one that does not exist is refused."""
+    types = outcome.model.types
+    model = fencepost.training.scoring.make_recogniser(outcome.model)
+    changed = model.using(threshold={types[0]: 1.0})
+    assert not [e for s in changed.predict(DEV) for e in s.entities if e.type == types[0] and e.score < 1]
+    others = [[e for e in s.entities if e.type != types[0]] for s in model.predict(DEV)]
+    assert sum(map(len, others)) > 0
+    with pytest.raises(UsageError, match=r"predict\.threshold: there is no type 'nothing'; there are "):
+        model.using(threshold={"nothing": 0.5})
+
+
+def test_a_type_that_the_data_has_not(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"predict\.threshold: there is no type 'nothing'"):
+        run(tmp_path / "model", config({"predict": {"threshold": {"nothing": 0.5}}}, epochs=1))
