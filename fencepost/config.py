@@ -25,8 +25,8 @@ from fencepost.settings import Settings, Tree, change_of, merged, or_auto, parse
 
 DEFAULT_METHOD = "boundary-smoothing"
 
-_STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 1500, 6, 60
-"""What `training.epochs: auto` is: epochs for this many steps, between these numbers of epochs."""
+_SENTENCES, _LEAST_EPOCHS, _MOST_EPOCHS = 24_000, 6, 60
+"""What `training.epochs: auto` is: epochs that read this many sentences, between these numbers of epochs."""
 
 _WIDTH_384_RATE = 1e-4
 """The learning rate of a pretrained encoder whose vectors have 384 numbers; wider ones need lower rates."""
@@ -67,12 +67,11 @@ class TrainingSettings(Settings):
     )
     seed: int = Field(1, ge=0, le=2**32 - 1)
 
-    def count_epochs(self, sentences: int, processes: int = 1) -> int:
-        """Return the number of epochs: as set, or enough for `_STEPS` steps on this many sentences."""
+    def count_epochs(self, sentences: int) -> int:
+        """Return the number of epochs: as set, or by the number of training sentences."""
         if self.epochs != "auto":
             return self.epochs
-        in_epoch = math.ceil(sentences / (self.batch_size * self.accumulate * processes))
-        return min(max(math.ceil(_STEPS / max(1, in_epoch)), _LEAST_EPOCHS), _MOST_EPOCHS)
+        return min(max(math.ceil(_SENTENCES / max(1, sentences)), _LEAST_EPOCHS), _MOST_EPOCHS)
 
     def encoder_rate(self, width: int) -> float:
         """Return the learning rate of a pretrained encoder with vectors of this width."""

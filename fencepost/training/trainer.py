@@ -78,7 +78,7 @@ class Trainer:
             collate_fn=self._collate,
         )
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
-        self.epochs = settings.count_epochs(len(sentences), self.processes)
+        self.epochs = settings.count_epochs(len(sentences))
         self.steps = self.epochs * self.steps_in_epoch
         self.optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
         self.schedule = make_schedule(self.optimizer, settings, self.epochs, self.steps_in_epoch)

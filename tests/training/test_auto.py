@@ -15,20 +15,19 @@ from tests.training.runs import DEV, LEARNT, config, run
 
 
 @pytest.mark.parametrize(
-    ("sentences", "epochs"), [(1, 60), (48, 60), (400, 60), (1000, 24), (1765, 14), (3000, 8), (100_000, 6)]
+    ("sentences", "epochs"),
+    [(1, 60), (48, 60), (400, 60), (401, 60), (1000, 24), (1765, 14), (3000, 8), (4000, 6), (100_000, 6)],
 )
 def test_epochs_by_hand(sentences: int, epochs: int) -> None:
-    """1,500 steps of 16 sentences, but from 6 to 60 epochs."""
+    """24,000 sentences, but from 6 to 60 epochs."""
     assert TrainingSettings().count_epochs(sentences) == epochs
 
 
-@given(st.integers(1, 100_000), st.integers(1, 64), st.integers(1, 4), st.integers(1, 4))
-def test_larger_steps_need_more_epochs(sentences: int, size: int, accumulate: int, processes: int) -> None:
-    together = TrainingSettings(batch_size=size * accumulate * processes)
-    apart = TrainingSettings(batch_size=size, accumulate=accumulate)
-    assert apart.count_epochs(sentences, processes) == together.count_epochs(sentences)
-    smaller = TrainingSettings(batch_size=size)
-    assert smaller.count_epochs(sentences) <= together.count_epochs(sentences)
+@given(st.integers(1, 100_000))
+def test_more_sentences_need_no_more_epochs(sentences: int) -> None:
+    settings = TrainingSettings()
+    assert settings.count_epochs(sentences + 1) <= settings.count_epochs(sentences)
+    assert sentences * settings.count_epochs(sentences) >= min(24_000, 60 * sentences)
 
 
 def test_numbers_that_are_set_are_used() -> None:
@@ -50,10 +49,10 @@ def test_patience_is_a_third_of_the_epochs() -> None:
 
 
 def test_a_run_has_as_many_epochs_and_the_model_says_so(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("fencepost.config._STEPS", 20)
+    monkeypatch.setattr("fencepost.config._SENTENCES", 90)
     monkeypatch.setattr("fencepost.config._LEAST_EPOCHS", 1)
     outcome = run(tmp_path / "model", config(epochs="auto", batch_size=4), dev=False)
-    assert outcome.model.config.training.epochs == 4  # of 6 steps
+    assert outcome.model.config.training.epochs == 4
     saved = json.loads((tmp_path / "model" / CONFIG_FILE).read_text(encoding="utf-8"))["config"]["training"]
     assert (saved["epochs"], saved["encoder_learning_rate"]) == (
         4,
