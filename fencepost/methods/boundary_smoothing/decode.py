@@ -13,7 +13,7 @@ from fencepost.methods.settings import PredictSettings
 
 
 class BestTypes(NamedTuple):
-    """The class of the most probable type of each cell, 0 for cells that are no spans, and its probability."""
+    """The class of the most probable type of each cell, 0 where there is no span, and its probability."""
 
     class_: npt.NDArray[np.int32]  # [B, T, T]
     confidence: FloatArray  # [B, T, T]
