@@ -126,11 +126,9 @@ class Task:
     The program prints one JSON object as its last line.
     """
 
+    name: str
     key: Mapping[str, Any]
     arguments: Sequence[str]
-
-    def __str__(self) -> str:
-        return " ".join(str(value) for value in self.key.values() if value not in (None, []))
 
 
 def run_tasks(
@@ -148,12 +146,14 @@ def run_tasks(
     failed = []
     for task, line in _in_parallel(_run, todo, jobs):
         if line is None:
-            failed.append(str(task))
+            failed.append(task.name)
             continue
         done[tasks.index(task)] = line
         with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
-        say(f"{task}: F1 {100 * line['f1']:.1f}, {line['cpu_seconds']:,} s ({len(done)} of {len(tasks)})")
+        say(
+            f"{task.name}: F1 {100 * line['f1']:.1f}, {line['cpu_seconds']:,} s ({len(done)} of {len(tasks)})"
+        )
     return [done[index] for index in sorted(done)], failed
 
 
@@ -196,6 +196,6 @@ def _run(task: Task) -> dict[str, Any] | None:
         )
         if ended.returncode:
             progress.seek(0)
-            say(f"{task} failed with code {ended.returncode}: {progress.read()[-2000:]}")
+            say(f"{task.name} failed with code {ended.returncode}: {progress.read()[-2000:]}")
             return None
     return {**task.key, **json.loads(ended.stdout.splitlines()[-1])}

@@ -277,35 +277,35 @@ def main() -> None:
     if arguments.fencepost:
         peers["boundary smoothing"] = run_fencepost
     by_seed: dict[int, dict[str, dict[str, Any]]] = {}
+    out = arguments.out or RESULTS / f"token_classification_{arguments.corpus}.json"
+    out.parent.mkdir(exist_ok=True)
     for seed in arguments.seeds:
         by_seed[seed] = {}
         for name, run in peers.items():
             by_seed[seed][name] = row = run(parts, seed, arguments)
             scored = row[arguments.score]
             say(f"seed {seed}, {name}: {arguments.score} F1 {100 * scored['f1']:.1f}, {row['cpu_seconds']} s")
-    without_epochs = [
-        {name: {key: row[key] for key in row if key != "epochs"} for name, row in of_seed.items()}
-        for of_seed in by_seed.values()
-    ]
-    result = {
-        "commit": code_version(),
-        "corpus": arguments.corpus,
-        "sentences": {part: len(of_part) for part, of_part in parts.items()},
-        "encoder": Path(arguments.encoder).name,
-        "epochs": arguments.epochs,
-        "batch_size": arguments.batch_size,
-        "learning_rate": arguments.learning_rate,
-        "threads": arguments.threads,
-        "scored": arguments.score,
-        **machine(),
-        "seeds": by_seed,
-        "mean": summarise(without_epochs),
-    }
+        result = {
+            "commit": code_version(),
+            "corpus": arguments.corpus,
+            "sentences": {part: len(of_part) for part, of_part in parts.items()},
+            "encoder": Path(arguments.encoder).name,
+            **{name: getattr(arguments, name) for name in ("epochs", "batch_size", "learning_rate")},
+            "threads": arguments.threads,
+            "scored": arguments.score,
+            **machine(),
+            "seeds": by_seed,
+            "mean": summarise([without_epochs(of_seed) for of_seed in by_seed.values()]),
+        }
+        out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     say_scores(result["mean"], arguments.score)
-    out = arguments.out or RESULTS / f"token_classification_{arguments.corpus}.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     report({"benchmark": "token_classification", **result})
+
+
+def without_epochs(peers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {key: value for key, value in row.items() if key != "epochs"} for name, row in peers.items()
+    }
 
 
 def say_scores(means: dict[str, Any], part: str) -> None:
