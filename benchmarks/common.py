@@ -1,21 +1,51 @@
-"""What the benchmarks share: progress to standard error, one JSON object last on standard output."""
+"""What the benchmarks share: corpora and encoders, scores, runs that are resumed, one JSON object last."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencepost import Sentence
+    from fencepost.evaluation import Evaluation
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+LENGTHS = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "3+": (3, math.inf), "6+": (6, math.inf)}
+"""The shortest and the longest entities of each group, in words."""
 
 
 def corpora() -> Path | None:
     """The folder of the real corpora; None where they are absent."""
     folder = Path(os.environ.get("FENCEPOST_DATA") or ROOT.parent / "shared" / "data")
     return folder if folder.is_dir() else None
+
+
+def find_encoder(name: str) -> Path | None:
+    """Return the folder of a pretrained encoder besides the default one; None where it is absent."""
+    folder = Path(os.environ.get("FENCEPOST_ENCODERS") or ROOT.parent / "shared" / "encoders") / name
+    return folder if folder.is_dir() else None
+
+
+def draw(sentences: Sequence[Sentence], count: int, seed: int) -> list[Sentence]:
+    """Return this many of the sentences, drawn at random, in their order."""
+    import numpy as np
+
+    drawn = sorted(np.random.default_rng(seed).permutation(len(sentences))[:count].tolist())
+    return [sentences[index] for index in drawn]
 
 
 def say(message: str) -> None:
@@ -28,6 +58,144 @@ def machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
 
 
+def code_version() -> str:
+    """Return the last commit that changed the package, with a hash of changes that are not committed."""
+    commit = _git("log", "-1", "--format=%H", "--", "fencepost").strip()
+    changes = _git("diff", "HEAD", "--", "fencepost")
+    return commit + (f"+{sha256(changes.encode()).hexdigest()[:8]}" if changes else "")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.check_output(["git", *arguments], cwd=ROOT, text=True)
+
+
 def report(result: dict[str, Any]) -> None:
     """The result, as the last line of standard output."""
     print(json.dumps(result, ensure_ascii=False), flush=True)
+
+
+# Scores
+
+
+def scores_of(result: Evaluation) -> dict[str, Any]:
+    """Return the scores of all entities, and of those of each group of `LENGTHS`."""
+    from fencepost.evaluation import Score
+
+    by_length = {}
+    for name, (shortest, longest) in LENGTHS.items():
+        rows = [s.counts for length, s in result.by_length.items() if shortest <= length <= longest]
+        group = asdict(Score.of(*map(sum, zip((0, 0, 0), *rows, strict=True))))
+        by_length[name] = {key: group[key] for key in ("precision", "recall", "f1", "support")}
+    scores = result.to_dict()
+    return {
+        **{name: scores[name] for name in ("precision", "recall", "f1", "macro_f1", "ece")},
+        "by_length": by_length,
+    }
+
+
+def summarise(rows: Sequence[Any]) -> Any:
+    """Return the mean and the standard deviation of each number of like dictionaries; None if one is None."""
+    if isinstance(rows[0], Mapping):
+        return {key: summarise([row[key] for row in rows]) for key in rows[0]}
+    if any(row is None for row in rows):
+        return None
+    deviation = round(stdev(rows), 4) if len(rows) > 1 else None
+    return {"mean": round(mean(rows), 4), "deviation": deviation}
+
+
+def percent(summary: Mapping[str, Any]) -> str:
+    """Return a summarised share of 1 as `71.5 ± 0.3`, in per cent."""
+    deviation = "" if summary["deviation"] is None else f" ± {100 * summary['deviation']:.1f}"
+    return f"{100 * summary['mean']:.1f}{deviation}"
+
+
+def say_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a Markdown table to standard error."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, ["-" * width for width in widths], *rows):
+        say("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
+
+
+# Runs of which each is a process, and which are kept as lines of a file
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run: the values that identify its line in the results, and the arguments of `python` that do it.
+
+    The program prints one JSON object as its last line.
+    """
+
+    name: str
+    key: Mapping[str, Any]
+    arguments: Sequence[str]
+
+
+def run_tasks(
+    tasks: Sequence[Task], path: Path, jobs: int, *, again: bool = False
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Do the tasks that have no line in the file, each with one thread; return all lines and what failed.
+
+    A line is appended as soon as a run has ended. With `again`, all runs are repeated. Of several lines of
+    one run, the last counts.
+    """
+    done = {} if again else _find_lines(tasks, path)
+    todo = [task for index, task in enumerate(tasks) if index not in done]
+    say(f"{len(tasks)} runs, {len(done)} of them done before")
+    path.parent.mkdir(exist_ok=True)
+    failed = []
+    for task, line in _in_parallel(_run, todo, jobs):
+        if line is None:
+            failed.append(task.name)
+            continue
+        done[tasks.index(task)] = line
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+        say(
+            f"{task.name}: F1 {100 * line['f1']:.1f}, {line['cpu_seconds']:,} s ({len(done)} of {len(tasks)})"
+        )
+    return [done[index] for index in sorted(done)], failed
+
+
+def _find_lines(tasks: Sequence[Task], path: Path) -> dict[int, dict[str, Any]]:
+    """Return the lines of runs that are done, by the number of their task."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
+    return {
+        index: line
+        for index, task in enumerate(tasks)
+        for line in lines
+        if {name: line.get(name) for name in task.key} == task.key
+    }
+
+
+def _in_parallel(
+    function: Callable[[Task], dict[str, Any] | None], tasks: Sequence[Task], jobs: int
+) -> Iterator[tuple[Task, dict[str, Any] | None]]:
+    with ThreadPoolExecutor(jobs) as executor:
+        futures = {executor.submit(function, task): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:  # after Ctrl-C, what has not begun does not begin
+            executor.shutdown(cancel_futures=True)
+
+
+def _run(task: Task) -> dict[str, Any] | None:
+    """Return the line of a run; None, and say why, if it failed."""
+    single = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "TOKENIZERS_PARALLELISM": "false"}
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as progress:
+        ended = subprocess.run(
+            [sys.executable, *task.arguments],
+            cwd=ROOT,
+            env=os.environ | single,
+            stdout=subprocess.PIPE,
+            stderr=progress,
+            text=True,
+            check=False,
+        )
+        if ended.returncode:
+            progress.seek(0)
+            say(f"{task.name} failed with code {ended.returncode}: {progress.read()[-2000:]}")
+            return None
+    return {**task.key, **json.loads(ended.stdout.splitlines()[-1])}

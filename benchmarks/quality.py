@@ -1,87 +1,289 @@
-"""How good the models get on real corpora: trains one and scores it on the test part.
+"""How good the models get on real corpora: trains them and scores them on the test parts.
 
-    python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--set KEY=VALUE ...]
-                                       [--keep FOLDER]
+    python -m benchmarks.quality --all --seeds 3 [--jobs 2] [--only genia:boundary-smoothing ...] [--again]
+    python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--keep FOLDER]
 
-Corpora: genia (no development part: the last epoch is kept), gum, weibo, resume, wnut17. The settings of
-each are below; `--set` changes them. Prints the epochs as they go to standard error and one JSON object
-as its last line.
+Corpora: genia, gum, weibo, resume, wnut17. GENIA has no development part: its last epoch is kept, unless
+`--dev-share` holds out training data. The epochs and the encoder of each corpus are below, all else is the
+default; `--set KEY=VALUE` changes settings. With `--all`, each run is a process with one thread, and a line
+of `results/quality.jsonl` as soon as it has ended; runs of the same code and settings that are there are not
+repeated. Prints progress and a table to standard error and one JSON object as its last line.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import corpora, machine, report, say
+from benchmarks.common import (
+    RESULTS,
+    Task,
+    code_version,
+    corpora,
+    draw,
+    find_encoder,
+    machine,
+    percent,
+    report,
+    run_tasks,
+    say,
+    say_table,
+    scores_of,
+    summarise,
+)
 
-SCRATCH = ["encoder.name=scratch", "encoder.scratch.characters=none"]
-RUNS: dict[str, tuple[dict[str, str], list[str]]] = {
-    "genia": ({"train": "genia/train.jsonl", "test": "genia/test.jsonl"}, ["training.epochs=12"]),
-    "gum": (
-        {"train": "gum/train.jsonl", "dev": "gum/dev.jsonl", "test": "gum/test.jsonl"},
-        ["training.epochs=6"],
-    ),
-    "weibo": (
-        {"train": "weibo/train.conll", "dev": "weibo/dev.conll", "test": "weibo/test.conll"},
-        [*SCRATCH, "training.epochs=30", "training.learning_rate=2e-3"],
-    ),
-    "resume": (
-        {"train": "resume/train.bmes", "dev": "resume/dev.bmes", "test": "resume/test.bmes"},
-        [*SCRATCH, "training.epochs=20", "training.learning_rate=2e-3"],
-    ),
-    "wnut17": (
-        {"train": "wnut17/train.conll", "dev": "wnut17/dev.conll", "test": "wnut17/test.conll"},
-        ["training.epochs=8"],
-    ),
+if TYPE_CHECKING:
+    from fencepost import Sentence
+    from fencepost.config import Config
+
+METHODS = ("boundary-smoothing", "boundary-offset", "locate-and-label", "diffusion")
+MINILM = "minilm"
+MULTILINGUAL = "paraphrase-multilingual-MiniLM-L12-v2"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The files of a corpus, and how it is trained unless something else is asked for."""
+
+    files: dict[str, str]
+    epochs: int
+    diffusion_epochs: int
+    encoder: str = MINILM
+
+
+def _files(pattern: str, *parts: str) -> dict[str, str]:
+    return {part: pattern.format(part) for part in parts or ("train", "dev", "test")}
+
+
+CORPORA = {
+    "genia": Corpus(_files("genia/{}.jsonl", "train", "test"), 12, 20),
+    "gum": Corpus(_files("gum/{}.jsonl"), 6, 10),
+    "weibo": Corpus(_files("weibo/{}.conll"), 20, 30, MULTILINGUAL),
+    "resume": Corpus(_files("resume/{}.bmes"), 10, 16, MULTILINGUAL),
+    "wnut17": Corpus(_files("wnut17/{}.conll"), 8, 14),
 }
 
 
+@dataclass(frozen=True)
+class Run:
+    """What is trained on what; with a seed and settings, it makes a model."""
+
+    corpus: str
+    method: str
+    encoder: str
+
+    def __str__(self) -> str:
+        own = self.encoder == CORPORA[self.corpus].encoder
+        return f"{self.corpus}:{self.method}" + ("" if own else f":{self.encoder}")
+
+    @property
+    def settings(self) -> list[str]:
+        of_corpus = CORPORA[self.corpus]
+        epochs = of_corpus.diffusion_epochs if self.method == "diffusion" else of_corpus.epochs
+        return [f"training.epochs={epochs}"]
+
+    @property
+    def encoder_name(self) -> str | None:
+        """The name or the folder of the encoder; None where it is absent."""
+        if self.encoder == MINILM:
+            return MINILM
+        folder = find_encoder(self.encoder)
+        return None if folder is None else str(folder)
+
+
+ALL = (
+    *(Run("genia", method, MINILM) for method in METHODS),
+    Run("genia", "boundary-smoothing", "bge-small-en-v1.5"),
+    Run("gum", "boundary-smoothing", MINILM),
+    *(Run("wnut17", method, MINILM) for method in METHODS),
+    Run("weibo", "boundary-smoothing", MULTILINGUAL),
+    Run("resume", "boundary-smoothing", MULTILINGUAL),
+)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpus", choices=RUNS)
-    parser.add_argument("--method", default="boundary-smoothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", choices=CORPORA, nargs="?")
+    parser.add_argument("--method", default="boundary-smoothing", choices=METHODS)
+    parser.add_argument("--encoder", help="minilm, or a folder beside the corpora's (FENCEPOST_ENCODERS)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    parser.add_argument("--dev-share", type=float, help="held out where a corpus has no development part")
+    parser.add_argument("--sentences", type=int, help="number of training sentences, drawn at random")
     parser.add_argument("--keep", type=Path, help="save the model in this folder")
+    several = parser.add_argument_group("all runs")
+    several.add_argument("--all", action="store_true")
+    several.add_argument("--only", nargs="+", default=["*"], metavar="RUN", help="such as 'genia:*'")
+    several.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
+    several.add_argument("--jobs", type=int, default=1, help="number of runs at a time")
+    several.add_argument("--again", action="store_true", help="repeat runs that are done")
+    several.add_argument("--out", type=Path, default=RESULTS / "quality.jsonl")
     arguments = parser.parse_args()
-    folder = corpora()
-    if folder is None:
+    if arguments.all == (arguments.corpus is not None):
+        parser.error("give a corpus, or --all")
+    if corpora() is None:
         report({"benchmark": "quality", "skipped": "no corpora"})
+    elif arguments.all:
+        runs = [run for run in ALL if any(fnmatchcase(str(run), pattern) for pattern in arguments.only)]
+        if not runs:
+            parser.error(f"--only: the runs are {', '.join(map(str, ALL))}")
+        do_all(runs, arguments)
+    else:
+        encoder = arguments.encoder or CORPORA[arguments.corpus].encoder
+        do_one(Run(arguments.corpus, arguments.method, encoder), arguments)
+
+
+def key_of(run: Run, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what identifies a run of one seed among the results."""
+    return {
+        "corpus": run.corpus,
+        "method": run.method,
+        "encoder": run.encoder,
+        "seed": seed,
+        "settings": [*run.settings, *arguments.changes],
+        "sentences": arguments.sentences,
+        "dev_share": arguments.dev_share,
+        "commit": code_version(),
+    }
+
+
+# One run
+
+
+def do_one(run: Run, arguments: argparse.Namespace) -> None:
+    """Train a model, and report its scores."""
+    from fencepost.config import Config
+
+    if run.encoder_name is None:
+        report({"benchmark": "quality", "skipped": f"no encoder {run.encoder}"})
         return
-    files, changes = RUNS[arguments.corpus]
+    key = key_of(run, arguments.seed, arguments)
+    parts = read_parts(run.corpus, arguments.sentences, arguments.dev_share, arguments.seed)
+    changes = [f"method.name={run.method}", f"encoder.name={run.encoder_name}", *key["settings"]]
+    config = Config.compose(changes=changes, flags={"training": {"seed": arguments.seed}})
+    say(f"{run}: {len(parts['train']):,} sentences, {' '.join(key['settings'])}, seed {arguments.seed}")
     with tempfile.TemporaryDirectory() as temporary:
         out = arguments.keep or Path(temporary) / "model"
-        changes = [f"method.name={arguments.method}", *changes, *arguments.changes]
-        report(run(folder, files, changes, arguments.seed, out))
+        scores = train_and_score(config, parts["train"], out, parts.get("dev"), parts["test"])
+    report({"benchmark": "quality", **machine(), **key, **scores})
 
 
-def run(folder: Path, files: dict[str, str], changes: list[str], seed: int, out: Path) -> dict[str, Any]:
-    from fencepost.config import Config
+def read_parts(
+    corpus: str, sentences: int | None, dev_share: float | None, seed: int
+) -> dict[str, list[Sentence]]:
+    """Return the parts of a corpus, with this number of training sentences."""
     from fencepost.data import read
+    from fencepost.training import held_out
+
+    folder = corpora()
+    assert folder is not None
+    parts = {part: list(read(folder / file)) for part, file in CORPORA[corpus].files.items()}
+    if sentences is not None:
+        parts["train"] = draw(parts["train"], sentences, seed=0)
+    if dev_share is not None and "dev" not in parts:
+        parts["train"], parts["dev"] = held_out(parts["train"], dev_share, seed)
+    return parts
+
+
+def train_and_score(
+    config: Config,
+    sentences: Sequence[Sentence],
+    out: Path,
+    dev: Sequence[Sentence] | None,
+    test: Sequence[Sentence],
+) -> dict[str, Any]:
+    """Train a model in the folder `out`; return its test scores, its development F1, and what it cost."""
     from fencepost.training import train
 
-    parts = {part: list(read(folder / file)) for part, file in files.items()}
-    config = Config.compose(changes=changes, flags={"training": {"seed": seed}})
-    say(f"{files['train']}: {len(parts['train']):,} sentences, {' '.join(changes)}, seed {seed}")
-    start = time.perf_counter()
-    outcome = train(config, parts["train"], out, parts.get("dev"), parts["test"], quiet=False)
+    start, cpu_start = time.perf_counter(), time.process_time()
+    outcome = train(config, sentences, out, dev, test, quiet=False)
     assert outcome.test is not None
-    scores = outcome.test.to_dict()
     return {
-        "benchmark": "quality",
-        **machine(),
-        "data": files,
-        "changes": changes,
-        "seed": seed,
-        **{name: scores[name] for name in ("precision", "recall", "f1", "macro_f1", "ece", "by_type")},
+        **scores_of(outcome.test),
+        "by_type": outcome.test.to_dict()["by_type"],
         "dev_f1": outcome.best["dev_f1"] if outcome.best else None,
         "kept_epoch": outcome.best["epoch"] if outcome.best else None,
         "seconds": round(time.perf_counter() - start),
+        "cpu_seconds": round(time.process_time() - cpu_start),
     }
+
+
+# All runs
+
+
+def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
+    """Do what is not done yet, and report mean and standard deviation of each run."""
+    here = [run for run in runs if run.encoder_name is not None]
+    skipped = [run for run in runs if run not in here]
+    for run in skipped:
+        say(f"{run} is skipped: there is no encoder {run.encoder}")
+    tasks = [
+        Task(f"{run}, seed {seed}", key_of(run, seed, arguments), arguments_of(run, seed, arguments))
+        for seed in range(1, arguments.seeds + 1)
+        for run in here
+    ]
+    lines, failed = run_tasks(tasks, arguments.out, arguments.jobs, again=arguments.again)
+    by_run: dict[str, list[dict[str, Any]]] = {str(run): [] for run in here}
+    for line in lines:
+        by_run[str(Run(line["corpus"], line["method"], line["encoder"]))].append(line)
+    result = {name: summarise_run(of_run) for name, of_run in by_run.items() if of_run}
+    say_table(
+        ["run", "seeds", "F1", "ECE", "F1 of 3+ words"],
+        [
+            [name, str(len(row["seeds"])), percent(row["f1"]), decimal(row["ece"]), percent(row["f1_3+"])]
+            for name, row in result.items()
+        ],
+    )
+    report(
+        {
+            "benchmark": "quality",
+            **machine(),
+            "commit": code_version(),
+            "runs": result,
+            "skipped": [str(run) for run in skipped],
+            "failed": failed,
+        }
+    )
+    if failed:
+        sys.exit(1)
+
+
+def arguments_of(run: Run, seed: int, arguments: argparse.Namespace) -> list[str]:
+    """Return the command of a run, after `python`."""
+    given = {"--dev-share": arguments.dev_share, "--sentences": arguments.sentences}
+    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, **given}
+    changes = [("--set", change) for change in arguments.changes]
+    pairs = [*((name, value) for name, value in options.items() if value is not None), *changes]
+    return ["-m", "benchmarks.quality", run.corpus, *(str(part) for pair in pairs for part in pair)]
+
+
+def summarise_run(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and standard deviation over the seeds, and the F1 of each."""
+    rows = [
+        {
+            **{name: line[name] for name in ("precision", "recall", "f1", "ece", "cpu_seconds")},
+            "f1_3+": line["by_length"]["3+"]["f1"],
+        }
+        for line in lines
+    ]
+    return {"seeds": {line["seed"]: round(line["f1"], 4) for line in lines}, **summarise(rows)}
+
+
+def decimal(summary: dict[str, Any] | None) -> str:
+    """Return a summarised number as `0.021 ± 0.003`."""
+    if summary is None:
+        return "-"
+    deviation = "" if summary["deviation"] is None else f" ± {summary['deviation']:.3f}"
+    return f"{summary['mean']:.3f}{deviation}"
 
 
 if __name__ == "__main__":

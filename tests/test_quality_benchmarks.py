@@ -1,0 +1,257 @@
+"""What the benchmarks of quality compute from models and runs, and how runs are resumed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import common, learning_curve, quality
+from benchmarks.common import Task, draw, percent, run_tasks, scores_of, summarise
+from benchmarks.token_classification import (
+    Tagger,
+    entities_of,
+    first_pieces,
+    keep_outermost_names,
+    main,
+    tags_of,
+)
+from fencepost import Entity, Sentence
+from fencepost.config import Config
+from fencepost.evaluation import evaluate
+from fencepost.methods.registry import METHODS
+from tests.encoder import tiny
+from tests.runtime.models import save_bert
+
+FLAT = Sentence(list("abcdefg"), [Entity(0, 1, "X"), Entity(1, 3, "X"), Entity(4, 7, "Y")])
+
+
+def test_scores_are_grouped_by_length():
+    predicted = FLAT.with_entities([Entity(0, 1, "X"), Entity(1, 4, "X"), Entity(4, 7, "Y")])
+    groups = scores_of(evaluate([FLAT], [predicted]))["by_length"]
+    assert {name: (group["f1"], group["support"]) for name, group in groups.items()} == {
+        "1": (1.0, 1),
+        "2": (0.0, 1),
+        "3": (pytest.approx(2 / 3), 1),  # a prediction counts at its own length
+        "3+": (pytest.approx(2 / 3), 1),
+        "6+": (0.0, 0),
+    }
+
+
+def test_mean_and_deviation_are_of_each_number():
+    rows = [{"f1": 0.70, "ece": None, "by": {"3+": 0.5}}, {"f1": 0.72, "ece": 0.1, "by": {"3+": 0.5}}]
+    found = summarise(rows)
+    assert found == {
+        "f1": {"mean": 0.71, "deviation": 0.0141},
+        "ece": None,
+        "by": {"3+": {"mean": 0.5, "deviation": 0.0}},
+    }
+    assert percent(found["f1"]) == "71.0 ± 1.4"
+    assert percent(summarise([0.7])) == "70.0"
+
+
+def test_draws_keep_the_order_and_depend_on_the_seed():
+    sentences = [Sentence([str(index)]) for index in range(50)]
+    numbers = [[int(one.words[0]) for one in draw(sentences, 20, seed)] for seed in (1, 1, 2)]
+    assert numbers[0] == numbers[1] != numbers[2]
+    assert numbers[0] == sorted(set(numbers[0]))
+    assert len(numbers[0]) == 20
+    assert draw(sentences, 100, 1) == sentences
+
+
+# Runs
+
+
+def task(value: int, folder: Path) -> Task:
+    """Append to the file of all runs; fail if the value is 3."""
+    program = (
+        f"import os, sys; open({str(folder / 'runs')!r}, 'a').write('{value}')\n"
+        f"sys.exit('no') if {value} == 3 else print('hello')\n"
+        'print(\'{"f1": 0.5, "cpu_seconds": 1, "threads": "%s"}\' % os.environ[\'OMP_NUM_THREADS\'])'
+    )
+    return Task(f"run {value}", {"value": value, "settings": ["a=1"]}, ["-c", program])
+
+
+def test_finished_runs_are_not_repeated(tmp_path, capsys):
+    runs, out = tmp_path / "runs", tmp_path / "results" / "runs.jsonl"
+    lines, failed = run_tasks([task(1, tmp_path), task(3, tmp_path)], out, jobs=2)
+    line = {"value": 1, "settings": ["a=1"], "f1": 0.5, "cpu_seconds": 1, "threads": "1"}
+    assert (lines, failed) == ([line], ["run 3"])
+    assert "run 3 failed with code 1: no" in capsys.readouterr().err
+    assert [json.loads(one) for one in out.read_text().splitlines()] == lines
+
+    lines, failed = run_tasks([task(2, tmp_path), task(1, tmp_path)], out, jobs=1)
+    assert [line["value"] for line in lines] == [2, 1]
+    assert sorted(runs.read_text()) == ["1", "2", "3"]
+
+    run_tasks([task(1, tmp_path)], out, jobs=1, again=True)
+    assert sorted(runs.read_text()) == ["1", "1", "2", "3"]
+    assert len(out.read_text().splitlines()) == 3
+
+
+def test_a_run_with_other_settings_is_another_run(tmp_path):
+    out = tmp_path / "runs.jsonl"
+    run_tasks([task(1, tmp_path)], out, jobs=1)
+    same = task(1, tmp_path)
+    other = Task(same.name, {**same.key, "settings": ["a=2"]}, same.arguments)
+    run_tasks([other], out, jobs=1)
+    assert (tmp_path / "runs").read_text() == "11"
+
+
+def test_the_version_changes_with_the_code_only(monkeypatch):
+    answers = {"log": "abc\n", "diff": ""}
+    monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
+    assert common.code_version() == "abc"
+    answers["diff"] = "+ a line"
+    changed = common.code_version()
+    assert changed.startswith("abc+")
+    answers["diff"] = "+ another line"
+    assert common.code_version() not in ("abc", changed)
+
+
+# quality
+
+
+def options(**changes: object) -> SimpleNamespace:
+    return SimpleNamespace(**{"changes": [], "dev_share": None, "sentences": None, **changes})
+
+
+def test_all_goals_have_a_run():
+    runs = {str(run): run for run in quality.ALL}
+    assert len(runs) == len(quality.ALL)
+    assert {name for name in runs if name.startswith("genia:")} == {
+        *(f"genia:{method}" for method in quality.METHODS),
+        "genia:boundary-smoothing:bge-small-en-v1.5",
+    }
+    assert {f"wnut17:{method}" for method in quality.METHODS} < runs.keys()
+    assert {f"{corpus}:boundary-smoothing" for corpus in ("gum", "weibo", "resume")} < runs.keys()
+    assert runs["weibo:boundary-smoothing"].encoder == quality.MULTILINGUAL
+    epochs = {name: run.settings for name, run in runs.items()}
+    assert epochs["genia:boundary-offset"] == ["training.epochs=12"]
+    assert epochs["genia:diffusion"] == ["training.epochs=20"]
+    assert set(quality.METHODS) <= set(METHODS)
+    for run in quality.ALL:
+        Config.compose(changes=[f"method.name={run.method}", *run.settings])
+
+
+def test_a_process_does_the_run_that_its_line_names(monkeypatch):
+    """The command of a run, parsed again, has the same key."""
+    asked = options(changes=["training.epochs=1", "training.warmup=0.1"], dev_share=0.1, sentences=24)
+    run = quality.Run("genia", "diffusion", "bge-small-en-v1.5")
+    key = quality.key_of(run, 2, asked)
+    assert key["settings"] == ["training.epochs=20", "training.epochs=1", "training.warmup=0.1"]
+    keys = []
+    monkeypatch.setattr(quality, "corpora", lambda: Path())
+    monkeypatch.setattr(
+        quality, "do_one", lambda run, given: keys.append(quality.key_of(run, given.seed, given))
+    )
+    monkeypatch.setattr(sys, "argv", ["quality", *quality.arguments_of(run, 2, asked)[2:]])
+    quality.main()
+    assert keys == [key]
+
+
+def test_runs_without_their_encoder_are_skipped(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("FENCEPOST_ENCODERS", str(tmp_path))
+    run = quality.Run("weibo", "boundary-smoothing", quality.MULTILINGUAL)
+    asked = options(seeds=1, jobs=1, again=False, out=tmp_path / "runs.jsonl")
+    quality.do_all([run], asked)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["runs"], result["skipped"]) == ({}, ["weibo:boundary-smoothing"])
+
+
+# learning_curve
+
+
+def test_auto_is_compared_with_the_best_number_of_epochs():
+    figures = {"12": [0.1, 0.2], "40": [0.5, 0.6], "100": [0.5, 0.5], "auto": [0.5, 0.58]}
+    lines = [{"epochs": epochs, "f1": f1} for epochs, of_seeds in figures.items() for f1 in of_seeds]
+    found = learning_curve.compare(lines)
+    assert (found["best"], found["auto_minus_best"]) == ("40", -0.01)
+    assert learning_curve.compare(lines[:6])["auto_minus_best"] is None
+    assert learning_curve.compare([])["best"] is None
+
+
+def test_epochs_that_are_refused_are_skipped():
+    assert learning_curve.is_accepted("12")
+    assert not learning_curve.is_accepted("many")
+
+
+# token_classification
+
+
+def test_tags_and_entities_are_the_same():
+    tags = tags_of(FLAT)
+    assert tags == ["B-X", "B-X", "I-X", "O", "B-Y", "I-Y", "I-Y"]
+    assert entities_of(tags, [1.0] * 7) == list(FLAT.entities)
+    assert entities_of([], []) == []
+
+
+def test_an_inside_without_a_beginning_begins_an_entity():
+    tags = ["O", "I-X", "I-X", "I-Y", "B-Y", "O"]
+    expected = [Entity(1, 3, "X", 0.5), Entity(3, 4, "Y"), Entity(4, 5, "Y")]
+    assert entities_of(tags, [1.0, 0.25, 0.75, 1.0, 1.0, 1.0]) == expected
+
+
+def test_first_pieces_are_found():
+    assert list(first_pieces([None, 0, 0, 1, 3, None])) == [(1, 0), (3, 1), (4, 3)]
+
+
+def test_outermost_names_are_kept():
+    def entity(start: int, end: int, *, named: bool = True) -> Entity:
+        return Entity(start, end, "X", meta={"named": named})
+
+    sentence = Sentence(
+        list("abcdefgh"),
+        [entity(0, 8, named=False), entity(1, 4), entity(1, 2), entity(3, 5), entity(5, 6)],
+    )
+    assert [one.span for one in keep_outermost_names(sentence).entities] == [(1, 4), (5, 6)]
+
+
+def test_a_tagger_learns_its_sentences(tmp_path):
+    """Words of several pieces, of one and of none; the best epoch is kept."""
+    folder = save_bert(tmp_path, hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    words = ["The", "University", "of", "Toronto", "\u200b", "met", "Ada", "Lovelace", "in", "London"]
+    entities = [Entity(1, 4, "ORG"), Entity(6, 8, "PER"), Entity(9, 10, "LOC")]
+    learnt = [Sentence(words, entities), Sentence(words[4:8], [Entity(2, 4, "PER")]), Sentence(["in", "of"])]
+    tagger = Tagger(str(folder), ["LOC", "ORG", "PER"], seed=1)
+    scores = tagger.fit(learnt, learnt, epochs=60, batch_size=2, rate=1e-2, seed=1)
+    predicted = tagger.predict([*learnt, Sentence([])], batch_size=2)
+    assert [[one.key for one in s.entities] for s in predicted] == [
+        *([one.key for one in s.entities] for s in learnt),
+        [],
+    ]
+    assert all(0.5 < one.score < 1 for s in predicted for one in s.entities)
+    assert len(scores) == 60
+    assert max(of_epoch["f1"] for of_epoch in scores) == 1.0
+
+
+def test_both_peers_are_scored_by_seed(tmp_path, monkeypatch, capsys):
+    """On a corpus of a few sentences, through the command line."""
+    data, folder, out = tmp_path / "data", tmp_path / "encoder", tmp_path / "results.json"
+    save_bert(folder)
+    (data / "wnut17").mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        rows = "".join(
+            f"{word}\t{tag}\n"
+            for word, tag in zip(tiny.WORDS[:4], ["O", "B-ORG", "I-ORG", "I-ORG"], strict=True)
+        )
+        (data / "wnut17" / f"{part}.conll").write_text(3 * f"{rows}\n")
+    monkeypatch.setenv("FENCEPOST_DATA", str(data))
+    command = ["wnut17", "--seeds", "1", "2", "--epochs", "1", "--fencepost", "--encoder", str(folder)]
+    monkeypatch.setattr(sys, "argv", ["token_classification", *command, "--out", str(out)])
+    main()
+    result = json.loads(out.read_text())
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
+        "benchmark": "token_classification",
+        **result,
+    }
+    assert result["seeds"].keys() == {"1", "2"}
+    assert result["encoder"] == "encoder"
+    for peers in result["seeds"].values():
+        for row in peers.values():
+            assert row["test"]["by_length"]["3"]["support"] == 3
+            assert len(row["epochs"]) == 1
+    assert result["mean"].keys() == {"token classification", "boundary smoothing"}
