@@ -60,7 +60,7 @@ class PredictSettings(Settings):
 
     overlapping: ClassVar[str] = "nested"
     """What `auto` is where training entities overlap."""
-    usual_threshold: ClassVar[float] = 0.5
+    usual_threshold: ClassVar[float] = 0.4
     """Of types without a threshold: those of a model that was trained without development data."""
 
     select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(

@@ -66,8 +66,6 @@ class LocateAndLabelSettings(MethodSettings):
 class LocateAndLabelPredict(PredictSettings):
     """Which spans pass the filter, and Soft-NMS; `threshold` is delta."""
 
-    usual_threshold: ClassVar[float] = 0.4
-
     lengths: Literal["all", "trained"] = Field(
         "all", description="Seeds: of all lengths up to the longest, or of those in training alone."
     )
