@@ -1,0 +1,130 @@
+"""Compare settings on held-out training data: what the defaults are based on.
+
+    python -m benchmarks.defaults [--corpora genia gum-named] [--seeds 1 2 3] [--name NAME] [--set KEY=VALUE]
+    python -m benchmarks.defaults --table
+
+For each corpus and seed, a model is trained on a part of the training data and scored on another; no test
+part is read. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
+sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. The threshold
+of each half of the scored sentences is the best one of the other half. Each run appends a line with the name,
+the settings and the commit to `results/defaults.jsonl`; `--table` prints the mean and the standard deviation
+over the seeds of each name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import (
+    RESULTS,
+    code_version,
+    corpora,
+    machine,
+    percent,
+    report,
+    say,
+    say_table,
+    scores_of,
+    summarise,
+)
+from benchmarks.token_classification import read_parts
+from fencepost import Sentence
+from fencepost.config import Config
+from fencepost.data import read
+from fencepost.evaluation import best_cut, evaluate, match
+from fencepost.training import held_out, train
+from fencepost.training.scoring import make_recogniser
+
+EPOCHS = {"genia": 8, "gum-named": 5}
+FILE = RESULTS / "defaults.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpora", nargs="+", choices=EPOCHS, default=list(EPOCHS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--name", default="defaults", help="what the settings are called in the table")
+    parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    folder = corpora()
+    if arguments.table:
+        tabulate()
+    elif folder is None:
+        report({"benchmark": "defaults", "skipped": "no corpora"})
+    else:
+        for corpus in arguments.corpora:
+            for seed in arguments.seeds:
+                line = compare(folder, corpus, seed, arguments.name, arguments.changes)
+                with FILE.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(line) + "\n")
+                report({"benchmark": "defaults", **line})
+
+
+def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
+    """Train and score a model; return the line of the results."""
+    if corpus == "genia":
+        learnt, scored = held_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
+    else:
+        parts = read_parts(folder, corpus, 3000)
+        learnt, scored = parts["train"], parts["dev"]
+    settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
+    say(f"{corpus}, seed {seed}, {name}: {' '.join(settings)}")
+    config = Config.compose(changes=settings, flags={"training": {"seed": seed}})
+    start = time.process_time()
+    with tempfile.TemporaryDirectory() as temporary:
+        model = train(config, learnt, Path(temporary) / "model", quiet=False).model
+    seconds = time.process_time() - start
+    usual = model.config.predict.usual_threshold
+    predicted = list(make_recogniser(model).using(threshold=0.02).predict(scored))
+    at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
+    halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
+    cuts = [best_cut(match(*half)) or usual for half in halves]
+    gold = [sentence for half, _ in halves for sentence in half]
+    kept = [s for (_, half), cut in zip(halves, reversed(cuts), strict=True) for s in keep_above(half, cut)]
+    return {
+        **machine(),
+        "commit": code_version(),
+        "corpus": corpus,
+        "seed": seed,
+        "name": name,
+        "settings": settings,
+        **scores_of(evaluate(gold, kept)),
+        "f1_usual_threshold": at_usual,
+        "thresholds": cuts,
+        "cpu_seconds": round(seconds),
+    }
+
+
+def keep_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:
+    return [s.with_entities(e for e in s.entities if e.score >= threshold) for s in sentences]
+
+
+def tabulate() -> None:
+    """Print a row for each corpus and name, and report them."""
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        run = json.loads(line)
+        runs.setdefault((run["corpus"], run["name"]), []).append(run)
+    rows, result = [], {}
+    for (corpus, name), lines in sorted(runs.items()):
+        keys = ("f1", "f1_usual_threshold", "ece", "cpu_seconds")
+        means = summarise([{key: line[key] for key in keys} for line in lines])
+        long = summarise([line["by_length"]["3+"]["f1"] for line in lines])
+        result[f"{corpus}, {name}"] = {"seeds": len(lines), "f1_3_or_more": long, **means}
+        fitted, usual = percent(means["f1"]), percent(means["f1_usual_threshold"])
+        rows.append([corpus, name, str(len(lines)), fitted, usual, percent(long)])
+    say_table(("corpus", "settings", "seeds", "F1", "F1, usual threshold", "F1, 3 or more words"), rows)
+    report({"benchmark": "defaults", "rows": result})
+
+
+if __name__ == "__main__":
+    main()
