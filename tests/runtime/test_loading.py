@@ -88,7 +88,7 @@ def test_all_engines_find_what_was_learnt(engine: str, whole: Path) -> None:
 def test_options(engine: str, whole: Path) -> None:
     ner = load(whole, engine=engine, types=["LOC"], settings={"select": "flat", "batch_size": 2}, threads=1)
     assert [span.text for span in ner(TEXT)] == ["London"]
-    assert ner.settings == {"select": "flat", "batch_size": 2}
+    assert ner.settings == {"select": "flat", "threshold": None, "batch_size": 2}
     assert load(whole, engine=engine, min_confidence=1.0)(TEXT) == []
     with pytest.raises(UsageError, match=r"predict\.selekt: there is no such key"):
         load(whole, engine=engine, settings={"selekt": "flat"})
@@ -104,7 +104,7 @@ def test_settings_of_a_method(tmp_path) -> None:
     for engine in ("pytorch", "onnx"):
         ner = load(tmp_path, engine=engine)
         assert any(sentence.entities for sentence in ner.predict(models.sentences()))
-        assert not any(sentence.entities for sentence in ner.using(threshold=3).predict(models.sentences()))
+        assert not any(sentence.entities for sentence in ner.using(threshold=1).predict(models.sentences()))
         assert ner.using(steps=2).settings["steps"] == 2
         with pytest.raises(UsageError, match=r"predict\.steps: should be greater than or equal to 1, not 0"):
             ner.using(steps=0)

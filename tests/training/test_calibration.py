@@ -179,6 +179,7 @@ def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch:
         return predict(self, sentences, *more)
 
     monkeypatch.setattr(Recogniser, "predict", noted)
+    monkeypatch.setattr("fencepost.training.run.explain_failure", lambda *_: [])
     run(tmp_path / "model", config(epochs=2), test=TEST[:7])
     sizes = [len(DEV)] * 3 + [7]  # two epochs, the calibration, the test
     assert asked == [(size, Temperature()) for size in sizes]

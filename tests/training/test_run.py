@@ -106,6 +106,8 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
                 "step",
                 "epoch",
                 *(f"dev_{name}" for name in ("loss", "precision", "recall", "f1", "ece", "seconds")),
+                "dev_threshold",
+                "dev_f1_usual_threshold",
             }
         else:
             assert record.keys() == {"step", "epoch", "loss", "grad_norm", "encoder_rate", "head_rate"}
@@ -198,6 +200,7 @@ def test_without_development_data_the_last_epoch_is_kept(tmp_path: Path) -> None
         "dev": None,
         "calibration": None,
         "test": None,
+        "warnings": list(outcome.warnings),
     }
     assert same_weights(weights(tmp_path / "model"), outcome.model.state_dict())
     assert not outcome.model.training
