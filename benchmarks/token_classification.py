@@ -309,7 +309,7 @@ def without_epochs(peers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def say_scores(means: dict[str, Any], part: str) -> None:
-    header = [f"{part} F1", "all", *(f"{group} words" for group in LENGTHS), "CPU seconds"]
+    header = [f"{part} F1", "all", *LENGTHS, "CPU seconds"]
     rows = [
         [
             name,
