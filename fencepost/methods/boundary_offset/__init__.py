@@ -19,6 +19,6 @@ METHOD = Method(
     reports={"offsets": OffsetReport},
     defaults={
         "encoder": {"lstm": {"size": 256}},
-        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
+        "training": {"batch_size": 8},
     },
 )

@@ -18,7 +18,7 @@ METHOD = Method(
     network="fencepost.methods.locate_and_label.network:LocateAndLabel",
     defaults={
         "encoder": {"lstm": {"size": 256}},
-        "training": {"batch_size": 8, "learning_rate": 2e-3, "encoder_learning_rate": 1e-4},
+        "training": {"batch_size": 8},
     },
     reports={"stages": StageReport},
 )
