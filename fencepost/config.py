@@ -28,8 +28,8 @@ DEFAULT_METHOD = "boundary-smoothing"
 _SENTENCES, _LEAST_EPOCHS, _MOST_EPOCHS = 24_000, 6, 60
 """What `training.epochs: auto` is: epochs that read this many sentences, between these numbers of epochs."""
 
-_WIDTH_384_RATE = 1e-4
-"""The learning rate of a pretrained encoder whose vectors have 384 numbers; wider ones need lower rates."""
+USUAL_WIDTH, _USUAL_RATE = 384, 1e-4
+"""The width of the default encoder's vectors, and its learning rate; wider encoders need lower ones."""
 
 
 class TrainingSettings(Settings):
@@ -77,7 +77,7 @@ class TrainingSettings(Settings):
         """Return the learning rate of a pretrained encoder with vectors of this width."""
         if self.encoder_learning_rate != "auto":
             return self.encoder_learning_rate
-        return float(f"{_WIDTH_384_RATE * (384 / width) ** 1.5:.2g}")
+        return float(f"{_USUAL_RATE * (USUAL_WIDTH / width) ** 1.5:.2g}")
 
     def count_patience(self, epochs: int) -> int | None:
         """Return after how many epochs without a better F1, of this number of epochs, the training stops."""

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
-from fencepost.config import Config
+from fencepost.config import USUAL_WIDTH, Config
 from fencepost.data.files import read_json
 from fencepost.data.output import TEMPORARY, WriteError
 from fencepost.errors import FencepostError, UsageError
@@ -51,6 +51,9 @@ IN_A_ROW = 3
 
 class Pruned(Exception):
     """A trial is given up: others were better at this epoch."""
+
+
+_ENCODER_RATE = "training.encoder_learning_rate"
 
 
 class Tuning:
@@ -91,7 +94,7 @@ class Tuning:
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
             identity = self._identity()
-            there = self.study.begin(identity, {key: value_at(self.config, key) for key in self.space})
+            there = self.study.begin(identity, self._first_values())
             if there != identity:
                 raise UsageError(
                     f"{self.out}: the study there is another one; go on with the same settings and data, or "
@@ -186,6 +189,13 @@ class Tuning:
         if ended.failure is not None:
             ongoing.end("failed", seconds + ended.seconds, ended.failure.message)
             write_failure(self.folder(ongoing.number), ended.failure)
+
+    def _first_values(self) -> dict[str, Any]:
+        """Return the values of the first trial, which are those of the settings."""
+        values = {key: value_at(self.config, key) for key in self.space}
+        if values.get(_ENCODER_RATE) == "auto":  # the encoder is not loaded yet
+            values[_ENCODER_RATE] = self.config.training.encoder_rate(USUAL_WIDTH)
+        return values
 
     def _train(self, ongoing: Ongoing) -> None:
         config, folder = changed(self.config, ongoing.values), self.folder(ongoing.number)

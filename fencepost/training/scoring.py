@@ -71,8 +71,8 @@ def _predict_tuned(
         return predicted, {}
     usual = asked.usual_threshold
     cut = best_cut(match(dev, predicted))
-    cut = usual if cut is None else cut  # if nothing is right
-    model.set_predict(asked.changed({"threshold": dict.fromkeys(model.types, cut)}))
+    model.set_predict(asked if cut is None else asked.changed({"threshold": dict.fromkeys(model.types, cut)}))
+    cut = usual if cut is None else cut  # nothing is right
     at_usual = evaluate(dev, _keep_above(predicted, usual)).overall.f1
     return _keep_above(predicted, cut), {"dev_threshold": cut, "dev_f1_usual_threshold": at_usual}
 

@@ -14,6 +14,7 @@ from tests.limits import file_size_limit
 
 SMALL = ["--encoder", "scratch", "--epochs", "2", "--batch-size", "8"]
 SMALL += ["--set", "encoder.lstm.size=16", "--set", "method.size=8", "--set", "method.width_size=4"]
+SMALL += ["--set", "predict.threshold=0"]
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +153,7 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     monkeypatch.setattr(
         Recogniser, "predict", lambda self, of, *more: asked.append(len(of)) or predict(self, of, *more)
     )
+    monkeypatch.setattr("fencepost.training.run.explain_failure", lambda *_: [])
     folder = tmp_path / "model"
     parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl"]
     result = run("train", *parts, "--out", folder, *SMALL, "--json")

@@ -39,6 +39,7 @@ SMALL = [
     "--set=encoder.lstm.size=16",
     "--set=encoder.scratch.word_size=8",
     "--set=method.size=8",
+    "--set=predict.threshold=0",
     "--quiet",
 ]
 

@@ -31,8 +31,9 @@ from fencepost.training import train
 from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, die, timeless
 
 DATA = Data(LEARNT, DEV, DEV[:6])
-LITTLE = {"epochs": 1, "learning_rate": 0.001}  # after which a model still finds this and that by chance
-TREE = config(**LITTLE).model_dump(mode="json")
+LITTLE = {"epochs": 1, "learning_rate": 0.001}
+ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are right by chance
+TREE = config(ALL_SPANS, **LITTLE).model_dump(mode="json")
 EPSILONS = cells_of(["method.epsilon=0,0.3"])
 
 
@@ -90,7 +91,7 @@ def test_a_run_is_what_train_makes_of_the_same(whole: Path, tmp_path: Path) -> N
     assert {str(path.relative_to(whole).parent) for path in whole.rglob("run.yaml")} == {
         f"method.epsilon={epsilon}/seed-{seed}" for epsilon in ("0", "0.3") for seed in (1, 2)
     }
-    settings = config({"method": {"epsilon": 0.3}}, seed=2, **LITTLE)
+    settings = config(ALL_SPANS | {"method": {"epsilon": 0.3}}, seed=2, **LITTLE)
     train(settings, LEARNT, tmp_path / "alone", DATA.dev, DATA.test)
     assert_same(tmp_path / "alone", whole / "method.epsilon=0.3" / "seed-2")
 
@@ -165,7 +166,12 @@ def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> Non
 
 
 def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
-    train(config(seed=2, **LITTLE), sweep_module.part(LEARNT, 0.5, 2), tmp_path / "share=0.5" / "seed-2", DEV)
+    train(
+        config(ALL_SPANS, seed=2, **LITTLE),
+        sweep_module.part(LEARNT, 0.5, 2),
+        tmp_path / "share=0.5" / "seed-2",
+        DEV,
+    )
     sweep = swept(tmp_path, cells_of([], [0.5]), 2, data=Data(LEARNT, DEV))
     assert [run.label for run in sweep.of_state("complete")] == ["share=0.5, seed 2"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import pytest
-from pydantic import Field
 
 from fencepost.analysis.epochs import read_records
 from fencepost.config import Config
@@ -25,7 +24,7 @@ from tests.methods.doubles import DEFAULTS, Tagger, TaggerDecoder, Threshold
 from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
 
-HALF = 0.5
+HIGHEST = 0.3
 
 
 class TunableSettings(MethodSettings):
@@ -33,26 +32,19 @@ class TunableSettings(MethodSettings):
     bias: bool = True
 
 
-class TunablePredict(PredictSettings):
-    threshold: float | None = Field(None, ge=0, le=2)  # of twice the confidence
-
-    def at_least(self, confidence: float) -> Self | None:
-        return self.model_copy(update={"threshold": 2 * confidence}) if self.threshold is None else None
-
-
 class TunableDecoder(TaggerDecoder):
     """Confidences are so low that none would pass a threshold that nobody has thought about."""
 
-    def candidates(self, scores: Any, predict: TunablePredict) -> Any:
-        logits, lengths = scores
-        half = Threshold(threshold=(1.0 if predict.threshold is None else predict.threshold) / 2 / HALF)
-        found = super().candidates((logits, lengths), half)
-        return Candidates(found.start, found.end, found.type, HALF * found.confidence)
+    def candidates(self, scores: Any, predict: PredictSettings) -> Any:
+        found = super().candidates(
+            scores, Threshold(threshold=min(1.0, predict.lowest_threshold() / HIGHEST))
+        )
+        return Candidates(found.start, found.end, found.type, HIGHEST * found.confidence)
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    method = Method(TunableSettings, TunableDecoder, Tagger, TunablePredict, DEFAULTS)
+    method = Method(TunableSettings, TunableDecoder, Tagger, PredictSettings, DEFAULTS)
     monkeypatch.setitem(METHODS, "tunable", method)
 
 
@@ -72,7 +64,10 @@ def settings(**predict: Any) -> Config:
 
 
 def threshold(folder: Path) -> float | None:
-    return json.loads((folder / "config.json").read_text())["config"]["predict"]["threshold"]
+    saved = json.loads((folder / "config.json").read_text())["config"]["predict"]["threshold"]
+    if isinstance(saved, dict):  # the same for all types
+        (saved,) = set(saved.values())
+    return saved
 
 
 def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_path: Path) -> None:
@@ -92,7 +87,8 @@ def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
     seen = []
 
     def noted(model: Model, folder: Any) -> None:
-        seen.append(model.config.predict.threshold)  # type: ignore[attr-defined]
+        assert isinstance(model.config.predict.threshold, dict)
+        seen.append(next(iter(model.config.predict.threshold.values())))
         save_model(model, folder)
 
     with pytest.MonkeyPatch.context() as patch, scripted(tmp_path / "model", [0.5, 0.2, 0.1]):

@@ -169,4 +169,4 @@ def test_gold_from_columns() -> None:
 def test_settings_that_fit_nothing_stay_as_they_are() -> None:
     settings = MethodSettings(name="any")
     assert settings.fitted(LEARNT) is settings
-    assert BoundarySmoothingSettings().fitted(LEARNT).widest == 1
+    assert BoundarySmoothingSettings().fitted(LEARNT).widest == 2

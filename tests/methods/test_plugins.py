@@ -111,7 +111,6 @@ def test_its_graphs_are_run_without_pytorch(ends, tmp_path) -> None:
 def test_the_command_line_knows_it(ends) -> None:
     shown = run("train", "--method", "ends", "--set", "method.size=9", "--show-config")
     assert "method:\n  name: ends\n  size: 9\n" in shown
-    assert "threshold: 0.5" in shown
     assert "batch_size: 8" in shown
 
 

@@ -85,15 +85,20 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         Unlike in the paper, its probability is multiplied with the filter's, unless `predict.confidence` is
         `class`.
         """
+        type_, confidence = self.label(scores, predict)
+        probable = ~(confidence < predict.lowest_threshold())  # NaN is refused later
+        sentence, start, end = scores.moved.take(probable)
+        offset = sentence * scores.lengths.max()
+        kept = confidence[probable].astype(np.float64).clip(0, 1)
+        return Candidates(offset + start, offset + end, type_[probable], kept)
+
+    def label(self, scores: Proposals, predict: LocateAndLabelPredict) -> tuple[IntArray, FloatArray]:
+        """Return the most probable type of each proposal, and its confidence."""
         type_ = scores.labels[:, 1:].argmax(axis=1)
-        confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
+        confidence: FloatArray = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
         if self.settings.filter and predict.confidence == "both":
             confidence = confidence * sigmoid(scores.near)
-        entity = ~(confidence < predict.lowest_threshold())  # NaN is refused later
-        sentence, start, end = scores.moved.take(entity)
-        offset = sentence * scores.lengths.max()
-        confidence = confidence[entity].astype(np.float64).clip(0, 1)
-        return Candidates(offset + start, offset + end, type_[entity], confidence)
+        return type_, confidence
 
 
 def _get_inner_words(spans: Spans, words: WordArrays) -> Inputs:

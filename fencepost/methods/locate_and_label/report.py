@@ -36,7 +36,7 @@ class StageReport(Report):
     def add(self, sentences: Sequence[Sentence], scores: Proposals, gold: GoldArrays) -> None:  # noqa: ARG002
         entities = _drop_repetitions(Spans(gold.sentence, gold.start, gold.end))
         self.entities += len(entities.start)
-        labelled = scores.labels.argmax(axis=1) > 0
+        labelled = self.decoder.label(scores, self.predict)[1] >= self.predict.lowest_threshold()
         candidates = self.decoder.candidates(scores, self.predict)
         kept = self.predict.select_entities(candidates, self.decoder.types)
         length = scores.lengths.max()
