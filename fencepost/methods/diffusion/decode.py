@@ -14,6 +14,7 @@ from fencepost.methods.decoder import (
     FloatArray,
     GraphMismatch,
     Graphs,
+    IntArray,
     WordArrays,
     run_graph,
     sigmoid,
@@ -24,14 +25,19 @@ from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSett
 
 
 class Denoised(NamedTuple):
-    """What the last step predicts for each proposal."""
+    """What the last step predicts for each proposal, and the spans of all steps."""
 
     types: FloatArray  # [B, K, C + 1], logits
     boundaries: FloatArray  # [2, B, K, T], logits of each word as the first, and as the last one
+    spans: IntArray  # [steps, 2, B, K], the first and the last words after each step
+    labels: FloatArray | None = None  # [N, C + 1], the verifier's logits of all different spans, in order
 
 
 class DiffusionDecoder(Decoder[Denoised]):
-    """The graph `read` computes what all steps need of the words; `step` denoises the proposals once."""
+    """The graph `read` computes what all steps need of the words; `step` denoises the proposals once.
+
+    `verify`, if the model has it, says what the spans are that they come to.
+    """
 
     def __init__(self, settings: DiffusionSettings, types: Sequence[str]) -> None:
         super().__init__(settings, types)
@@ -46,41 +52,79 @@ class DiffusionDecoder(Decoder[Denoised]):
         last = (words.lengths - 1).astype(np.float32)[:, None]  # [B, 1]
         shape = (len(last), predict.spans)  # [B, K]
 
-        def denoise(x_t: FloatArray, time: int) -> Denoised:
+        def denoise(x_t: FloatArray, time: int) -> tuple[FloatArray, FloatArray]:
             """Eq. 5."""
             left, right = (word.astype(np.int64) for word in process.decode_spans(x_t, last, self.settings))
             inputs = {"left": left, "right": right, "time": np.full(len(last), time), **named}
             of_types, of_boundaries = (*shape, 1 + len(self.types)), (2, *shape, words.vectors.shape[1])
-            return Denoised(*run_graph(graphs, "step", inputs, ("f", of_types), ("f", of_boundaries)))
+            types, boundaries = run_graph(graphs, "step", inputs, ("f", of_types), ("f", of_boundaries))
+            return types, boundaries
 
         times = process.sampling_times(self.settings.times, predict.steps)
         noise = np.stack(
             [process.draw_noise(predict, length, len(times)) for length in words.lengths.tolist()]
         )
         x_t = noise[:, 0]  # [B, K, 2]
+        types, boundaries = denoise(x_t, times[0])
+        spans = [boundaries.argmax(axis=3)]  # [2, B, K]
         for step, (time, next_time) in enumerate(pairwise(times), start=1):
-            left, right = denoise(x_t, time).boundaries.argmax(axis=3).astype(np.float32)  # [B, K]
+            left, right = spans[-1].astype(np.float32)
             x_0 = np.stack(process.encode_spans(left, right, last, self.settings), axis=2)
             fresh = noise[:, step] if predict.eta else 0.0
             alpha_bar, next_alpha_bar = self.alpha_bar[time], self.alpha_bar[next_time]
             x_t = process.ddim_step(x_t, x_0, alpha_bar, next_alpha_bar, predict.eta, fresh)
-        return denoise(x_t, times[-1])
+            types, boundaries = denoise(x_t, next_time)
+            spans.append(boundaries.argmax(axis=3))
+        scores = Denoised(types, boundaries, np.stack(spans))
+        return (
+            scores
+            if not self.settings.verifier
+            else scores._replace(labels=self._verify(scores, words, graphs))
+        )
 
-    def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:  # noqa: ARG002
-        """Return the proposals that have a type; of several with the same boundaries, the surest of its type.
+    def _verify(self, scores: Denoised, words: WordArrays, graphs: Graphs) -> FloatArray:
+        """Return the verifier's logits of all different spans, of which each sentence has its own number."""
+        sentence, left, right = list_spans(scores.spans, words.vectors.shape[1])
+        batch, number = len(words.lengths), np.bincount(sentence, minlength=len(words.lengths))
+        place = np.arange(len(sentence)) - (number.cumsum() - number)[sentence]
+        padded = np.zeros((2, batch, number.max(initial=1)), dtype=np.int64)
+        padded[:, sentence, place] = left, right
+        inputs = {"vectors": words.vectors, "left": padded[0], "right": padded[1]}
+        (labels,) = run_graph(graphs, "verify", inputs, ("f", (*padded.shape[1:], 1 + len(self.types))))
+        of_spans: FloatArray = labels[sentence, place]
+        return of_spans
 
-        Whether they are sure enough is decided when they are selected.
+    def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:
+        """Return the different spans, each with its most probable type and the probability of that.
+
+        Without a verifier, it is the product of those of type and boundaries, and each span has each type
+        that a proposal has given it in the last step.
         """
-        probability = softmax(scores.types)  # [B, K, C + 1]
-        class_, p_type = probability.argmax(axis=2), probability.max(axis=2)  # [B, K]
-        left, right = scores.boundaries.argmax(axis=3)  # [B, K]
-        p_left, p_right = sigmoid(scores.boundaries.max(axis=3))
-        confidence = (p_type + p_left + p_right) / 3
-        kept = np.nonzero((class_ > 0) & (left <= right))
         length = scores.boundaries.shape[3]
-        key = (kept[0] * length + left[kept]) * length + right[kept]  # of its sentence and boundaries
-        order = np.argsort(-p_type[kept], kind="stable")
-        first = order[np.unique(key[order], return_index=True)[1]]
-        best = kept[0][first], kept[1][first]
-        start, end = best[0] * length + left[best], best[0] * length + right[best] + 1
-        return Candidates(start, end, class_[best] - 1, confidence[best].astype(np.float64).clip(0, 1))
+        if scores.labels is not None:
+            sentence, left, right = list_spans(scores.spans, length)
+            type_ = scores.labels[:, 1:].argmax(axis=1)
+            confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
+        else:
+            probability = softmax(scores.types)[..., 1:]  # [B, K, C]
+            left, right = scores.boundaries.argmax(axis=3)  # [B, K]
+            p_left, p_right = sigmoid(scores.boundaries.max(axis=3))
+            kept = np.nonzero(left <= right)
+            sentence, left, right = kept[0], left[kept], right[kept]
+            type_ = probability.argmax(axis=2)[kept]
+            confidence = (probability.max(axis=2) * p_left * p_right)[kept]
+        kept = confidence >= predict.lowest_threshold()
+        offset = sentence[kept] * length
+        start, end = offset + left[kept], offset + right[kept] + 1
+        return Candidates(start, end, type_[kept], confidence[kept].astype(np.float64).clip(0, 1))
+
+
+def list_spans(spans: IntArray, length: int) -> IntArray:
+    """Return the sentence, the first and the last word of each different span, in order: `[3, N]`.
+
+    The spans of some steps are `[steps, 2, B, K]`; those that end before they start are left out.
+    """
+    left, right = spans.swapaxes(0, 1)  # [steps, B, K]
+    sentence = np.broadcast_to(np.arange(left.shape[1])[:, None], left.shape)
+    key = np.unique(((sentence * length + left) * length + right)[left <= right])
+    return np.stack((key // length**2, key // length % length, key % length))

@@ -16,6 +16,13 @@ from fencepost.methods.diffusion.settings import DiffusionSettings
 from fencepost.methods.network import Gold
 
 
+class VerifiedSpans(NamedTuple):
+    """Spans that the verifier learns from, and what it predicts for each."""
+
+    spans: Tensor  # [2, B, S], the first and the last words
+    labels: Tensor  # [B, S, C + 1], logits
+
+
 @dataclass(frozen=True, slots=True)
 class DenoisedScores:
     """What the denoiser predicts for each proposal."""
@@ -24,6 +31,7 @@ class DenoisedScores:
     boundaries: Tensor  # [2, B, K, T], logits of each word as the first, and as the last one
     noisy: tuple[Tensor, Tensor]  # [B, K], the first and the last words of the noisy spans
     lengths: Tensor  # [B]
+    verified: VerifiedSpans | None = None
 
 
 class Matches(NamedTuple):
@@ -106,3 +114,36 @@ def compute_losses(
         "type_loss": type_loss + settings.none_weight * none_loss,
         "boundary_loss": settings.boundary_weight * word_loss / matched,
     }
+
+
+@torch.no_grad()
+def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> Tensor:
+    """Return what the verifier learns from: the entities, the noisy spans, and what these are denoised to.
+
+    These are the first and the last words `[2, B, S]`, for each sentence those of all its draws.
+    """
+    left, right = scores.boundaries.argmax(dim=3)  # [B * draws, K]
+    found = torch.stack((left, torch.maximum(left, right)))
+    spans = torch.cat((found, torch.stack(scores.noisy)), dim=2)
+    spans = spans.view(2, len(left) // draws, -1)
+    entities = gold.by_sentence(spans.shape[1])  # [B, G], padded with the first word, which is a span, too
+    own = [functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)]
+    return torch.cat((torch.stack(own), spans), dim=2)
+
+
+def compute_verifier_loss(
+    verified: VerifiedSpans, gold: Gold, mean_count: Callable[[int | Tensor], int | Tensor]
+) -> Tensor:
+    """Return the cross entropy of the types of all different spans, per entity and sentence."""
+    left, right = verified.spans  # [B, S]
+    entities = gold.by_sentence(len(left))[:, None]  # [B, 1, G]
+    start, end, class_ = (
+        functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end, gold.type + 1)
+    )
+    is_entity = (left[..., None] == start) & (right[..., None] == end - 1)  # [B, S, G]
+    classes = (is_entity * class_).amax(dim=2)  # [B, S], one of several types
+    losses = functional.cross_entropy(verified.labels.flatten(0, 1), classes.flatten(), reduction="none")
+    key, order = (left * (int(right.max()) + 1) + right).sort(dim=1)
+    is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
+    total: Tensor = (losses.view_as(left).gather(1, order) * is_new).sum()
+    return total / mean_count(len(gold.start) + len(left))

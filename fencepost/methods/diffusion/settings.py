@@ -56,6 +56,11 @@ class DiffusionSettings(MethodSettings):
     proposal_codes: bool = Field(
         False, description="Whether it sees the number of each of the K spans (only in the authors' program)."
     )
+    verifier: bool = Field(
+        True,
+        description="Whether types and confidences come from a classifier that sees both ends of each "
+        "denoised span (not in the paper).",
+    )
     self_attention: bool = Field(True, description="Between the spans (ablation).")
     cross_attention: bool = Field(True, description="From the spans to the words (ablation).")
     size: int = Field(128, ge=2, le=WIDEST, multiple_of=2, description="Width of a span's vector.")
