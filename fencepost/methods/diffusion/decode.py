@@ -30,7 +30,8 @@ class Denoised(NamedTuple):
     types: FloatArray  # [B, K, C + 1], logits
     boundaries: FloatArray  # [2, B, K, T], logits of each word as the first, and as the last one
     spans: IntArray  # [steps, 2, B, K], the first and the last words after each step
-    labels: FloatArray | None = None  # [N, C + 1], the verifier's logits of all different spans, in order
+    found: IntArray | None = None  # [3, N], sentence, first and last word of all spans that are verified
+    labels: FloatArray | None = None  # [N, C + 1], the verifier's logits of these
 
 
 class DiffusionDecoder(Decoder[Denoised]):
@@ -76,23 +77,20 @@ class DiffusionDecoder(Decoder[Denoised]):
             types, boundaries = denoise(x_t, next_time)
             spans.append(boundaries.argmax(axis=3))
         scores = Denoised(types, boundaries, np.stack(spans))
-        return (
-            scores
-            if not self.settings.verifier
-            else scores._replace(labels=self._verify(scores, words, graphs))
-        )
+        return self._verify(scores, words, graphs) if self.settings.verifier else scores
 
-    def _verify(self, scores: Denoised, words: WordArrays, graphs: Graphs) -> FloatArray:
-        """Return the verifier's logits of all different spans, of which each sentence has its own number."""
-        sentence, left, right = list_spans(scores.spans, words.vectors.shape[1])
+    def _verify(self, scores: Denoised, words: WordArrays, graphs: Graphs) -> Denoised:
+        """Add what the verifier says of the spans of all steps and of those the last one nearly chose."""
+        spans = np.concatenate((scores.spans, _pair_boundaries(scores.boundaries)))
+        found = list_spans(spans.clip(max=words.lengths[:, None] - 1), words.vectors.shape[1])
+        sentence, left, right = found
         batch, number = len(words.lengths), np.bincount(sentence, minlength=len(words.lengths))
         place = np.arange(len(sentence)) - (number.cumsum() - number)[sentence]
         padded = np.zeros((2, batch, number.max(initial=1)), dtype=np.int64)
         padded[:, sentence, place] = left, right
         inputs = {"vectors": words.vectors, "left": padded[0], "right": padded[1]}
         (labels,) = run_graph(graphs, "verify", inputs, ("f", (*padded.shape[1:], 1 + len(self.types))))
-        of_spans: FloatArray = labels[sentence, place]
-        return of_spans
+        return scores._replace(found=found, labels=labels[sentence, place])
 
     def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:
         """Return the different spans, each with its most probable type and the probability of that.
@@ -101,8 +99,8 @@ class DiffusionDecoder(Decoder[Denoised]):
         that a proposal has given it in the last step.
         """
         length = scores.boundaries.shape[3]
-        if scores.labels is not None:
-            sentence, left, right = list_spans(scores.spans, length)
+        if scores.found is not None and scores.labels is not None:
+            sentence, left, right = scores.found
             type_ = scores.labels[:, 1:].argmax(axis=1)
             confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
         else:
@@ -117,6 +115,15 @@ class DiffusionDecoder(Decoder[Denoised]):
         offset = sentence[kept] * length
         start, end = offset + left[kept], offset + right[kept] + 1
         return Candidates(start, end, type_[kept], confidence[kept].astype(np.float64).clip(0, 1))
+
+
+def _pair_boundaries(boundaries: FloatArray) -> IntArray:
+    """Return the spans from one of the two likeliest first words to one of the last words: `[4, 2, B, K]`."""
+    best = boundaries.argmax(axis=3)[..., None]  # [2, B, K, 1]
+    others = boundaries.copy()
+    np.put_along_axis(others, best, -np.inf, axis=3)
+    (left, right), (other_left, other_right) = best[..., 0], others.argmax(axis=3)
+    return np.stack([(a, b) for a in (left, other_left) for b in (right, other_right)])
 
 
 def list_spans(spans: IntArray, length: int) -> IntArray:

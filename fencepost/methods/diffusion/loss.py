@@ -20,6 +20,7 @@ class VerifiedSpans(NamedTuple):
     """Spans that the verifier learns from, and what it predicts for each."""
 
     spans: Tensor  # [2, B, S], the first and the last words
+    is_span: Tensor  # [B, S], false for padding
     labels: Tensor  # [B, S, C + 1], logits
 
 
@@ -117,24 +118,36 @@ def compute_losses(
 
 
 @torch.no_grad()
-def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> Tensor:
-    """Return what the verifier learns from: the entities, the noisy spans, and what these are denoised to.
+def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tensor, Tensor]:
+    """Return what the verifier learns from, and which of it is no padding: `[2, B, S]`, `[B, S]`.
 
-    These are the first and the last words `[2, B, S]`, for each sentence those of all its draws.
+    These are the different spans, by first and last word, among the entities, the noisy spans of all draws
+    and what these are denoised to: from one of the two likeliest first words to one of the last words.
     """
-    left, right = scores.boundaries.argmax(dim=3)  # [B * draws, K]
+    last = (scores.lengths - 1)[:, None]  # [B * draws, 1]
+    best = scores.boundaries.topk(min(2, scores.boundaries.shape[3]), dim=3).indices  # [2, B * draws, K, 2]
+    left, right = (
+        end.flatten(1).minimum(last) for end in (best[0].repeat(1, 1, 2), best[1].repeat_interleave(2, 2))
+    )
     found = torch.stack((left, torch.maximum(left, right)))
-    spans = torch.cat((found, torch.stack(scores.noisy)), dim=2)
-    spans = spans.view(2, len(left) // draws, -1)
+    spans = torch.cat((found, torch.stack(scores.noisy)), dim=2).view(2, len(last) // draws, -1)
     entities = gold.by_sentence(spans.shape[1])  # [B, G], padded with the first word, which is a span, too
     own = [functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)]
-    return torch.cat((torch.stack(own), spans), dim=2)
+    left, right = torch.cat((torch.stack(own), spans), dim=2)  # [B, S]
+    length = scores.boundaries.shape[3]
+    key = (left * length + right).sort(dim=1).values
+    is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
+    count = is_new.sum(dim=1, keepdim=True)
+    different = key.new_zeros(len(key), int(count.max()))
+    different.scatter_(1, is_new.cumsum(dim=1) - 1, key)  # a repetition has the place of its first
+    is_span = torch.arange(different.shape[1], device=key.device) < count
+    return torch.stack((different // length, different % length)), is_span
 
 
 def compute_verifier_loss(
     verified: VerifiedSpans, gold: Gold, mean_count: Callable[[int | Tensor], int | Tensor]
 ) -> Tensor:
-    """Return the cross entropy of the types of all different spans, per entity and sentence."""
+    """Return the cross entropy of the types of spans, per entity and sentence."""
     left, right = verified.spans  # [B, S]
     entities = gold.by_sentence(len(left))[:, None]  # [B, 1, G]
     start, end, class_ = (
@@ -142,8 +155,6 @@ def compute_verifier_loss(
     )
     is_entity = (left[..., None] == start) & (right[..., None] == end - 1)  # [B, S, G]
     classes = (is_entity * class_).amax(dim=2)  # [B, S], one of several types
-    losses = functional.cross_entropy(verified.labels.flatten(0, 1), classes.flatten(), reduction="none")
-    key, order = (left * (int(right.max()) + 1) + right).sort(dim=1)
-    is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
-    total: Tensor = (losses.view_as(left).gather(1, order) * is_new).sum()
-    return total / mean_count(len(gold.start) + len(left))
+    kept = verified.is_span
+    loss = functional.cross_entropy(verified.labels[kept], classes[kept], reduction="sum")
+    return loss / mean_count(len(gold.start) + len(left))

@@ -59,8 +59,8 @@ class Diffusion(Network[DenoisedScores]):
         scores = DenoisedScores(types, boundaries, (left, right), words.lengths)
         if self.verifier is None:
             return scores
-        spans = collect_spans(scores, gold, draws)
-        return replace(scores, verified=VerifiedSpans(spans, self.verifier(vectors, *spans)))
+        spans, is_span = collect_spans(scores, gold, draws)
+        return replace(scores, verified=VerifiedSpans(spans, is_span, self.verifier(vectors, *spans)))
 
     def _expand(self, gold: Gold, last: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return x_0, `[B, K, 2]`: each sentence's entities, equally often, or once and random spans.

@@ -39,6 +39,8 @@ class StageReport(Report):
         }
         stages["after any step"] = scores.spans
         found = {name: list_spans(spans, length) for name, spans in stages.items()}
+        if scores.found is not None:
+            found["verified"] = scores.found
         candidates = self.decoder.candidates(scores, self.predict)
         thresholds = self.predict.thresholds(self.decoder.types)
         kept = self.predict.selected(candidates.above(thresholds)).above(thresholds)

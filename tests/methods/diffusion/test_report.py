@@ -33,19 +33,20 @@ def scores() -> Denoised:
     return Denoised(types, boundaries, spans)
 
 
-def tables(gold: list[tuple[int, int, int, int]]) -> dict:
+def tables(gold: list[tuple[int, int, int, int]], scores: Denoised) -> dict:
     report = METHOD.reports["stages"](decoder_of(method_of()), predict_of(select="nested", threshold=0.5))
     assert isinstance(report, StageReport)
     columns = np.array(gold, dtype=np.int64).reshape(-1, 4).T
     for _ in range(2):  # of two batches
-        report.add([], scores(), GoldArrays(*columns))
+        report.add([], scores, GoldArrays(*columns))
     return report.tables()
 
 
 def test_spans_and_recall_after_each_step() -> None:
     """An entity with two types is one, and a span that comes several times, too."""
     rows = {
-        name: (row["spans"], row["per entity"], row["recall"]) for name, row in tables(GOLD)["spans"].items()
+        name: (row["spans"], row["per entity"], row["recall"])
+        for name, row in tables(GOLD, scores())["spans"].items()
     }
     assert rows == {
         "after step 1": (8, 8 / 6, pytest.approx(1 / 3)),
@@ -55,9 +56,19 @@ def test_spans_and_recall_after_each_step() -> None:
     }
 
 
+def test_what_the_verifier_has_seen_and_said() -> None:
+    found = np.array([(0, 0, 1), (0, 2, 5), (1, 3, 3)]).T
+    labels = np.array([(0, 0, 9, 0), (9, 0, 0, 5), (0, 9, 0, 0)], dtype=np.float32)
+    rows = tables(GOLD, scores()._replace(found=found, labels=labels))["spans"]
+    assert rows["verified"] == {"spans": 6, "per entity": 1, "recall": pytest.approx(2 / 3)}
+    assert rows["selected"] == {"spans": 4, "per entity": 2 / 3, "recall": pytest.approx(1 / 3)}
+
+
 def test_how_exact_the_proposals_of_the_last_step_are() -> None:
     """(2, 3) has the first word of (2, 5), and (4, 5) its last one; (0, 1) both, with either type."""
-    rows = {name: row["proposals"] for name, row in tables(GOLD)["proposals of the last step"].items()}
+    rows = {
+        name: row["proposals"] for name, row in tables(GOLD, scores())["proposals of the last step"].items()
+    }
     assert rows == {
         "all": 14,
         "first word right": 6,
@@ -68,6 +79,6 @@ def test_how_exact_the_proposals_of_the_last_step_are() -> None:
 
 
 def test_without_entities() -> None:
-    spans, proposals = tables([]).values()
+    spans, proposals = tables([], scores()).values()
     assert [row["recall"] for row in spans.values()] == [0] * 4
     assert [row["proposals"] for row in proposals.values()] == [14, 0, 0, 0, 0]
