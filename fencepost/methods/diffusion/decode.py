@@ -93,24 +93,27 @@ class DiffusionDecoder(Decoder[Denoised]):
         return scores._replace(found=found, labels=labels[sentence, place])
 
     def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:
-        """Return the different spans, each with its most probable type and the probability of that.
+        """Return the different spans, each with its most probable type.
 
-        Without a verifier, it is the product of those of type and boundaries, and each span has each type
-        that a proposal has given it in the last step.
+        The confidence is the verifier's probability of the type, times the mean of 1 and the denoiser's
+        probability: the product of those of type and boundaries, of the proposal for which it is highest.
+        Without a verifier, it is the product alone, of the spans and types of the last step's proposals.
         """
-        length = scores.boundaries.shape[3]
+        p_types, length = softmax(scores.types), scores.boundaries.shape[3]  # [B, K, C + 1]
         if scores.found is not None and scores.labels is not None:
-            sentence, left, right = scores.found
+            sentence, left, right = scores.found  # [N]
             type_ = scores.labels[:, 1:].argmax(axis=1)
-            confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_]
+            p_left = sigmoid(scores.boundaries[0][sentence, :, left])  # [N, K]
+            p_right = sigmoid(scores.boundaries[1][sentence, :, right])
+            product = (p_types[sentence, :, 1 + type_] * p_left * p_right).max(axis=1)
+            confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_] * (1 + product) / 2
         else:
-            probability = softmax(scores.types)[..., 1:]  # [B, K, C]
-            left, right = scores.boundaries.argmax(axis=3)  # [B, K]
+            (left, right), type_ = scores.spans[-1], p_types[..., 1:].argmax(axis=2)  # [B, K]
             p_left, p_right = sigmoid(scores.boundaries.max(axis=3))
-            kept = np.nonzero(left <= right)
-            sentence, left, right = kept[0], left[kept], right[kept]
-            type_ = probability.argmax(axis=2)[kept]
-            confidence = (probability.max(axis=2) * p_left * p_right)[kept]
+            product = p_types[..., 1:].max(axis=2) * p_left * p_right
+            is_span = left <= right
+            sentence = np.nonzero(is_span)[0]
+            left, right, type_, confidence = (of[is_span] for of in (left, right, type_, product))
         kept = confidence >= predict.lowest_threshold()
         offset = sentence[kept] * length
         start, end = offset + left[kept], offset + right[kept] + 1

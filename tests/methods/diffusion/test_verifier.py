@@ -130,12 +130,16 @@ def test_the_spans_of_all_steps_and_near_the_last_are_candidates_with_their_best
                 if left <= right:
                     span = torch.tensor([[left]]), torch.tensor([[right]])
                     probability = method.verifier(words.vectors[index, None], *span)[0, 0].softmax(0)[1:]
-                    key = (index * longest + left, index * longest + right + 1, int(probability.argmax()))
-                    expected[key] = float(probability.max())
+                    type_ = int(probability.argmax())
+                    of_types = torch.from_numpy(scores.types[index]).softmax(1)[:, 1 + type_]  # [K]
+                    ends_at = torch.from_numpy(scores.boundaries[:, index]).sigmoid()  # [2, K, T]
+                    denoised = max((of_types * ends_at[0, :, left] * ends_at[1, :, right]).tolist())
+                    key = (index * longest + left, index * longest + right + 1, type_)
+                    expected[key] = float(probability.max()) * (1 + denoised) / 2
         found = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.0)))
         assert found == pytest.approx(expected, abs=1e-5)
-        above = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.5)))
-        assert above == pytest.approx({key: p for key, p in expected.items() if p >= 0.5}, abs=1e-5)
+        above = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.3)))
+        assert above == pytest.approx({key: p for key, p in expected.items() if p >= 0.3}, abs=1e-5)
         others += len(found) - list_spans(scores.spans[-1:], longest).shape[1]
     assert others > 20
 
