@@ -8,6 +8,7 @@ starts from noise alone and removes it in a few steps (section 4.3, `decode.py`)
 """
 
 from fencepost.methods.diffusion.decode import DiffusionDecoder
+from fencepost.methods.diffusion.report import StageReport
 from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSettings
 from fencepost.methods.registry import Method
 
@@ -18,6 +19,12 @@ METHOD = Method(
     predict=DiffusionPredict,
     defaults={
         "encoder": {"lstm": {"size": 256, "layers": 2, "dropout": 0.2}},
-        "training": {"batch_size": 8, "encoder_learning_rate": 1e-4, "warmup": 0.1},
+        "training": {
+            "batch_size": 8,
+            "learning_rate": 2e-3,
+            "encoder_learning_rate": 1e-4,
+            "warmup": 0.1,
+        },
     },
+    reports={"stages": StageReport},
 )

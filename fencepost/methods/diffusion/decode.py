@@ -14,6 +14,7 @@ from fencepost.methods.decoder import (
     FloatArray,
     GraphMismatch,
     Graphs,
+    IntArray,
     WordArrays,
     run_graph,
     sigmoid,
@@ -24,14 +25,20 @@ from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSett
 
 
 class Denoised(NamedTuple):
-    """What the last step predicts for each proposal."""
+    """What the last step predicts for each proposal, and the spans of all steps."""
 
     types: FloatArray  # [B, K, C + 1], logits
     boundaries: FloatArray  # [2, B, K, T], logits of each word as the first, and as the last one
+    spans: IntArray  # [steps, 2, B, K], the first and the last words after each step
+    found: IntArray | None = None  # [3, N], sentence, first and last word of all spans that are verified
+    labels: FloatArray | None = None  # [N, C + 1], the verifier's logits of these
 
 
 class DiffusionDecoder(Decoder[Denoised]):
-    """The graph `read` computes what all steps need of the words; `step` denoises the proposals once."""
+    """The graph `read` computes what all steps need of the words; `step` denoises the proposals once.
+
+    `verify`, if the model has it, says what the spans are that they come to.
+    """
 
     def __init__(self, settings: DiffusionSettings, types: Sequence[str]) -> None:
         super().__init__(settings, types)
@@ -46,41 +53,88 @@ class DiffusionDecoder(Decoder[Denoised]):
         last = (words.lengths - 1).astype(np.float32)[:, None]  # [B, 1]
         shape = (len(last), predict.spans)  # [B, K]
 
-        def denoise(x_t: FloatArray, time: int) -> Denoised:
+        def denoise(x_t: FloatArray, time: int) -> tuple[FloatArray, FloatArray]:
             """Eq. 5."""
             left, right = (word.astype(np.int64) for word in process.decode_spans(x_t, last, self.settings))
             inputs = {"left": left, "right": right, "time": np.full(len(last), time), **named}
             of_types, of_boundaries = (*shape, 1 + len(self.types)), (2, *shape, words.vectors.shape[1])
-            return Denoised(*run_graph(graphs, "step", inputs, ("f", of_types), ("f", of_boundaries)))
+            types, boundaries = run_graph(graphs, "step", inputs, ("f", of_types), ("f", of_boundaries))
+            return types, boundaries
 
         times = process.sampling_times(self.settings.times, predict.steps)
         noise = np.stack(
             [process.draw_noise(predict, length, len(times)) for length in words.lengths.tolist()]
         )
         x_t = noise[:, 0]  # [B, K, 2]
+        types, boundaries = denoise(x_t, times[0])
+        spans = [boundaries.argmax(axis=3)]  # [2, B, K]
         for step, (time, next_time) in enumerate(pairwise(times), start=1):
-            left, right = denoise(x_t, time).boundaries.argmax(axis=3).astype(np.float32)  # [B, K]
+            left, right = spans[-1].astype(np.float32)
             x_0 = np.stack(process.encode_spans(left, right, last, self.settings), axis=2)
             fresh = noise[:, step] if predict.eta else 0.0
             alpha_bar, next_alpha_bar = self.alpha_bar[time], self.alpha_bar[next_time]
             x_t = process.ddim_step(x_t, x_0, alpha_bar, next_alpha_bar, predict.eta, fresh)
-        return denoise(x_t, times[-1])
+            types, boundaries = denoise(x_t, next_time)
+            spans.append(boundaries.argmax(axis=3))
+        scores = Denoised(types, boundaries, np.stack(spans))
+        return self._verify(scores, words, graphs) if self.settings.verifier else scores
 
-    def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:  # noqa: ARG002
-        """Return the proposals that have a type; of several with the same boundaries, the surest of its type.
+    def _verify(self, scores: Denoised, words: WordArrays, graphs: Graphs) -> Denoised:
+        """Add what the verifier says of the spans of all steps and of those the last one nearly chose."""
+        spans = np.concatenate((scores.spans, _pair_boundaries(scores.boundaries)))
+        found = list_spans(spans.clip(max=words.lengths[:, None] - 1), words.vectors.shape[1])
+        sentence, left, right = found
+        batch, number = len(words.lengths), np.bincount(sentence, minlength=len(words.lengths))
+        place = np.arange(len(sentence)) - (number.cumsum() - number)[sentence]
+        padded = np.zeros((2, batch, number.max(initial=1)), dtype=np.int64)
+        padded[:, sentence, place] = left, right
+        inputs = {"vectors": words.vectors, "left": padded[0], "right": padded[1]}
+        (labels,) = run_graph(graphs, "verify", inputs, ("f", (*padded.shape[1:], 1 + len(self.types))))
+        return scores._replace(found=found, labels=labels[sentence, place])
 
-        Whether they are sure enough is decided when they are selected.
+    def candidates(self, scores: Denoised, predict: DiffusionPredict) -> Candidates:
+        """Return the different spans, each with its most probable type.
+
+        The confidence is the verifier's probability of the type, times the mean of 1 and the denoiser's
+        probability: the product of those of type and boundaries, of the proposal for which it is highest.
+        Without a verifier, it is the product alone, of the spans and types of the last step's proposals.
         """
-        probability = softmax(scores.types)  # [B, K, C + 1]
-        class_, p_type = probability.argmax(axis=2), probability.max(axis=2)  # [B, K]
-        left, right = scores.boundaries.argmax(axis=3)  # [B, K]
-        p_left, p_right = sigmoid(scores.boundaries.max(axis=3))
-        confidence = (p_type + p_left + p_right) / 3
-        kept = np.nonzero((class_ > 0) & (left <= right))
-        length = scores.boundaries.shape[3]
-        key = (kept[0] * length + left[kept]) * length + right[kept]  # of its sentence and boundaries
-        order = np.argsort(-p_type[kept], kind="stable")
-        first = order[np.unique(key[order], return_index=True)[1]]
-        best = kept[0][first], kept[1][first]
-        start, end = best[0] * length + left[best], best[0] * length + right[best] + 1
-        return Candidates(start, end, class_[best] - 1, confidence[best].astype(np.float64).clip(0, 1))
+        p_types, length = softmax(scores.types), scores.boundaries.shape[3]  # [B, K, C + 1]
+        if scores.found is not None and scores.labels is not None:
+            sentence, left, right = scores.found  # [N]
+            type_ = scores.labels[:, 1:].argmax(axis=1)
+            p_left = sigmoid(scores.boundaries[0][sentence, :, left])  # [N, K]
+            p_right = sigmoid(scores.boundaries[1][sentence, :, right])
+            product = (p_types[sentence, :, 1 + type_] * p_left * p_right).max(axis=1)
+            confidence = softmax(scores.labels)[np.arange(len(type_)), 1 + type_] * (1 + product) / 2
+        else:
+            (left, right), type_ = scores.spans[-1], p_types[..., 1:].argmax(axis=2)  # [B, K]
+            p_left, p_right = sigmoid(scores.boundaries.max(axis=3))
+            product = p_types[..., 1:].max(axis=2) * p_left * p_right
+            is_span = left <= right
+            sentence = np.nonzero(is_span)[0]
+            left, right, type_, confidence = (of[is_span] for of in (left, right, type_, product))
+        kept = confidence >= predict.lowest_threshold()
+        offset = sentence[kept] * length
+        start, end = offset + left[kept], offset + right[kept] + 1
+        return Candidates(start, end, type_[kept], confidence[kept].astype(np.float64).clip(0, 1))
+
+
+def _pair_boundaries(boundaries: FloatArray) -> IntArray:
+    """Return the spans from one of the two likeliest first words to one of the last words: `[4, 2, B, K]`."""
+    best = boundaries.argmax(axis=3)[..., None]  # [2, B, K, 1]
+    others = boundaries.copy()
+    np.put_along_axis(others, best, -np.inf, axis=3)
+    (left, right), (other_left, other_right) = best[..., 0], others.argmax(axis=3)
+    return np.stack([(a, b) for a in (left, other_left) for b in (right, other_right)])
+
+
+def list_spans(spans: IntArray, length: int) -> IntArray:
+    """Return the sentence, the first and the last word of each different span, in order: `[3, N]`.
+
+    The spans of some steps are `[steps, 2, B, K]`; those that end before they start are left out.
+    """
+    left, right = spans.swapaxes(0, 1)  # [steps, B, K]
+    sentence = np.broadcast_to(np.arange(left.shape[1])[:, None], left.shape)
+    key = np.unique(((sentence * length + left) * length + right)[left <= right])
+    return np.stack((key // length**2, key // length % length, key % length))

@@ -89,12 +89,47 @@ class Denoiser(nn.Module):
     def _pool(self, left: Tensor, right: Tensor, words: Tensor) -> Tensor:
         """Return a vector for each span: `[B, K, d]`."""
         if self.of_ends is not None:
-            index = (end[..., None].expand(-1, -1, words.shape[2]) for end in (left, right))
-            pooled: Tensor = self.of_ends(torch.cat([words.gather(1, end) for end in index], dim=2))
+            pooled: Tensor = self.of_ends(torch.cat((_gather(words, left), _gather(words, right)), dim=2))
             return pooled
-        place = torch.arange(words.shape[1], device=words.device)
-        inside = (place >= left[..., None]) & (place <= right[..., None])  # [B, K, T]
-        return inside.to(words.dtype) @ words / (right - left + 1)[..., None]
+        return pool_words(left, right, words)
+
+
+class Verifier(nn.Module):
+    """Which type, or none, a span has: `MLP(W_f first word + W_l last word + mean of W_i words)`."""
+
+    def __init__(self, settings: DiffusionSettings, width: int, classes: int) -> None:
+        super().__init__()
+        size = 2 * settings.size
+        self.of_words = nn.Linear(width, 3 * size)
+        self.output = nn.Sequential(
+            nn.GELU(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(size, size),
+            nn.GELU(),
+            nn.Dropout(settings.dropout),
+            last := nn.Linear(size, classes),
+        )
+        with torch.no_grad():
+            last.bias[0] += 3.0  # most spans are no entities
+
+    def forward(self, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """Words `[B, T, d]`, and the first and last words of spans `[B, K]`, to logits `[B, K, C + 1]`."""
+        first, last, inside = self.of_words(vectors).chunk(3, dim=2)
+        span = _gather(first, left) + _gather(last, right) + pool_words(left, right, inside)
+        logits: Tensor = self.output(span)
+        return logits.float()
+
+
+def _gather(words: Tensor, index: Tensor) -> Tensor:
+    """Return the words `[B, K, d]` at the indices `[B, K]`."""
+    return words.gather(1, index[..., None].expand(-1, -1, words.shape[2]))
+
+
+def pool_words(left: Tensor, right: Tensor, words: Tensor) -> Tensor:
+    """Return the mean of the words of each span: `[B, K, d]`."""
+    place = torch.arange(words.shape[1], device=words.device)
+    inside = (place >= left[..., None]) & (place <= right[..., None])  # [B, K, T]
+    return inside.to(words.dtype) @ words / (right - left + 1)[..., None]
 
 
 class SpanLayer(nn.Module):

@@ -16,6 +16,14 @@ from fencepost.methods.diffusion.settings import DiffusionSettings
 from fencepost.methods.network import Gold
 
 
+class VerifiedSpans(NamedTuple):
+    """Spans that the verifier learns from, and what it predicts for each."""
+
+    spans: Tensor  # [2, B, S], the first and the last words
+    is_span: Tensor  # [B, S], false for padding
+    labels: Tensor  # [B, S, C + 1], logits
+
+
 @dataclass(frozen=True, slots=True)
 class DenoisedScores:
     """What the denoiser predicts for each proposal."""
@@ -24,6 +32,7 @@ class DenoisedScores:
     boundaries: Tensor  # [2, B, K, T], logits of each word as the first, and as the last one
     noisy: tuple[Tensor, Tensor]  # [B, K], the first and the last words of the noisy spans
     lengths: Tensor  # [B]
+    verified: VerifiedSpans | None = None
 
 
 class Matches(NamedTuple):
@@ -106,3 +115,46 @@ def compute_losses(
         "type_loss": type_loss + settings.none_weight * none_loss,
         "boundary_loss": settings.boundary_weight * word_loss / matched,
     }
+
+
+@torch.no_grad()
+def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tensor, Tensor]:
+    """Return what the verifier learns from, and which of it is no padding: `[2, B, S]`, `[B, S]`.
+
+    These are the different spans, by first and last word, among the entities, the noisy spans of all draws
+    and what these are denoised to: from one of the two likeliest first words to one of the last words.
+    """
+    last = (scores.lengths - 1)[:, None]  # [B * draws, 1]
+    best = scores.boundaries.topk(min(2, scores.boundaries.shape[3]), dim=3).indices  # [2, B * draws, K, 2]
+    left, right = (
+        end.flatten(1).minimum(last) for end in (best[0].repeat(1, 1, 2), best[1].repeat_interleave(2, 2))
+    )
+    found = torch.stack((left, torch.maximum(left, right)))
+    spans = torch.cat((found, torch.stack(scores.noisy)), dim=2).view(2, len(last) // draws, -1)
+    entities = gold.by_sentence(spans.shape[1])  # [B, G], padded with the first word, which is a span, too
+    own = [functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)]
+    left, right = torch.cat((torch.stack(own), spans), dim=2)  # [B, S]
+    length = scores.boundaries.shape[3]
+    key = (left * length + right).sort(dim=1).values
+    is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
+    count = is_new.sum(dim=1, keepdim=True)
+    different = key.new_zeros(len(key), int(count.max()))
+    different.scatter_(1, is_new.cumsum(dim=1) - 1, key)  # a repetition has the place of its first
+    is_span = torch.arange(different.shape[1], device=key.device) < count
+    return torch.stack((different // length, different % length)), is_span
+
+
+def compute_verifier_loss(
+    verified: VerifiedSpans, gold: Gold, mean_count: Callable[[int | Tensor], int | Tensor]
+) -> Tensor:
+    """Return the cross entropy of the types of spans, per entity and sentence."""
+    left, right = verified.spans  # [B, S]
+    entities = gold.by_sentence(len(left))[:, None]  # [B, 1, G]
+    start, end, class_ = (
+        functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end, gold.type + 1)
+    )
+    is_entity = (left[..., None] == start) & (right[..., None] == end - 1)  # [B, S, G]
+    classes = (is_entity * class_).amax(dim=2)  # [B, S], one of several types
+    kept = verified.is_span
+    loss = functional.cross_entropy(verified.labels[kept], classes[kept], reduction="sum")
+    return loss / mean_count(len(gold.start) + len(left))

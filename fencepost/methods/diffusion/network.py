@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.diffusion.denoiser import Denoiser
-from fencepost.methods.diffusion.loss import DenoisedScores, compute_losses, match_proposals
+from fencepost.methods.diffusion.denoiser import Denoiser, Verifier
+from fencepost.methods.diffusion.loss import (
+    DenoisedScores,
+    VerifiedSpans,
+    collect_spans,
+    compute_losses,
+    compute_verifier_loss,
+    match_proposals,
+)
 from fencepost.methods.diffusion.process import compute_alpha_bar, decode_spans, encode_spans
 from fencepost.methods.diffusion.settings import DiffusionSettings
 from fencepost.methods.network import Gold, Graph, Network
@@ -28,6 +36,7 @@ class Diffusion(Network[DenoisedScores]):
     def __init__(self, settings: DiffusionSettings, width: int, types: Sequence[str]) -> None:
         super().__init__(settings, width, types)
         self.denoiser = Denoiser(settings, width, 1 + len(types))
+        self.verifier = Verifier(settings, width, 1 + len(types)) if settings.verifier else None
         alpha_bar = torch.from_numpy(compute_alpha_bar(settings.schedule, settings.times)).float()
         self.register_buffer("alpha_bar", alpha_bar, persistent=False)
 
@@ -36,7 +45,7 @@ class Diffusion(Network[DenoisedScores]):
 
         With several draws, there are several copies of each sentence.
         """
-        settings, draws = self.settings, self.settings.draws
+        settings, draws, vectors = self.settings, self.settings.draws, words.vectors
         words = Words(words.vectors.repeat_interleave(draws, 0), words.lengths.repeat_interleave(draws))
         batch, device, last = len(words.lengths), words.lengths.device, (words.lengths - 1)[:, None]
         generator = None if self.training else torch.Generator(device).manual_seed(0)
@@ -47,7 +56,11 @@ class Diffusion(Network[DenoisedScores]):
         x_t = alpha_bar.sqrt() * x_0 + (1 - alpha_bar).sqrt() * epsilon
         left, right = (word.long() for word in decode_spans(x_t, last, settings))
         types, boundaries = self.denoiser(left, right, time, *self.denoiser.read(words))
-        return DenoisedScores(types, boundaries, (left, right), words.lengths)
+        scores = DenoisedScores(types, boundaries, (left, right), words.lengths)
+        if self.verifier is None:
+            return scores
+        spans, is_span = collect_spans(scores, gold, draws)
+        return replace(scores, verified=VerifiedSpans(spans, is_span, self.verifier(vectors, *spans)))
 
     def _expand(self, gold: Gold, last: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return x_0, `[B, K, 2]`: each sentence's entities, equally often, or once and random spans.
@@ -72,10 +85,13 @@ class Diffusion(Network[DenoisedScores]):
         return torch.where(is_entity[..., None], x_0, settings.scale * (2 * random.clamp(0, 1) - 1))
 
     def loss(self, scores: DenoisedScores, gold: Gold) -> dict[str, Tensor]:
-        gold = _repeat(gold, self.settings.draws)
+        repeated = _repeat(gold, self.settings.draws)
         turn = int(torch.randint(2**30, ())) if self.training else 0
-        matches = match_proposals(scores, gold, self.settings, turn)
-        return compute_losses(scores, gold, matches, self.settings, self.mean_count)
+        matches = match_proposals(scores, repeated, self.settings, turn)
+        losses = compute_losses(scores, repeated, matches, self.settings, self.mean_count)
+        if scores.verified is not None:
+            losses["verifier_loss"] = compute_verifier_loss(scores.verified, gold, self.mean_count)
+        return losses
 
     def graphs(self, words: Words) -> dict[str, Graph]:
         """Return `read`, which computes what all steps need of the words, and `step`, one step."""
@@ -93,10 +109,20 @@ class Diffusion(Network[DenoisedScores]):
         step = {"left": spans, "right": spans, "time": spans[:, 0], **context}
         step_axes = {"left": of_spans, "right": of_spans, "time": ("sentences",), **context_axes}
         step_axes |= {"types": (*of_spans, None), "boundaries": (None, *of_spans, "words")}
-        return {
+        graphs = {
             "read": Graph(ReadGraph(self.denoiser), read, read_axes),
             "step": Graph(self.denoiser, step, step_axes),
         }
+        if self.verifier is not None:
+            verify = {"vectors": words.vectors, "left": spans, "right": spans}
+            verify_axes = {
+                "vectors": of_words,
+                "left": of_spans,
+                "right": of_spans,
+                "types": (*of_spans, None),
+            }
+            graphs["verify"] = Graph(self.verifier, verify, verify_axes)
+        return graphs
 
 
 class ReadGraph(nn.Module):

@@ -56,6 +56,11 @@ class DiffusionSettings(MethodSettings):
     proposal_codes: bool = Field(
         False, description="Whether it sees the number of each of the K spans (only in the authors' program)."
     )
+    verifier: bool = Field(
+        True,
+        description="Whether types and confidences come from a classifier that sees both ends of each "
+        "denoised span (not in the paper).",
+    )
     self_attention: bool = Field(True, description="Between the spans (ablation).")
     cross_attention: bool = Field(True, description="From the spans to the words (ablation).")
     size: int = Field(128, ge=2, le=WIDEST, multiple_of=2, description="Width of a span's vector.")
@@ -91,7 +96,9 @@ class DiffusionSettings(MethodSettings):
 class DiffusionPredict(PredictSettings):
     """How noise becomes entities, and which of these are returned."""
 
-    steps: int = Field(5, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
+    usual_threshold: ClassVar = 0.4
+
+    steps: int = Field(4, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
     spans: int = Field(60, ge=1, le=_MOST_SPANS, description="K: noisy spans, whatever method.spans.")
     eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 is DDIM, 1 is DDPM.")
     seed: int = Field(0, ge=0, description="Of the noise.")

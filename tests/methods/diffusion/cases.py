@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fencepost.encoder.encoder import Words
-from fencepost.methods.candidates import Candidates
+from fencepost.methods.candidates import Candidates, select
 from fencepost.methods.decoder import WordArrays
 from fencepost.methods.diffusion import network as module
 from fencepost.methods.diffusion.decode import Denoised, DiffusionDecoder
@@ -46,6 +46,7 @@ def settings_of(**settings) -> DiffusionSettings:
             "pooling": "mean",
             "positions": False,
             "proposal_codes": False,
+            "verifier": False,
             "self_attention": True,
             "cross_attention": True,
             "size": 8,
@@ -88,14 +89,17 @@ def sampled(
     graphs = {name: ModuleGraph(graph) for name, graph in method.eval().graphs(words).items()}
     arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
     scores = (decoder or decoder_of(method)).score(arrays, graphs, predict_of(**predict))
-    types, boundaries = map(torch.from_numpy, scores)
+    types, boundaries = map(torch.from_numpy, scores[:2])
     empty = torch.zeros_like(types[..., 0], dtype=torch.long)
     return DenoisedScores(types, boundaries, (empty, empty), words.lengths)
 
 
-def candidates_of(scores: DenoisedScores) -> Candidates:
-    arrays = Denoised(scores.types.detach().numpy(), scores.boundaries.detach().numpy())
-    return decoder_of(method_of()).candidates(arrays, predict_of())
+def candidates_of(scores: DenoisedScores, **predict) -> Candidates:
+    """Each once, as they are selected from."""
+    types, boundaries = scores.types.detach().numpy(), scores.boundaries.detach().numpy()
+    arrays = Denoised(types, boundaries, boundaries.argmax(axis=3)[None])
+    settings = predict_of(**predict)
+    return select(decoder_of(method_of()).candidates(arrays, settings), "keep-all")
 
 
 NETWORKS: dict[str, dict] = {

@@ -279,17 +279,14 @@ def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index
 
 
 def slow_candidates(said: Said, offset: int = 0) -> Found:
-    """Of spans with a type, in order; of those with the same boundaries, the one surest of its type."""
+    """Spans with their most probable types; of those with the same boundaries and type, the surest one."""
     types, (lefts, rights) = said
-    best: dict[Ends, tuple[float, int, float]] = {}
+    best: Found = {}
     for span, logits in enumerate(types):
-        of_type, class_ = (part.item() for part in logits.softmax(0).max(dim=0))
+        of_type, type_ = (part.item() for part in logits.softmax(0)[1:].max(dim=0))
         of_left, left = (part.item() for part in lefts[span].sigmoid().max(dim=0))
         of_right, right = (part.item() for part in rights[span].sigmoid().max(dim=0))
-        surer = (left, right) not in best or of_type > best[left, right][0]
-        if class_ > 0 and left <= right and surer:
-            best[left, right] = (of_type, class_ - 1, (of_type + of_left + of_right) / 3)
-    return {
-        (offset + left, offset + right + 1, type_): confidence
-        for (left, right), (_, type_, confidence) in best.items()
-    }
+        if left <= right:
+            key = (offset + left, offset + right + 1, type_)
+            best[key] = max(best.get(key, 0.0), of_type * of_left * of_right)
+    return best

@@ -62,6 +62,7 @@ def config_of(predict: dict | None = None, lstm: int = 16, **settings) -> Config
                 "pooling": "mean",
                 "positions": True,
                 "proposal_codes": False,
+                "verifier": False,
                 "size": 32,
                 "heads": 4,
                 "layers": 1,
@@ -77,13 +78,14 @@ def config_of(predict: dict | None = None, lstm: int = 16, **settings) -> Config
                 "lstm": {"size": lstm, "dropout": 0},
                 "scratch": {"word_size": 32, "characters": "none", "word_dropout": 0},
             },
-            "predict": {"spans": 80, "steps": 5, "threshold": 1.5, "eta": 0.0, "seed": 0} | (predict or {}),
+            "predict": {"spans": 80, "steps": 5, "threshold": 0.125, "eta": 0.0, "seed": 0} | (predict or {}),
         }
     )
 
 
 LEARNERS: dict[str, dict] = {
     "positions": {"distance": 2.0},
+    "verifier": {"distance": 2.0, "verifier": True, "predict": {"threshold": 0.5}},
     "paper": {
         "positions": False,
         "pooling": "first+last",
@@ -91,7 +93,7 @@ LEARNERS: dict[str, dict] = {
         "expansion": "random",
         "schedule": "linear",
     },
-    "pad": {"targets": "pad", "none_weight": 0.2, "distance": 2.0, "predict": {"threshold": 0.9}},
+    "pad": {"targets": "pad", "none_weight": 0.2, "distance": 2.0, "predict": {"threshold": 0.027}},
 }
 
 
@@ -132,13 +134,13 @@ def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
     predicted = list(recogniser_of(model).predict(LEARNT))
     assert evaluate(LEARNT, predicted).overall.f1 > 0.75
     threshold = model.config.predict.threshold
-    assert all(threshold / 3 <= entity.score <= 1 for sentence in predicted for entity in sentence.entities)
+    assert all(threshold <= entity.score <= 1 for sentence in predicted for entity in sentence.entities)
     save_model(model, tmp_path)
     again = load_model(tmp_path)
     assert again.config == model.config
     assert list(recogniser_of(again).predict(LEARNT)) == predicted
-    nothing = recogniser_of(again, threshold=3).predict(LEARNT)
-    assert not any(sentence.entities for sentence in nothing)
+    surest = recogniser_of(again, threshold=1).predict(LEARNT)
+    assert all(entity.score == 1 for sentence in surest for entity in sentence.entities)
 
 
 Told = list[tuple[tuple[int, int, str], float]]
@@ -241,15 +243,16 @@ def test_the_loss_told_when_predicting_is_that_of_noised_entities() -> None:
     assert losses == pytest.approx([expected] * 2, rel=1e-4)
 
 
-def test_two_types_of_one_span_are_one_entity_to_diffusion() -> None:
-    """Of spans with the same boundaries it keeps one; both types are learnt all the same."""
+@pytest.mark.parametrize(("verifier", "count"), [(False, 2), (True, 1)])
+def test_two_types_of_one_span_are_both_learnt_and_the_verifier_says_one(verifier: bool, count: int) -> None:
     sentences = [Sentence(["Paris", "sleeps"], [Entity(0, 1, "place"), Entity(0, 1, "person")])]
     torch.manual_seed(0)
-    model = Model.build(config_of({"threshold": 0.5, "select": "keep-all"}, lstm=0), sentences)
+    predict = {"threshold": 0.5, "select": "keep-all"}
+    model = Model.build(config_of(predict, lstm=0, verifier=verifier), sentences)
     losses = train(model, sentences, 40)
     [found] = recogniser_of(model).predict(sentences)
     assert losses[-1] < losses[0] / 3
-    assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)]
+    assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)] * count
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e20])

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import GraphMismatch, WordArrays
 from fencepost.methods.diffusion.loss import DenoisedScores
 from fencepost.methods.diffusion.network import Diffusion
@@ -226,65 +224,59 @@ def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> Denoi
 
 
 def chosen(scores: DenoisedScores, **predict) -> Found:
-    return found_in(predict_of(**predict).selected(candidates_of(scores)))
+    """As a predictor does it."""
+    settings = predict_of(**predict)
+    thresholds = settings.thresholds(TYPES)
+    candidates = candidates_of(scores, **predict).above(thresholds)
+    return found_in(settings.selected(candidates).above(thresholds))
 
 
-def test_spans_of_no_type_and_those_that_end_before_they_start_are_no_candidates() -> None:
-    scores = said(
-        ((0, 1), "A", 0.9, 0.8, 0.7),
-        ((2, 3), " ", 0.9, 0.9, 0.9),  # no entity
-        ((4, 3), "B", 0.9, 0.9, 0.9),
-        ((5, 5), "C", 0.6, 0.3, 0.3),
-    )
-    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (5, 6, 2): 0.4})
-    nothing = said(((2, 3), " ", 0.9, 0.9, 0.9), ((4, 3), "B", 0.9, 0.9, 0.9))
+def test_spans_that_end_before_they_start_are_no_candidates() -> None:
+    scores = said(((0, 1), "A", 0.9, 0.8, 0.5), ((4, 3), "B", 0.9, 0.9, 0.9), ((5, 5), "C", 0.6, 0.5, 0.5))
+    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.36, (5, 6, 2): 0.15})
+    nothing = said(((4, 3), "B", 0.9, 0.9, 0.9))
     assert len(candidates_of(nothing)) == 0
     assert chosen(nothing) == {}
 
 
-def test_of_spans_with_the_same_boundaries_the_surest_type_counts() -> None:
-    """Not the highest sum: that is for another choice."""
+def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type() -> None:
+    scores = said(((2, 3), " ", 0.4, 0.5, 0.5))
+    scores.types[0, 0, 2] += 0.5
+    [(key, confidence)] = found_in(candidates_of(scores)).items()
+    assert key == (2, 4, 1)
+    assert confidence == pytest.approx(scores.types[0, 0].softmax(0)[2].item() / 4)
+    assert chosen(scores, threshold=None) == {}
+
+
+def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
+    """With the highest product, whoever is the surest of the type alone."""
     rows = [
         ((0, 1), "A", 0.6, 0.9, 0.9),
-        ((0, 1), "B", 0.7, 0.5, 0.5),
+        ((0, 1), "A", 0.7, 0.5, 0.5),
         ((0, 1), "C", 0.5, 0.9, 0.9),
         ((0, 2), "A", 0.5, 0.5, 0.5),
-        ((1, 1), "C", 0.5, 0.4, 0.3),
     ]
-    expected = {(0, 2, 1): 1.7 / 3, (0, 3, 0): 0.5, (1, 2, 2): 0.4}
+    expected = {(0, 2, 0): 0.486, (0, 2, 2): 0.405, (0, 3, 0): 0.125}
     for order in (rows, rows[::-1], rows[2:] + rows[:2]):
         assert chosen(said(*order)) == pytest.approx(expected)
-        assert len(candidates_of(said(*order))) == 3
 
 
 def test_the_same_boundaries_in_two_sentences_are_two_spans() -> None:
     one, other = said(((0, 1), "A", 0.6, 0.9, 0.9)), said(((0, 1), "B", 0.7, 0.5, 0.5))
     types, boundaries = torch.cat((one.types, other.types)), torch.cat((one.boundaries, other.boundaries), 1)
     scores = denoised(types[:, None], boundaries[:, :, None], [6, 6])
-    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.8, (6, 8, 1): 1.7 / 3})
+    assert chosen(scores) == pytest.approx({(0, 2, 0): 0.486, (6, 8, 1): 0.175})
 
 
-def test_the_sum_of_the_three_probabilities_must_reach_the_threshold() -> None:
+def test_the_product_of_the_three_probabilities_must_reach_the_threshold() -> None:
     scores = said(((0, 0), "A", 0.9, 0.9, 0.9), ((1, 1), "A", 0.5, 0.9, 0.9), ((2, 2), "B", 0.6, 0.2, 0.3))
-    sums = {(0, 1, 0): 2.7, (1, 2, 0): 2.3, (2, 3, 1): 1.1}
-    for threshold in (0.0, 1.0, 1.2, 2.2, 2.4, 2.6, 2.8, 3.0):
-        expected = {key: total / 3 for key, total in sums.items() if total >= threshold}
+    products = {(0, 1, 0): 0.729, (1, 2, 0): 0.405, (2, 3, 1): 0.036}
+    for threshold in (0.0, 0.03, 0.04, 0.4, 0.41, 0.7, 0.73, 1.0):
+        expected = {key: product for key, product in products.items() if product >= threshold}
+        assert found_in(candidates_of(scores, threshold=threshold)) == pytest.approx(expected)
         assert chosen(scores, threshold=threshold) == pytest.approx(expected)
-
-
-def test_without_a_threshold_half_of_all_probability_is_asked_for() -> None:
-    scores = said(((0, 0), "A", 0.49, 0.52, 0.52), ((1, 1), "A", 0.49, 0.5, 0.5))
-    assert chosen(scores, threshold=None).keys() == {(0, 1, 0)}
-
-
-def test_what_is_exactly_at_the_threshold_is_kept() -> None:
-    """As a threshold is that was fitted to the confidence of an entity."""
-    for confidence in (0.1, 0.3, 0.7, 0.83, 1.0):
-        predict = predict_of(threshold=None).at_least(confidence)
-        assert predict is not None
-        below = confidence - 1e-9
-        kept = predict.selected(Candidates([0, 2], [1, 3], [0, 0], [confidence, below]))
-        assert found_in(kept) == {(0, 1, 0): confidence}
+    by_type = {"A": 0.5, "B": 0.01}
+    assert chosen(scores, threshold=by_type).keys() == {(0, 1, 0), (2, 3, 1)}
 
 
 def test_confidences_are_probabilities_however_sure() -> None:
@@ -292,7 +284,7 @@ def test_confidences_are_probabilities_however_sure() -> None:
     boundaries = sure.boundaries[:, :, None].sign() * 900
     scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), boundaries, [6])
     scores.boundaries[0, 0, 0, 0] = scores.boundaries[1, 0, 0, 1] = 900
-    assert chosen(scores, threshold=3) == {(0, 2, 0): 1.0}
+    assert chosen(scores, threshold=1.0) == {(0, 2, 0): 1.0}
 
 
 def test_of_those_that_clash_the_best_are_kept() -> None:
@@ -302,7 +294,7 @@ def test_of_those_that_clash_the_best_are_kept() -> None:
         ((3, 5), "B", 0.7, 0.7, 0.7),  # crosses
         ((5, 5), "C", 0.6, 0.6, 0.6),
     )
-    everything = {(0, 4, 0): 0.9, (1, 3, 1): 0.8, (3, 6, 1): 0.7, (5, 6, 2): 0.6}
+    everything = {(0, 4, 0): 0.729, (1, 3, 1): 0.512, (3, 6, 1): 0.343, (5, 6, 2): 0.216}
     for select, gone in (
         ("keep-all", set()),
         ("nested", {(3, 6, 1)}),
@@ -314,22 +306,14 @@ def test_of_those_that_clash_the_best_are_kept() -> None:
 
 def test_what_is_below_the_threshold_drives_nothing_out() -> None:
     scores = said(((0, 3), "A", 0.9, 0.7, 0.7), ((0, 1), "B", 0.6, 0.6, 0.6))
-    assert chosen(scores, select="flat", threshold=2.0).keys() == {(0, 4, 0)}
-    assert chosen(scores, select="flat", threshold=2.4) == {}
+    assert chosen(scores, select="flat", threshold=0.4).keys() == {(0, 4, 0)}
+    assert chosen(scores, select="flat", threshold=0.5) == {}
 
 
 @torch.no_grad()
 def test_one_word_is_an_entity_or_none() -> None:
-    """Of the many spans that all are that word, one is left."""
+    """Of the many spans that all are that word, one of each type is left."""
     found = [found_in(candidates_of(sampled(method_of(), words_of([1, 1], seed)))) for seed in range(6)]
     keys = {key[:2] for one in found for key in one}
     assert keys == {(0, 1), (1, 2)}
-    assert all(len(one) <= 2 for one in found)
-
-
-@pytest.mark.parametrize(("select", "kept"), [("keep-all", 2), ("nested", 2), ("flat", 1), ("soft-nms", 1)])
-def test_the_threshold_is_for_confidences_as_they_come_out(select: str, kept: int) -> None:
-    """Soft-NMS lowers the second one from 0.8 to 0.72, which is below 2.3 / 3."""
-    found = Candidates(np.array([0, 0]), np.array([10, 9]), np.array([0, 0]), np.array([0.9, 0.8]))
-    assert len(predict_of(threshold=2.3, select=select).selected(found)) == kept
-    assert len(predict_of(threshold=2.8, select=select).selected(found)) == 0
+    assert all(len(one) <= 2 * len(TYPES) for one in found)

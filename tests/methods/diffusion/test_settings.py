@@ -17,7 +17,6 @@ from tests.methods.diffusion.cases import (
     WIDTH,
     gold_of,
     method_of,
-    predict_of,
     sampled,
     settings_of,
     words_of,
@@ -55,8 +54,6 @@ def composed(*changes: str) -> Config:
         (["method.span=3"], "method.span: there is no such key; did you mean method.spans?"),
         (["predict.steps=0"], "predict.steps: should be greater than or equal to 1, not 0"),
         (["predict.spans=0"], "predict.spans: should be greater than or equal to 1, not 0"),
-        (["predict.threshold=3.1"], "predict.threshold: should be less than or equal to 3, not 3.1"),
-        (["predict.threshold=-1"], "predict.threshold: should be greater than or equal to 0, not -1"),
         (["predict.eta=1.5"], "predict.eta: should be less than or equal to 1, not 1.5"),
         (["predict.seed=-1"], "predict.seed: should be greater than or equal to 0, not -1"),
     ],
@@ -68,12 +65,19 @@ def test_what_cannot_be_is_refused(changes: list[str], message: str) -> None:
     assert "{" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("threshold", ["1.1", "-1", "3"])
+def test_a_threshold_is_a_probability(threshold: str) -> None:
+    message = rf"^predict\.threshold.*should be .* equal to [01], not {threshold}"
+    with pytest.raises(UsageError, match=message):
+        composed(f"predict.threshold={threshold}")
+
+
 def test_what_can_be_is_taken() -> None:
-    config = composed("method.size=24", "method.heads=3", "predict.threshold=2.5", "predict.steps=7")
+    config = composed("method.size=24", "method.heads=3", "predict.threshold=0.25", "predict.steps=7")
     assert isinstance(config.method, DiffusionSettings)
     assert isinstance(config.predict, DiffusionPredict)
     assert (config.method.size, config.method.heads) == (24, 3)
-    assert (config.predict.threshold, config.predict.steps) == (2.5, 7)
+    assert (config.predict.threshold, config.predict.steps) == (0.25, 7)
     assert composed("predict.threshold=null").predict == composed().predict
     assert composed().predict.threshold is None
 
@@ -232,14 +236,6 @@ def test_weights_have_the_shapes_that_are_asked_for() -> None:
     assert sizes["denoiser.pointers.1.of_span.weight"] == 12 * 4
     assert sizes["denoiser.classifier.3.weight"] == 12 * (1 + len(TYPES))
     assert not any(name.startswith("denoiser.layers.3.") for name in sizes)
-
-
-def test_a_threshold_is_fitted_unless_it_is_set() -> None:
-    fitted = predict_of(threshold=None).at_least(0.7)
-    assert fitted is not None
-    assert fitted.threshold == pytest.approx(2.1)
-    assert fitted.at_least(0.5) is None  # by then it is settled
-    assert predict_of(threshold=2.5).at_least(0.7) is None
 
 
 def test_it_asks_for_no_prompts() -> None:
