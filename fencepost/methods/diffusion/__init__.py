@@ -19,12 +19,7 @@ METHOD = Method(
     predict=DiffusionPredict,
     defaults={
         "encoder": {"lstm": {"size": 256, "layers": 2, "dropout": 0.2}},
-        "training": {
-            "batch_size": 8,
-            "learning_rate": 2e-3,
-            "encoder_learning_rate": 1e-4,
-            "warmup": 0.1,
-        },
+        "training": {"batch_size": 8, "warmup": 0.1},
     },
     reports={"stages": StageReport},
 )

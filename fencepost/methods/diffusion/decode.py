@@ -114,7 +114,7 @@ class DiffusionDecoder(Decoder[Denoised]):
             is_span = left <= right
             sentence = np.nonzero(is_span)[0]
             left, right, type_, confidence = (of[is_span] for of in (left, right, type_, product))
-        kept = confidence >= predict.lowest_threshold()
+        kept = ~(confidence < predict.lowest_threshold())  # NaN is refused later
         offset = sentence[kept] * length
         start, end = offset + left[kept], offset + right[kept] + 1
         return Candidates(start, end, type_[kept], confidence[kept].astype(np.float64).clip(0, 1))

@@ -42,8 +42,7 @@ class StageReport(Report):
         if scores.found is not None:
             found["verified"] = scores.found
         candidates = self.decoder.candidates(scores, self.predict)
-        thresholds = self.predict.thresholds(self.decoder.types)
-        kept = self.predict.selected(candidates.above(thresholds)).above(thresholds)
+        kept = self.predict.select_entities(candidates, self.decoder.types)
         found["selected"] = np.stack((kept.start // length, kept.start % length, (kept.end - 1) % length))
         for name, (sentence, left, right) in found.items():
             keys = np.unique((sentence * length + left) * length + right)

@@ -225,10 +225,7 @@ def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> Denoi
 
 def chosen(scores: DenoisedScores, **predict) -> Found:
     """As a predictor does it."""
-    settings = predict_of(**predict)
-    thresholds = settings.thresholds(TYPES)
-    candidates = candidates_of(scores, **predict).above(thresholds)
-    return found_in(settings.selected(candidates).above(thresholds))
+    return found_in(predict_of(**predict).select_entities(candidates_of(scores, **predict), TYPES))
 
 
 def test_spans_that_end_before_they_start_are_no_candidates() -> None:
