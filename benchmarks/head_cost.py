@@ -96,7 +96,8 @@ def alternate(contenders: Sequence[Sequence[Callable[[], Any]]], rounds: int) ->
 def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int) -> list[float]:
     settings = model.config.training
     our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
-    bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=settings.encoder_learning_rate, fused=True)
+    rate = settings.encoder_rate(model.encoder.embedder.width)
+    bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=rate, fused=True)
     model.train()
     bare.train()
 

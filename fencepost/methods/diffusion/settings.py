@@ -96,8 +96,6 @@ class DiffusionSettings(MethodSettings):
 class DiffusionPredict(PredictSettings):
     """How noise becomes entities, and which of these are returned."""
 
-    usual_threshold: ClassVar = 0.4
-
     steps: int = Field(4, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
     spans: int = Field(60, ge=1, le=_MOST_SPANS, description="K: noisy spans, whatever method.spans.")
     eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 is DDIM, 1 is DDPM.")
