@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused(changes: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("threshold", ["1.1", "-1", "3"])
 def test_a_threshold_is_a_probability(threshold: str) -> None:
-    message = rf"^predict\.threshold.*should be .* equal to [01], not {threshold}"
+    message = rf"^predict\.threshold: should be a number from 0 to 1, .*, not {threshold}"
     with pytest.raises(UsageError, match=message):
         composed(f"predict.threshold={threshold}")
 
