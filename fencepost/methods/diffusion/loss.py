@@ -131,9 +131,10 @@ def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tenso
     )
     found = torch.stack((left, torch.maximum(left, right)))
     spans = torch.cat((found, torch.stack(scores.noisy)), dim=2).view(2, len(last) // draws, -1)
-    entities = gold.by_sentence(spans.shape[1])  # [B, G], padded with the first word, which is a span, too
-    own = [functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)]
-    left, right = torch.cat((torch.stack(own), spans), dim=2)  # [B, S]
+    entities = gold.by_sentence(spans.shape[1])  # [B, G]
+    own = torch.stack([functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)])
+    own = torch.where(entities < len(gold.start), own, spans[..., :1])  # padding repeats another span
+    left, right = torch.cat((own, spans), dim=2)  # [B, S]
     length = scores.boundaries.shape[3]
     key = (left * length + right).sort(dim=1).values
     is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
