@@ -412,7 +412,10 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
         (("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"), "of its own"),
         (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
         (("method", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing has no reports"),
-        (("method", "boundary-offset", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing"),
+        (
+            ("method", "boundary-offset", "smoothing", "data.jsonl"),
+            "smoothing: the method boundary-smoothing",
+        ),
         (("method", "boundary-offset", "data.jsonl", "--engine", "onnx"), "was not exported"),
         (("settings", "smoothing", "data.jsonl", "--sweep", "steps=1"), "predict.steps"),
         (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
