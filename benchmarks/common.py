@@ -65,6 +65,10 @@ def code_version() -> str:
     return commit + (f"+{sha256(changes.encode()).hexdigest()[:8]}" if changes else "")
 
 
+def _commit(revision: str) -> str:
+    return _git("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+
+
 def _git(*arguments: str) -> str:
     return subprocess.check_output(["git", *arguments], cwd=ROOT, text=True)
 
@@ -132,14 +136,14 @@ class Task:
 
 
 def run_tasks(
-    tasks: Sequence[Task], path: Path, jobs: int, *, again: bool = False
+    tasks: Sequence[Task], path: Path, jobs: int, *, again: bool = False, since: str | None = None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Do the tasks that have no line in the file, each with one thread; return all lines and what failed.
 
-    A line is appended as soon as a run has ended. With `again`, all runs are repeated. Of several lines of
-    one run, the last counts.
+    A line is appended as soon as a run has ended. With `again`, all runs are repeated; with `since`, lines of
+    that commit and of later ones count, too. Of several lines of one run, the last counts.
     """
-    done = {} if again else _find_lines(tasks, path)
+    done = {} if again else _find_lines(tasks, path, since)
     todo = [task for index, task in enumerate(tasks) if index not in done]
     say(f"{len(tasks)} runs, {len(done)} of them done before")
     path.parent.mkdir(exist_ok=True)
@@ -157,15 +161,17 @@ def run_tasks(
     return [done[index] for index in sorted(done)], failed
 
 
-def _find_lines(tasks: Sequence[Task], path: Path) -> dict[int, dict[str, Any]]:
+def _find_lines(tasks: Sequence[Task], path: Path, since: str | None) -> dict[int, dict[str, Any]]:
     """Return the lines of runs that are done, by the number of their task."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     lines = [json.loads(line) for line in text.splitlines()]
+    accepted = set() if since is None else {*_git("rev-list", f"{since}..HEAD").split(), _commit(since)}
     return {
         index: line
         for index, task in enumerate(tasks)
         for line in lines
-        if {name: line.get(name) for name in task.key} == task.key
+        if {name: line.get(name) for name in task.key}
+        == {**task.key, **({"commit": line["commit"]} if line.get("commit") in accepted else {})}
     }
 
 

@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--jobs", type=int, default=1, help="number of runs at a time")
+    parser.add_argument("--since", metavar="COMMIT", help="results of this commit and later ones count, too")
     parser.add_argument("--again", action="store_true", help="repeat runs that are done")
     parser.add_argument("--out", type=Path, default=RESULTS / "learning_curve.jsonl")
     parser.add_argument("--one", type=int, metavar="SEED", help="only the run of one size, epochs and seed")
@@ -126,7 +127,9 @@ def do_all(arguments: argparse.Namespace) -> None:
         for epochs in arguments.epochs
         if epochs not in skipped
     ]
-    lines, failed = run_tasks(tasks, arguments.out, arguments.jobs, again=arguments.again)
+    lines, failed = run_tasks(
+        tasks, arguments.out, arguments.jobs, again=arguments.again, since=arguments.since
+    )
     by_size: dict[int, dict[str, Any]] = {
         size: compare([line for line in lines if line["sentences"] == size]) for size in arguments.sizes
     }
@@ -135,7 +138,7 @@ def do_all(arguments: argparse.Namespace) -> None:
         {
             "benchmark": "learning_curve",
             **machine(),
-            "commit": code_version(),
+            "commits": sorted({line["commit"] for line in lines}),
             "settings": arguments.changes,
             "sizes": by_size,
             "skipped": skipped,

@@ -1,13 +1,14 @@
 """How good the models get on real corpora: trains them and scores them on the test parts.
 
-    python -m benchmarks.quality --all --seeds 3 [--jobs 2] [--only genia:boundary-smoothing ...] [--again]
+    python -m benchmarks.quality --all --seeds 3 [--jobs 2] [--only genia:boundary-smoothing ...]
     python -m benchmarks.quality genia [--method boundary-smoothing] [--seed 1] [--keep FOLDER]
 
 Corpora: genia, gum, weibo, resume, wnut17. GENIA has no development part: its last epoch is kept, unless
 `--dev-share` holds out training data. The epochs and the encoder of each corpus are below, all else is the
 default; `--set KEY=VALUE` changes settings. With `--all`, each run is a process with one thread, and a line
 of `results/quality.jsonl` as soon as it has ended; runs of the same code and settings that are there are not
-repeated. Prints progress and a table to standard error and one JSON object as its last line.
+repeated, nor, with `--since COMMIT`, those of that commit and of later ones: for changes of the package that
+change no score. Prints progress and a table to standard error and one JSON object as its last line.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ def main() -> None:
     several.add_argument("--only", nargs="+", default=["*"], metavar="RUN", help="such as 'genia:*'")
     several.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
     several.add_argument("--jobs", type=int, default=1, help="number of runs at a time")
+    several.add_argument("--since", metavar="COMMIT", help="results of this commit and later ones count, too")
     several.add_argument("--again", action="store_true", help="repeat runs that are done")
     several.add_argument("--out", type=Path, default=RESULTS / "quality.jsonl")
     arguments = parser.parse_args()
@@ -231,7 +233,9 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
         for seed in range(1, arguments.seeds + 1)
         for run in here
     ]
-    lines, failed = run_tasks(tasks, arguments.out, arguments.jobs, again=arguments.again)
+    lines, failed = run_tasks(
+        tasks, arguments.out, arguments.jobs, again=arguments.again, since=arguments.since
+    )
     by_run: dict[str, list[dict[str, Any]]] = {str(run): [] for run in here}
     for line in lines:
         by_run[str(Run(line["corpus"], line["method"], line["encoder"]))].append(line)
@@ -247,7 +251,7 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
         {
             "benchmark": "quality",
             **machine(),
-            "commit": code_version(),
+            "commits": sorted({line["commit"] for line in lines}),
             "runs": result,
             "skipped": [str(run) for run in skipped],
             "failed": failed,

@@ -101,6 +101,23 @@ def test_a_run_with_other_settings_is_another_run(tmp_path):
     assert (tmp_path / "runs").read_text() == "11"
 
 
+def test_runs_of_other_commits_count_when_asked_for(tmp_path, monkeypatch):
+    answers = {"rev-list": "new\nnewer\n", "rev-parse": "old\n"}
+    monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
+    out = tmp_path / "runs.jsonl"
+    same = task(1, tmp_path)
+
+    def of(commit: str) -> Task:
+        return Task(same.name, {**same.key, "commit": commit}, same.arguments)
+
+    for commit in ("older", "old"):
+        run_tasks([of(commit)], out, jobs=1)
+    lines, _ = run_tasks([of("newer")], out, jobs=1, since="old")
+    assert [line["commit"] for line in lines] == ["old"]
+    run_tasks([of("newer")], out, jobs=1)
+    assert (tmp_path / "runs").read_text() == "111"
+
+
 def test_the_version_changes_with_the_code_only(monkeypatch):
     answers = {"log": "abc\n", "diff": ""}
     monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
@@ -156,7 +173,7 @@ def test_a_process_does_the_run_that_its_line_names(monkeypatch):
 def test_runs_without_their_encoder_are_skipped(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("FENCEPOST_ENCODERS", str(tmp_path))
     run = quality.Run("weibo", "boundary-smoothing", quality.MULTILINGUAL)
-    asked = options(seeds=1, jobs=1, again=False, out=tmp_path / "runs.jsonl")
+    asked = options(seeds=1, jobs=1, again=False, since=None, out=tmp_path / "runs.jsonl")
     quality.do_all([run], asked)
     result = json.loads(capsys.readouterr().out)
     assert (result["runs"], result["skipped"]) == ({}, ["weibo:boundary-smoothing"])

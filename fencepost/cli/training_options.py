@@ -59,7 +59,9 @@ class SettingsOptions(OptionGroup):
     encoder: Annotated[
         str | None, Option(help="encoder.name: minilm, scratch, a folder, or a name on the hub.")
     ] = None
-    epochs: Annotated[int | None, Option(help="training.epochs")] = None
+    epochs: Annotated[
+        str | None, Option(metavar="NUMBER", help="training.epochs: a number, or auto (the default).")
+    ] = None
     batch_size: Annotated[int | None, Option(help="training.batch_size")] = None
     seed: Annotated[int | None, Option(help="training.seed")] = None
     device: Annotated[

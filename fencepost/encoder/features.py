@@ -72,45 +72,26 @@ class Characters(Feature):
         return placed
 
 
-class PartOfSpeech(Feature):
-    """An embedding of the word's part of speech; unknown where the corpus does not tell it."""
+class NamedEmbedding(Feature):
+    """An embedding of what the batch has as `key`: a word's shape, or its part of speech if that is known."""
 
-    def __init__(self, width: int, names: Sequence[str]) -> None:
+    def __init__(self, key: str, width: int, names: Sequence[str]) -> None:
         super().__init__()
-        self.width = width
+        self.key, self.width = key, width
         self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
 
     def forward(self, batch: Batch) -> Tensor:
-        vectors: Tensor = self.embedding(batch["pos"])
+        vectors: Tensor = self.embedding(batch[self.key])
         return vectors
 
 
-class Shape(Feature):
-    """An embedding of how the word is written."""
-
-    def __init__(self, width: int, names: Sequence[str]) -> None:
-        super().__init__()
-        self.width = width
-        self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
-
-    def forward(self, batch: Batch) -> Tensor:
-        vectors: Tensor = self.embedding(batch["shapes"])
-        return vectors
-
-
-class WordVectors(Feature):
+class WordVectors(NamedEmbedding):
     """Vectors read from a file; a word is looked up as it is, then in lower case, else it is zeros."""
 
     def __init__(self, width: int, names: Sequence[str], *, trained: bool) -> None:
-        super().__init__()
-        self.width = width
-        self.embedding = nn.Embedding(NAMED + len(names), width, padding_idx=PAD)
+        super().__init__("vectors", width, names)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(trained)
-
-    def forward(self, batch: Batch) -> Tensor:
-        vectors: Tensor = self.embedding(batch["vectors"])
-        return vectors
 
 
 def vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -> Vocabulary:
@@ -139,9 +120,9 @@ def features(settings: EncoderSettings, known: Vocabulary, vector_width: int) ->
         size = settings.scratch.character_size
         found.append(Characters("lstm", size, wanted.characters, known["characters"]))
     if wanted.shape:
-        found.append(Shape(wanted.shape, known["shapes"]))
+        found.append(NamedEmbedding("shapes", wanted.shape, known["shapes"]))
     if wanted.pos:
-        found.append(PartOfSpeech(wanted.pos, known["pos"]))
+        found.append(NamedEmbedding("pos", wanted.pos, known["pos"]))
     if wanted.vectors is not None:
         found.append(WordVectors(vector_width, known["vectors"], trained=wanted.train_vectors))
     return found

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fencepost.data import Note, Reader, ReadOptions
 from fencepost.data.entity import Sentence
@@ -36,7 +36,7 @@ def train(
     *,
     method: str | None = None,
     encoder: str | None = None,
-    epochs: int | None = None,
+    epochs: int | Literal["auto"] | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
     config: Config | Mapping[str, Any] | str | Path | None = None,

@@ -11,7 +11,7 @@ from fencepost.encoder.arrays import LONGEST, NAMED, PAD, UNKNOWN, forms, letter
 from fencepost.encoder.embedder import Batch, as_batch
 from fencepost.encoder.features import (
     Characters,
-    PartOfSpeech,
+    NamedEmbedding,
     WordVectors,
     features,
     names_by_frequency,
@@ -97,7 +97,7 @@ def test_a_word_is_read_once_for_the_whole_batch(kind):
 
 
 def test_parts_of_speech():
-    feature = PartOfSpeech(4, ["NN", "VB"])
+    feature = NamedEmbedding("pos", 4, ["NN", "VB"])
     of = [
         Sentence(["a", "b", "c"], pos=["VB", "NN", "XX"]),
         Sentence(["a", "b"]),
@@ -167,5 +167,5 @@ def test_features_are_off_unless_asked_for(tmp_path):
     every = {"characters": 6, "pos": 3, "vectors": tmp_path / "no such file"}
     known = {"characters": ["a"], "pos": ["NN"], "vectors": ["a", "b"]}
     found = features(EncoderSettings(features=every), known, vector_width=7)
-    assert [type(one) for one in found] == [Characters, PartOfSpeech, WordVectors]
+    assert [type(one) for one in found] == [Characters, NamedEmbedding, WordVectors]
     assert [one.width for one in found] == [6, 3, 7]
