@@ -183,6 +183,17 @@ def test_without_dev_the_last_epoch_is_kept_and_it_says_so(run, data, tmp_path):
     assert "not been scored" in (tmp_path / "m" / "README.md").read_text()
 
 
+def test_the_number_of_epochs_may_be_auto(run, data, tmp_path):
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join((data / "dev.jsonl").read_text().splitlines(keepends=True)[:4]))
+    options = ["train", "--train", few, "--out", tmp_path / "m", *SMALL, "--epochs"]
+    refused = run(*options, "many", code=2)
+    assert "training.epochs" in refused.stderr
+    assert "or be auto" in refused.stderr
+    result = run(*options, "auto")
+    assert "60 epochs over 4 sentences" in result.stderr
+
+
 def test_dev_share_holds_out_whole_documents(run, data, tmp_path):
     result = run("train", "--train", data / "train.jsonl", "--dev-share", 0.25, "--out", tmp_path / "m",
                  "--epochs", 1, *SMALL)  # fmt: skip
