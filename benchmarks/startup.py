@@ -2,10 +2,10 @@
 
     python -m benchmarks.startup [--runs 20] [--against FOLDER]
 
-Measures an empty Python program, `fencepost --help`, `inspect` and `predict` with the model that ships: the
-processor time of each process (user and system), which does not depend on what else the machine does as wall
-time does. With `--against`, the same commands also run with the package in another checkout, in turn with this
-one, and `ratio` is the median of this one by the median of the other. Prints one JSON object as its last line.
+Measures the processor time (user and system) of an empty Python program, `fencepost --help`, `inspect` and
+`predict` with the model that ships. With `--against`, the same commands also run with the package in another
+checkout, in turn with this one, and `ratio` is the median of this one by the median of the other. Prints one
+JSON object as its last line.
 """
 
 from __future__ import annotations

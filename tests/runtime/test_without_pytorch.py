@@ -111,7 +111,7 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-unused = {"jinja2", "yaml", "httpx", "urllib.request", "fencepost.cli.train", "fencepost.data.formats.registry"}
+unused = {"jinja2", "yaml", "urllib.request", "fencepost.cli.train", "fencepost.data.formats.registry"}
 print(sorted(unused & sys.modules.keys()))
 """
     assert run(program).endswith("[]\n")

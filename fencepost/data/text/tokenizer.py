@@ -182,11 +182,11 @@ class RuleTokenizer:
 
     def _ends(self, tokens: list[Token], first: int) -> Iterator[int]:
         """Yield where phrases that begin at a token end."""
-        node: _Trie | None = self._trie
+        node = self._trie
         for last in range(first, len(tokens)):
-            node = node.get(tokens[last][1])
-            if node is None:
+            if tokens[last][1] not in node:
                 return
+            node = node[tokens[last][1]]
             if "" in node:
                 yield last + 1
 

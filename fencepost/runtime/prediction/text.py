@@ -1,4 +1,4 @@
-"""A text to predict."""
+"""A text to predict, and those of the command line."""
 
 from __future__ import annotations
 
