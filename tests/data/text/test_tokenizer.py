@@ -32,9 +32,9 @@ FRAGMENTS = [
 MULTILINGUAL = """Dr. Smith's co-workers can't pay US$5.50 (approx. 4,10 €) at 10a.m.; see
 https://a.example/b?c=1.
 M. Dupont n'est-il pas là? L'aujourd'hui de Saint-Jean-d'Acre. „Gänsefüßchen“ z.B. 3.km,  „så“ bl.a. 5kg…
-¿Qué tal, Sra. López? EE. UU. — «Москва» и др. т.е. 5°C. Ελλάδα; Αγ. Γρ. 科技。好 
+¿Qué tal, Sra. López? EE. UU. — «Москва» и др. т.е. 5°C. Ελλάδα; Αγ. Γρ. 科技。好
 العربية، ب. م שלום עולם हिन्दी।
-A.B.C. e-mail me@x.org :-) ^_^ (╯°□°）╯︵┻━┻ C++ 1/2 10-20 50% #tag @user 
+A.B.C. e-mail me@x.org :-) ^_^ (╯°□°）╯︵┻━┻ C++ 1/2 10-20 50% #tag @user
 'N diugh\t\tdon’t-you\n \nx²  yo-yo… aba-aba
 """
 
