@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, SerializeAsAny, create_model
 
 from fencepost.data.files import SETTINGS_BYTES, read_text
@@ -133,7 +132,9 @@ class Config(Settings):
             raise
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        from yaml import safe_dump
+
+        return safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes: the class is made for the method, and cannot be pickled by name."""
@@ -164,10 +165,12 @@ def _check_same_method(recipe: Tree, tree: Tree) -> None:
 
 def read_yaml(path: Path) -> Any:
     """Return the value in a YAML file; raises `DataError` if it cannot be read."""
+    from yaml import YAMLError
+
     text = read_text(path, limit=SETTINGS_BYTES)
     try:
         return parsed(text)
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = shorten(getattr(error, "problem", None) or describe_error(error))
         raise DataError(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from fencepost.errors import UsageError, describe_error, quote, shorten
+
+if TYPE_CHECKING:
+    import yaml
 
 WIDEST, MOST_LAYERS = 65_536, 200
 """The largest sizes that settings accept: far beyond any real network, and no danger to compute with."""
@@ -74,9 +76,11 @@ def change_of(text: str) -> Tree:
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         raise UsageError(f"--set {shorten(text)}: write it as KEY=VALUE, for example training.epochs=20")
+    from yaml import YAMLError
+
     try:
         tree = parsed(value)
-    except yaml.YAMLError:
+    except YAMLError:
         raise UsageError(f"--set {shorten(text)}: the value is not valid YAML") from None
     for part in reversed(key.split(".")):
         tree = {part: tree}
@@ -89,6 +93,8 @@ def parsed(text: str) -> Any:
     Raises `YAMLError` for whatever is wrong in it. A text whose aliases stand for more values than any
     settings have, or that is nested too deeply, is refused before it is expanded.
     """
+    import yaml  # which takes a while, and a model is loaded without it
+
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -109,7 +115,7 @@ def parsed(text: str) -> Any:
 
 def _count_values(node: yaml.Node, counted: dict[int, float]) -> float:
     """Return how many values a node has with all aliases written out: infinity for a cycle or a long text."""
-    if isinstance(node, yaml.ScalarNode):
+    if isinstance(node.value, str):
         return 1 if len(node.value) <= _LONGEST_VALUE else math.inf
     if id(node) not in counted:
         counted[id(node)] = math.inf  # while its own values are counted

@@ -119,7 +119,7 @@ def _work(connection: Connection, current: Any, seed: int) -> None:
     """A worker: takes chunks until there are no more, and says which case it is at."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGALRM, _raise_too_slow)
-    make_splitter("en")  # loads spaCy, whose seconds are not those of a case
+    make_splitter("en")  # compiles the rules, which is not part of a case
     with tempfile.TemporaryDirectory() as folder:
         while (chunk := connection.recv()) is not None:
             counts: Counter[str] = Counter()

@@ -16,18 +16,18 @@ from fencepost.cli.corpora import Skipped, losses
 from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import resumable, say
 from fencepost.cli.progress import shown
-from fencepost.data import write
 from fencepost.errors import UsageError
 from fencepost.runtime.prediction.lines import without_done, write_lines
 from fencepost.runtime.prediction.results import Counts, PredictedText, predict_texts, to_sentences
-from fencepost.runtime.prediction.texts import open_texts, texts_of_command
+from fencepost.runtime.prediction.text import texts_of_command
 
 if TYPE_CHECKING:
     from fencepost.data import ReadOptions
     from fencepost.data.formats.format import Format
     from fencepost.data.formats.overlaps import Prefer
     from fencepost.data.source import Source
-    from fencepost.runtime.prediction.texts import Text, Texts
+    from fencepost.runtime.prediction.text import Text
+    from fencepost.runtime.prediction.texts import Texts
     from fencepost.runtime.recogniser import Recogniser
 
 
@@ -44,6 +44,8 @@ class Input:
     @contextmanager
     def open_file(self, path: str) -> Iterator[tuple[Texts, Skipped]]:
         """Yield the texts of a file, and those that are skipped; say at the end which these are."""
+        from fencepost.runtime.prediction.texts import open_texts  # and with it all formats
+
         skipped = Skipped()
         on_invalid = skipped if self.skip_invalid else None
         with open_texts(path, self.format, self.options, on_invalid, self.text_column) as texts:
@@ -105,6 +107,8 @@ class Prediction:
             self._finish(f"{output} (and {many(done, 'text')} that were there)" if done else output)
 
     def write_corpus(self, output: str, target: Format, prefer: Prefer | None, *, leave_out: bool) -> None:
+        from fencepost.data import write
+
         result = write(
             to_sentences(self._predict(silent=output == "-")),
             output,

@@ -99,8 +99,8 @@ class TextSettings(Settings):
     language: str | None = Field(
         None,
         min_length=2,
-        pattern=r"^[a-z]{2,3}(-[A-Za-z]{2,8})?$",  # spaCy imports a module of this name
-        description="The language whose rules spaCy splits texts by, as en, de or zh (single characters); "
+        pattern=r"^[a-z]{2,3}(-[A-Za-z]{2,8})?$",  # it names a file of rules, or a module of spaCy
+        description="The language by whose rules texts are split, as en, de or zh (single characters); "
         "unless set, zh if the training words are Chinese characters, else en.",
     )
 

@@ -19,7 +19,7 @@ from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction.kinds import detect_kind, is_json_text
 from fencepost.runtime.prediction.results import predict_texts
-from fencepost.runtime.prediction.texts import Text
+from fencepost.runtime.prediction.text import Text
 
 LEARNT = list(islice(read("sample:train"), 40))
 TEXTS = [sentence.text for sentence in LEARNT]

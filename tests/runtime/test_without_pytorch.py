@@ -1,4 +1,4 @@
-"""An exported model where there is no PyTorch: in a process that cannot import it."""
+"""An exported model where there is neither PyTorch nor spaCy: in a process that cannot import them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime import models
 
-ABSENT = ("torch", "transformers", "safetensors", "scipy", "accelerate", "huggingface_hub")
+ABSENT = ("torch", "transformers", "safetensors", "scipy", "accelerate", "huggingface_hub", "spacy")
 BLOCK = f"import sys\nfor name in {ABSENT!r}: sys.modules[name] = None\n"
 CHECK = f"""
 loaded = [name for name, module in sys.modules.items() if module and name.partition(".")[0] in {ABSENT!r}]
@@ -78,3 +78,40 @@ except SystemExit as end:
     out = run(program, str(folder), "Ada met Charles in London.")
     assert "PER" in out
     assert "London" in out
+
+
+def test_the_shipped_model_needs_none() -> None:
+    out = run("import fencepost; print(fencepost.load()('Ada Lovelace lived in London.'))")
+    assert "Ada Lovelace" in out
+
+
+def test_what_is_about_spacy_says_that_it_needs_it(tmp_path) -> None:
+    """The format of spaCy's files, and a language whose words spaCy gets from another package."""
+    program = """
+from fencepost import Sentence, UsageError
+from fencepost.data import write
+from fencepost.data.text import make_splitter
+for work in (lambda: write([Sentence(["Ada"])], sys.argv[1]), lambda: make_splitter("ja")):
+    try:
+        work()
+    except UsageError as error:
+        print(error)
+"""
+    of_format, of_language = run(program, str(tmp_path / "a.spacy")).splitlines()
+    assert of_format.startswith("writing a DocBin needs spacy")
+    for message in (of_format, of_language):
+        assert "pip install 'fencepost[spacy]'" in message
+
+
+def test_a_prediction_imports_nothing_that_it_does_not_use() -> None:
+    program = """
+from fencepost.cli import main
+sys.argv = ["fencepost", "predict", "Ada met Charles."]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+unused = {"jinja2", "yaml", "urllib.request", "fencepost.cli.train", "fencepost.data.formats.registry"}
+print(sorted(unused & sys.modules.keys()))
+"""
+    assert run(program).endswith("[]\n")

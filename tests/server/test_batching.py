@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from fencepost.data.text import SpacySplitter
+from fencepost.data.text import RuleSplitter
 from fencepost.runtime.loading import load
 from fencepost.runtime.prediction.results import entity_record
 from fencepost.server import Batcher, Limits, make_app
@@ -191,14 +191,14 @@ def test_the_number_of_words_is_limited(texts, status, told):
 
 def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypatch):
     read = []
-    original = SpacySplitter._tokens
+    original = RuleSplitter._tokens
 
     def counted(self, text):
         for token in original(self, text):
             read.append(token)
             yield token
 
-    monkeypatch.setattr(SpacySplitter, "_tokens", counted)
+    monkeypatch.setattr(RuleSplitter, "_tokens", counted)
     answer = asking(lambda client: ask(client, "a-" * 40_000), limits={"words": 1000})
     assert answer.status_code == 413
     assert len(read) <= 1100

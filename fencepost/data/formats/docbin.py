@@ -26,7 +26,7 @@ from fencepost.data.formats.json_fields import is_json, strings
 from fencepost.data.output import whole_file
 from fencepost.data.source import Reading, ReadSentence, Rejected, Source
 from fencepost.data.text.alignment import uncrossed
-from fencepost.errors import DataError, FencepostError, describe_error, shorten
+from fencepost.errors import DataError, FencepostError, describe_error, require_extra, shorten
 
 if TYPE_CHECKING:
     from spacy.strings import StringStore
@@ -52,7 +52,8 @@ def is_docbin(head: bytes) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    from spacy.strings import StringStore
+    with require_extra("spacy", "reading a DocBin"):
+        from spacy.strings import StringStore
 
     groups: set[str] = set()
     with _named_errors(source):
@@ -215,8 +216,9 @@ def _restore(sentence: Sentence, extra: dict[str, Any]) -> Sentence:
 
 
 def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001
-    from spacy.tokens import DocBin
-    from spacy.vocab import Vocab
+    with require_extra("spacy", "writing a DocBin"):
+        from spacy.tokens import DocBin
+        from spacy.vocab import Vocab
 
     vocab = Vocab()
     documents = DocBin(attrs=ATTRIBUTES, store_user_data=True)

@@ -1,13 +1,13 @@
 """Raw text to words and sentences, and back to characters."""
 
 from fencepost.data.text.alignment import WORD_SPLIT, CharSpan, Document, align, split_document
-from fencepost.data.text.splitter import SpacySplitter, Splitter, WhitespaceSplitter, make_splitter
+from fencepost.data.text.splitter import RuleSplitter, Splitter, WhitespaceSplitter, make_splitter
 
 __all__ = [
     "WORD_SPLIT",
     "CharSpan",
     "Document",
-    "SpacySplitter",
+    "RuleSplitter",
     "Splitter",
     "WhitespaceSplitter",
     "align",

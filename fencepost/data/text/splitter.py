@@ -1,7 +1,7 @@
 """Raw text to sentences of words, as character offsets: nothing of the text is ever changed.
 
-Two splitters: spaCy's rules for a language (single characters for Chinese), and white space for text
-that somebody has tokenised already.
+Two splitters: rules for a language (spaCy's; single characters for Chinese), and white space for text that
+somebody has tokenised already.
 """
 
 from __future__ import annotations
@@ -11,27 +11,24 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from fencepost.errors import UsageError, describe_error
+from fencepost.data.text.tokenizer import Kind, RuleTokenizer, load_rules, resolve_language
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from spacy.language import Language
+    from fencepost.data.text.tokenizer import Token
 
 Offsets = tuple[int, int]  # text[start:end]
 
 LONG_WORD = 250  # characters; a longer run of anything but white space is cut
-_LONG_PUNCTUATION = 50  # characters; spaCy's rules take quadratic time on runs of punctuation
-_AT_ONCE = 2_000
-"""Characters that spaCy reads at once, up to the end of a word: no other thread can run meanwhile."""
-
-_REMEMBERED = 30_000
-"""Number of words in spaCy's vocabulary, about 1 kB each, above which it is replaced by an empty one."""
+_LONG_PUNCTUATION = 50  # characters; the rules take quadratic time on runs of punctuation
+_AT_ONCE = 2_000  # characters that are tokenised at once, up to the end of a word
 
 _WORD = re.compile(r"\S+")
 _REST_OF_WORD = re.compile(r"\S*\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
+_AFTER_SENTENCE = (Kind.WORD, Kind.SPACE)  # before these, a sentence with a stop ends
 _LONG_RUNS = (
     re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"),
     re.compile(rf"\S{{{LONG_WORD}}}(?=\S)"),
@@ -64,58 +61,62 @@ class WhitespaceSplitter(Splitter):
                 count += len(words)
 
 
-class SpacySplitter(Splitter):
-    """spaCy's rule tokenizer for a language, and the rule of its sentencizer; no model is needed."""
+class RuleSplitter(Splitter):
+    """The rule tokenizer for a language, and the rule of spaCy's sentencizer; no model is needed."""
 
     def __init__(self, language: str = "en") -> None:
-        from spacy.pipeline import Sentencizer
-        from spacy.strings import get_string_id
-
-        self.language = language
-        self._nlp = _blank(language)
-        self._stops = frozenset(map(get_string_id, Sentencizer.default_punct_chars))
+        self._tokenize = _make_tokenizer(language)
 
     def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.
 
-        It also ends at a blank line. The sentencizer itself wants the whole text as one `Doc`, and lets no
-        other thread run while it reads it.
+        It also ends at each of `_breaks`.
         """
         readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)  # spaCy cannot read surrogates
-        paragraphs = (match.end() for match in _PARAGRAPH_BREAK.finditer(readable))
-        paragraph = next(paragraphs, len(readable))  # where the next one starts
+        breaks = _breaks(readable)
+        next_break = next(breaks, len(readable))
         sentence: list[Offsets] = []
         count, after_stop = 0, False
-        for start, length, orth, is_punct, is_space in self._tokens(readable):
-            is_stop = orth in self._stops
-            if start >= paragraph or (after_stop and not is_punct and not is_stop):
+        for start, token, kind in self._tokens(readable):
+            if start >= next_break or (after_stop and kind in _AFTER_SENTENCE):
                 if sentence:
                     yield sentence
                 sentence, after_stop = [], False
-                while start >= paragraph:
-                    paragraph = next(paragraphs, len(readable))
-            after_stop = after_stop or is_stop
-            if not is_space:
-                sentence.append((start, start + length))
+                while start >= next_break:
+                    next_break = next(breaks, len(readable))
+            after_stop = after_stop or kind is Kind.STOP
+            if kind is not Kind.SPACE:
+                sentence.append((start, start + len(token)))
                 count += 1
                 if limit is not None and count > limit:
                     break
         if sentence:
             yield sentence
 
-    def _tokens(self, text: str) -> Iterator[list[int]]:
-        """Yield start, length, spelling and whether it is punctuation or white space, of each token."""
-        for start, end in _pieces(text):
-            nlp = self._nlp  # one for the whole piece: another thread may replace it
-            if len(nlp.vocab) > _REMEMBERED:
-                nlp = self._nlp = _fresh(self.language)
-            tokens = nlp.make_doc(text[start:end]).to_array(["IDX", "LENGTH", "ORTH", "IS_PUNCT", "IS_SPACE"])
-            for first, *rest in tokens.tolist():
-                yield [start + first, *rest]
+    def _tokens(self, text: str) -> Iterator[Token]:
+        for first, last in _pieces(text):
+            for start, token, kind in self._tokenize(text[first:last]):
+                yield first + start, token, kind
+
+
+def _breaks(text: str) -> Iterator[int]:
+    """Yield the places where a sentence ends whatever its words are: at a blank line."""
+    return (match.end() for match in _PARAGRAPH_BREAK.finditer(text))
+
+
+@lru_cache(maxsize=4)  # splitters for the same language share what it remembers
+def _make_tokenizer(language: str) -> Callable[[str], list[Token]]:
+    if (code := resolve_language(language)) is not None:
+        return RuleTokenizer(load_rules(code))
+    from fencepost.data.text.spacy_tokenizer import (
+        SpacyTokenizer,  # for other languages: spaCy may be missing
+    )
+
+    return SpacyTokenizer(language)
 
 
 def _pieces(text: str) -> Iterator[Offsets]:
-    """Cut a text into pieces for spaCy: at white space, and inside of what is too long for a word."""
+    """Cut a text into pieces for the tokenizer: at white space, and inside of what is too long for a word."""
     start = 0
     while start < len(text):
         match = _REST_OF_WORD.match(text, start + _AT_ONCE)
@@ -132,21 +133,4 @@ def _cut(text: str, start: int, end: int, run: re.Pattern[str]) -> Iterator[Offs
 
 def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
     """Return the splitter for texts in `language` (English if None), or for texts that are tokenised."""
-    return WhitespaceSplitter() if pretokenized else SpacySplitter("en" if language is None else language)
-
-
-def _fresh(language: str) -> Language:
-    import spacy
-
-    try:
-        nlp = spacy.blank(language)
-    except (AttributeError, ImportError, ValueError) as error:  # a module of spaCy's that is no language
-        raise UsageError(
-            f"spaCy has no rules for the language {language!r}, or needs another package for them; "
-            f"give a language code such as en, de, zh or xx (any language): {describe_error(error)}"
-        ) from error
-    nlp.max_length = 10**9  # the limit protects parsers, which we do not run
-    return nlp
-
-
-_blank = lru_cache(maxsize=4)(_fresh)  # the first one of each language, which splitters share
+    return WhitespaceSplitter() if pretokenized else RuleSplitter("en" if language is None else language)

@@ -17,7 +17,7 @@ from fencepost.runtime.chunks import chunks
 
 if TYPE_CHECKING:
     from fencepost.runtime.prediction.results import PredictedText
-    from fencepost.runtime.prediction.texts import Text
+    from fencepost.runtime.prediction.text import Text
 
 EXISTS = "already exists; --resume continues where it stopped, --force overwrites it"
 

@@ -11,7 +11,7 @@ from fencepost.data.formats.json_fields import name
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
-    from fencepost.runtime.prediction.texts import Text
+    from fencepost.runtime.prediction.text import Text
     from fencepost.runtime.recogniser import Annotated, Recogniser, Span
 
 DIGITS = 4  # of a confidence

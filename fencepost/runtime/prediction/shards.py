@@ -24,7 +24,8 @@ from fencepost.errors import DataError, UsageError
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT
 from fencepost.runtime.prediction.parquet import Table
-from fencepost.runtime.prediction.texts import TEXT, Text, Texts, read_rows, read_texts
+from fencepost.runtime.prediction.text import TEXT, Text
+from fencepost.runtime.prediction.texts import Texts, read_rows, read_texts
 
 
 @dataclass(frozen=True, slots=True)

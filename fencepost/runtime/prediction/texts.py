@@ -7,51 +7,25 @@ CSV, TSV and Parquet with a column of texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text
 from fencepost.data.formats.format import ReadOptions
-from fencepost.data.formats.json_fields import SURROGATES, is_json
+from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.source import ReadSentence, Rejected, Source
-from fencepost.data.text import make_splitter
 from fencepost.errors import DataError, UsageError, quote
 from fencepost.runtime.prediction import delimited
 from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PLAIN_TEXT, detect_kind, string_of
 from fencepost.runtime.prediction.parquet import Table
+from fencepost.runtime.prediction.text import TEXT, Text, with_words
 
 if TYPE_CHECKING:
     from fencepost.data.reader import OnInvalid
-    from fencepost.data.text.splitter import Offsets
-
-TEXT = "text"
-"""The column, or the key, with the texts, unless another one is named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text to predict.
-
-    `fields` go to the output as they are. Where the words are known already, `sentences` has them, and
-    `offsets` their places in the text. `end` is the number of bytes of the file that were read, and `line`
-    the line or row of the text.
-    """
-
-    text: str
-    fields: dict[str, Any] = field(default_factory=dict)
-    sentences: Sequence[Sentence] | None = None
-    offsets: Sequence[Sequence[Offsets]] = ()
-    end: int = 0
-    line: int = 0
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the JSON object of the output without the entities."""
-        return {**self.fields, TEXT: self.text}
 
 
 @dataclass
@@ -97,13 +71,6 @@ def open_texts(
         yield Texts(source, kind, options, on_invalid, text_column or TEXT)
 
 
-def texts_of_command(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
-    for number, text in enumerate(texts, start=1):
-        if SURROGATES.search(text):
-            raise UsageError(f"text {number} of the command is not UTF-8")
-        yield _split(Text(text), options)
-
-
 def read_texts(
     source: Source, kind: str, options: ReadOptions, column: str = TEXT
 ) -> Iterator[Text | Rejected]:
@@ -124,7 +91,7 @@ def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejecte
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
         else:
-            yield _split(Text(line.text, end=end, line=line.number), options)
+            yield with_words(Text(line.text, end=end, line=line.number), options)
 
 
 def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
@@ -164,7 +131,7 @@ def _to_texts(
             _note_replaced(record, source, column)
         if isinstance(text, str) and not problem:
             fields = _other_fields(record.value, column)
-            yield _split(Text(text, fields, end=end, line=record.line), options)
+            yield with_words(Text(text, fields, end=end, line=record.line), options)
         else:
             problem = problem or f"{quote(column)} is missing, or not a string"
             yield Rejected(record.line, problem, record.raw)
@@ -202,12 +169,3 @@ def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator
         parts = {"id": sentence.id, "doc": sentence.doc, "meta": meta or None}
         fields = {key: value for key, value in parts.items() if value is not None}
         yield Text(sentence.text, fields, [sentence], [sentence.word_offsets()], end=source.bytes_read)
-
-
-def _split(text: Text, options: ReadOptions) -> Text:
-    """Return the text with its words, if white space separates them."""
-    if not options.pretokenized:
-        return text
-    offsets = make_splitter(options.language, pretokenized=True).split(text.text)
-    sentences = [Sentence([text.text[start:end] for start, end in words]) for words in offsets]
-    return replace(text, sentences=sentences, offsets=offsets)

@@ -7,7 +7,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.language import Language
+from spacy.lang.en import English
 
 from fencepost.data.text import WhitespaceSplitter, make_splitter
 from fencepost.data.text.splitter import LONG_WORD
@@ -129,26 +129,16 @@ def test_tokenised_text_has_a_sentence_a_line():
     assert sentences == [["a", "b", "c"], ["d's"]]
 
 
-def test_splitting_does_not_remember_every_word(monkeypatch):
-    monkeypatch.setattr("fencepost.data.text.splitter._REMEMBERED", 2000)
-    splitter = make_splitter("en")
+def test_a_language_of_spacy_alone_is_split_by_spacy(monkeypatch):
+    """As one that another package adds; and not every word is remembered."""
+    spacy.registry.languages.register("qqq", func=English)
+    monkeypatch.setattr("fencepost.data.text.spacy_tokenizer._VOCABULARY", 2000)
+    splitter = make_splitter("qqq")
+    text = "Dr. Who can't stay. She left (now)!\n\nA heading"
+    assert splitter.split(text) == SPLITTERS["en"].split(text)
     for chapter in range(20):
         splitter.split(" ".join(f"neverseen{chapter}and{number}" for number in range(500)))
-        assert len(splitter._nlp.vocab) < 4000
-
-
-def test_threads_can_share_a_splitter(monkeypatch):
-    """While one is in the middle of a paragraph, another may throw away what spaCy remembers."""
-    splitter = make_splitter("en")
-    make_doc = Language.make_doc
-
-    def interrupted(self, text):
-        monkeypatch.setattr(splitter, "_nlp", spacy.blank("en"))
-        return make_doc(self, text)
-
-    monkeypatch.setattr(Language, "make_doc", interrupted)
-    (words,) = splitter.split("x" * 3 * LONG_WORD)  # which is cut into pieces
-    assert len(words) == 3
+        assert len(splitter._tokenize._nlp.vocab) < 4000
 
 
 @pytest.mark.parametrize("language", ["klingon", "", "../x", "en.stop_words"])

@@ -13,7 +13,7 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile
 from fencepost.runtime.prediction.results import PredictedText
-from fencepost.runtime.prediction.texts import Text
+from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.recogniser import Annotated
 
 

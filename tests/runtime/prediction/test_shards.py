@@ -14,7 +14,8 @@ from pyarrow import StructArray, Table, array, date32, list_, parquet, table
 from fencepost.data.formats.format import ReadOptions
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.prediction.shards import Part, PartReader, Shard, find_files, plan_shard
-from fencepost.runtime.prediction.texts import Text, Texts, open_texts
+from fencepost.runtime.prediction.text import Text
+from fencepost.runtime.prediction.texts import Texts, open_texts
 
 LINES = ["Ada", "", "met", "Charles Babbage", "日本 ß", "\ufeffmarked", "x" * 30, "in", "London\x85here", "."]
 

@@ -1,0 +1,56 @@
+"""A text to predict, and those of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fencepost.data.entity import Sentence
+from fencepost.data.formats.json_fields import SURROGATES
+from fencepost.data.text import make_splitter
+from fencepost.errors import UsageError
+
+if TYPE_CHECKING:
+    from fencepost.data.formats.format import ReadOptions
+    from fencepost.data.text.splitter import Offsets
+
+TEXT = "text"
+"""The column, or the key, with the texts, unless another one is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to predict.
+
+    `fields` go to the output as they are. Where the words are known already, `sentences` has them, and
+    `offsets` their places in the text. `end` is the number of bytes of the file that were read, and `line`
+    the line or row of the text.
+    """
+
+    text: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    sentences: Sequence[Sentence] | None = None
+    offsets: Sequence[Sequence[Offsets]] = ()
+    end: int = 0
+    line: int = 0
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON object of the output without the entities."""
+        return {**self.fields, TEXT: self.text}
+
+
+def texts_of_command(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
+    for number, text in enumerate(texts, start=1):
+        if SURROGATES.search(text):
+            raise UsageError(f"text {number} of the command is not UTF-8")
+        yield with_words(Text(text), options)
+
+
+def with_words(text: Text, options: ReadOptions) -> Text:
+    """Return the text with its words, if white space separates them."""
+    if not options.pretokenized:
+        return text
+    offsets = make_splitter(options.language, pretokenized=True).split(text.text)
+    sentences = [Sentence([text.text[start:end] for start, end in words]) for words in offsets]
+    return replace(text, sentences=sentences, offsets=offsets)

@@ -1,0 +1,155 @@
+"""The rule tokenizer against spaCy's own, whose rules it has."""
+
+import pkgutil
+import random
+import re
+import threading
+import unicodedata
+
+import pytest
+import spacy
+import spacy.lang
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.lang.fr import tokenizer_exceptions as french
+from spacy.pipeline import Sentencizer
+
+from fencepost.data import read
+from fencepost.data.text import tokenizer
+from fencepost.data.text.tokenizer import RULES, Kind, RuleTokenizer, kind_of, load_rules, resolve_language
+from tests import strategies
+from tools.tokenizer_rules import OWN_SEGMENTER, as_json, export
+
+ALL = sorted({module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg})
+FUZZED = ("de", "en", "es", "fr", "hu", "id", "ru", "tr", "xx", "zh")
+PAIRS = {code: (RuleTokenizer(load_rules(code)), spacy.blank(code)) for code in FUZZED}
+FRAGMENTS = [
+    *"()[]{}.,;:!?'\"’‘“”«»-–—…/*&%$€£°+=<>~_#@^|\\`",
+    *("...", "..", "--", "http://", "www.", "a.b", "@x.com", "km", "5", "10", "3.5", "kg", "1990", "USA"),
+    *("A", "b", "É", "ß", "ж", "科", "。", "can't", "l'", "d’", "n't", "U.S.A.", "e.g.", "°C.", "😀", "İ"),
+    *(" ", "  ", "\n", "\t", "\n\n", "\u3000", "\xa0", "\u200b"),
+]
+MULTILINGUAL = """Dr. Smith's co-workers can't pay US$5.50 (approx. 4,10 €) at 10a.m.; see
+https://a.example/b?c=1.
+M. Dupont n'est-il pas là? L'aujourd'hui de Saint-Jean-d'Acre. „Gänsefüßchen“ z.B. 3.km,  „så“ bl.a. 5kg…
+¿Qué tal, Sra. López? EE. UU. — «Москва» и др. т.е. 5°C. Ελλάδα; Αγ. Γρ. 科技。好
+العربية، ب. م שלום עולם हिन्दी।
+A.B.C. e-mail me@x.org :-) ^_^ (╯°□°）╯︵┻━┻ C++ 1/2 10-20 50% #tag @user
+'N diugh\t\tdon’t-you\n \nx²  yo-yo… aba-aba
+"""
+
+
+def tokens_of_spacy(nlp, text):
+    return [(token.idx, token.text) for token in nlp.make_doc(text)]
+
+
+def tokens_of_ours(tokenize, text):
+    return [(start, token) for start, token, _ in tokenize(text)]
+
+
+@pytest.mark.parametrize("code", sorted(set(ALL) - OWN_SEGMENTER))
+def test_every_language_gives_the_tokens_of_spacy(code):
+    nlp, tokenize = spacy.blank(code), RuleTokenizer(load_rules(code))
+    specials = sorted(getattr(nlp.tokenizer, "rules", {}))
+    rng = random.Random(code)  # noqa: S311
+    joined = "".join(rng.choice(specials or ["a"]) + rng.choice(FRAGMENTS) for _ in range(300))
+    for text in (MULTILINGUAL, joined, " ".join(specials[:2000])):
+        assert tokens_of_ours(tokenize, text) == tokens_of_spacy(nlp, text)
+
+
+@pytest.mark.parametrize("code", FUZZED)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_any_text_has_the_tokens_of_spacy(code, data):
+    tokenize, nlp = PAIRS[code]
+    specials = st.sampled_from(sorted(getattr(nlp.tokenizer, "rules", {})) or ["a"])
+    parts = st.sampled_from(FRAGMENTS) | specials | strategies.odd_words | st.just(" ")
+    text = data.draw(st.lists(parts, max_size=15).map("".join))
+    assert tokens_of_ours(tokenize, text) == tokens_of_spacy(nlp, text)
+
+
+@pytest.mark.corpora
+@pytest.mark.parametrize(
+    "name", ["gum/dev.jsonl", "gum/test.jsonl", "genia/train.jsonl", "genia/test.jsonl", "wnut17/train.conll"]
+)
+def test_corpora_have_the_tokens_of_spacy(shared_data, name):
+    tokenize, nlp = PAIRS["en"]
+    texts = [sentence.text for sentence in read(shared_data / name)]
+    assert len(texts) > 1000
+    for first in range(0, len(texts), 20):
+        text = " ".join(texts[first : first + 20])
+        assert tokens_of_ours(tokenize, text) == tokens_of_spacy(nlp, text)
+
+
+@given(
+    st.sampled_from(FRAGMENTS) | strategies.odd_words.filter(bool) | st.characters(exclude_categories=["Cs"])
+)
+def test_kinds_of_tokens_are_those_of_spacy(token):
+    lexeme = PAIRS["en"][1].vocab[token]
+    expected = Kind.PUNCTUATION if lexeme.is_punct else Kind.SPACE if lexeme.is_space else Kind.WORD
+    assert kind_of(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
+
+
+def test_stops_are_those_of_the_sentencizer():
+    assert set(Sentencizer.default_punct_chars) == tokenizer._STOPS
+    assert not any(unicodedata.category(stop).startswith("Z") for stop in tokenizer._STOPS)
+
+
+def test_grouped_patterns_of_french_match_what_those_of_spacy_do():
+    whole = re.compile(load_rules("fr")["whole"]).match
+    original = PAIRS["fr"][1].tokenizer.token_match
+    words = [prefix for prefix in french._hyphen_prefix if prefix.isalpha()]
+    assert len(words) > 50
+    for word in words:
+        for text in (
+            f"{word}-vampire",
+            f"{word.upper()}–vampire-d'or",
+            f"{word}vampire",
+            f"x{word}-a",
+            f"{word}-A5",
+        ):
+            assert bool(whole(text)) == bool(original(text)), text
+
+
+@pytest.mark.slow
+def test_the_shipped_rules_are_what_the_tool_exports():
+    languages = ("en", "tr")
+    for name, content in export(languages).items():
+        assert (RULES / f"{name}.json").read_text("utf-8") == as_json(content), name
+
+
+def test_other_names_of_languages_are_known():
+    assert [resolve_language(name) for name in ("eng", "ger", "iw", "zho", "en")] == [
+        "en",
+        "de",
+        "he",
+        "zh",
+        "en",
+    ]
+    assert not any(map(resolve_language, ("ja", "jpn", "klingon", "aliases", "../xx", "EN", "")))
+
+
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 100)
+    tokenize = RuleTokenizer(load_rules("en"))
+    for number in range(500):
+        tokenize(f"new{number} {'long' * 50}{number}")
+        assert len(tokenize._cache) <= 100
+    assert not any(len(chunk) > tokenizer._CACHE_LENGTH for chunk in tokenize._cache)
+
+
+def test_threads_can_share_a_tokenizer(monkeypatch):
+    monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 5)
+    tokenize = RuleTokenizer(load_rules("en"))
+    expected, found = tokens_of_ours(PAIRS["en"][0], MULTILINGUAL), []
+    threads = [
+        threading.Thread(
+            target=lambda: found.extend(tokens_of_ours(tokenize, MULTILINGUAL) for _ in range(20))
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 80
