@@ -81,6 +81,7 @@ class RayPrediction:
             "engine": recogniser.engine,
             "settings": settings,
             "language": recogniser.language,
+            "lines": recogniser.lines,
             "threads": self.threads,
             **filters,
         }
@@ -151,6 +152,7 @@ def _describe_model(recogniser: Recogniser) -> dict[str, Any]:
         "name": folder.name,
         "engine": recogniser.engine,
         "language": recogniser.language,
+        "lines": recogniser.lines,
         "settings": recogniser.settings,
         "sha256": hashlib.sha256(sums.encode()).hexdigest(),
     }

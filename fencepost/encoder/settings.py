@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from fencepost.data.entity import Sentence
+from fencepost.data.text.lines import Lines
 from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 
 LARGEST_WINDOW = 1_000_000
@@ -102,6 +103,11 @@ class TextSettings(Settings):
         pattern=r"^[a-z]{2,3}(-[A-Za-z]{2,8})?$",  # spaCy imports a module of this name
         description="The language whose rules spaCy splits texts by, as en, de or zh (single characters); "
         "unless set, zh if the training words are Chinese characters, else en.",
+    )
+    lines: Lines = Field(
+        "auto",
+        description="Line breaks that end a sentence: all (break), none but blank lines (join), or those of "
+        "lists, forms, tables and other blocks of short lines, but not of wrapped paragraphs (auto).",
     )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:

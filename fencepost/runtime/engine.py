@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
+from fencepost.data.text.lines import Lines
 from fencepost.encoder.grouping import group_by_length
 from fencepost.encoder.inputs import InputReader
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
@@ -94,6 +95,11 @@ class Predictor:
     def language(self) -> str:
         """The language whose rules split raw text."""
         return self.config.text.language or "en"  # older models do not say
+
+    @property
+    def lines(self) -> Lines:
+        """Which line breaks of raw text end a sentence."""
+        return self.config.text.lines
 
     @property
     def context(self) -> int:

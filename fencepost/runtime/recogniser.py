@@ -17,6 +17,7 @@ import numpy as np
 from fencepost.data.context import with_context
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
+from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
 from fencepost.encoder.windows import Part, split_sentence
 from fencepost.errors import UsageError
@@ -87,14 +88,18 @@ class Recogniser:
         min_confidence: float = 0.0,
         types: Collection[str] | None = None,
         language: str | None = None,
+        lines: Lines | None = None,
     ) -> None:
         """`min_confidence` is the least score of what is found; `types` are those to find, unless all.
 
-        Texts are split by the rules of `language`, the model's own unless set.
+        Texts are split by the rules of `language`, and at the line breaks that `lines` says: those of the
+        model unless set.
         """
         self._predictor = predictor
         self.language = language or predictor.language
-        self._splitter = make_splitter(self.language)
+        check_lines(lines)
+        self.lines: Lines = lines or predictor.lines
+        self._splitter = make_splitter(self.language, lines=self.lines)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
         self._wanted = None if types is None else frozenset(types)

@@ -96,6 +96,7 @@ class ModelFacts(BaseModel):
     method: str
     engine: str
     language: str
+    lines: str = Field(description="Line breaks that end a sentence: `auto`, `break` or `join`.")
     types: list[str]
     select: str = Field(description="How entities may overlap, unless a request says `flat`.")
     version: str = Field(description="Of Fencepost.")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.judging import JudgingOptions
-from fencepost.cli.models import common_language
+from fencepost.cli.models import common_text
 from fencepost.data import read, write
 from fencepost.data.source import Source
 from fencepost.runtime import loading
@@ -428,8 +428,9 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
 
     assert words() == ["can't"]
     assert words("--language", "en") == ["ca", "n't"]
-    assert common_language([german, german]) == "de"
-    assert common_language([german, small_model]) is None
+    assert common_text([german, german]) == {"language": "de", "lines": "auto"}
+    assert common_text([german, small_model]) == {"lines": "auto"}
+    assert common_text(["no model"]) == {}
     options, corpus = JudgingOptions(), _corpus(tmp_path)
     assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
     assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]

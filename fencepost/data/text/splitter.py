@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
+from fencepost.data.text.lines import LINE_BREAK, Lines, sentence_ends
 from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _REMEMBERED = 30_000
 _WORD = re.compile(r"\S+")
 _REST_OF_WORD = re.compile(r"\S*\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
 _LONG_RUNS = (
     re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"),
     re.compile(rf"\S{{{LONG_WORD}}}(?=\S)"),
@@ -67,22 +67,23 @@ class WhitespaceSplitter(Splitter):
 class SpacySplitter(Splitter):
     """spaCy's rule tokenizer for a language, and the rule of its sentencizer; no model is needed."""
 
-    def __init__(self, language: str = "en") -> None:
+    def __init__(self, language: str = "en", lines: Lines = "auto") -> None:
         from spacy.pipeline import Sentencizer
         from spacy.strings import get_string_id
 
-        self.language = language
+        self.language, self.lines = language, lines
         self._nlp = _blank(language)
         self._stops = frozenset(map(get_string_id, Sentencizer.default_punct_chars))
 
     def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.
 
-        It also ends at a blank line. The sentencizer itself wants the whole text as one `Doc`, and lets no
-        other thread run while it reads it.
+        It also ends at some line breaks (`sentence_ends`), and all others are spaces. The sentencizer itself
+        wants the whole text as one `Doc`, and lets no other thread run while it reads it.
         """
         readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)  # spaCy cannot read surrogates
-        paragraphs = (match.end() for match in _PARAGRAPH_BREAK.finditer(readable))
+        readable = LINE_BREAK.sub(" ", readable)  # for spaCy, each would be a token
+        paragraphs = sentence_ends(text, self.lines)
         paragraph = next(paragraphs, len(readable))  # where the next one starts
         sentence: list[Offsets] = []
         count, after_stop = 0, False
@@ -130,9 +131,16 @@ def _cut(text: str, start: int, end: int, run: re.Pattern[str]) -> Iterator[Offs
     return pairwise([start, *(match.end() for match in run.finditer(text, start, end)), end])
 
 
-def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
-    """Return the splitter for texts in `language` (English if None), or for texts that are tokenised."""
-    return WhitespaceSplitter() if pretokenized else SpacySplitter("en" if language is None else language)
+def make_splitter(
+    language: str | None, *, lines: Lines | None = None, pretokenized: bool = False
+) -> Splitter:
+    """Return the splitter for texts in `language` (English if None), or for texts that are tokenised.
+
+    `lines` says which line breaks end a sentence (`auto` if None).
+    """
+    if pretokenized:
+        return WhitespaceSplitter()
+    return SpacySplitter("en" if language is None else language, lines or "auto")
 
 
 def _fresh(language: str) -> Language:
