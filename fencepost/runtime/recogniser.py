@@ -26,6 +26,7 @@ from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Report
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
+from fencepost.runtime.language import LanguageCheck
 
 C = TypeVar("C")
 
@@ -100,6 +101,7 @@ class Recogniser:
         check_lines(lines)
         self.lines: Lines = lines or predictor.lines
         self._splitter = make_splitter(self.language, lines=self.lines)
+        self._language_check = LanguageCheck(predictor.profile, predictor.subwords)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
         self._wanted = None if types is None else frozenset(types)
@@ -213,8 +215,13 @@ class Recogniser:
         """
         offsets, again = tee(self._splitter.sentences(text, limit))
         sentences = (Sentence([text[start:end] for start, end in words], doc="") for words in again)
+        check = self._language_check
         for prepared, words in zip(self._prepared(sentences), offsets, strict=False):
+            if check.rest:
+                check.add(prepared.sentence.words)
             yield replace(prepared, sentence=replace(prepared.sentence, doc=None), words=words)
+        if not check.is_finished:
+            check.finish_text()
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
