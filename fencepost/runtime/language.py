@@ -19,9 +19,8 @@ from fencepost.errors import LanguageWarning
 
 _ENOUGH_LETTERS, _ENOUGH_WORDS = 15, 20  # fewer tell nothing
 _FOREIGN = 0.5  # share of letters in other scripts
-_RARE = 1 / 3  # of the share that the frequent words have in training data
-_TELLING = 0.15  # that share, if they are function words
-_SPLIT = 1.4  # pieces of a word in lower case
+_TELLING = 0.15  # share of the most frequent words in training data, if they are function words
+_SPLIT = ((1.4, 0.25), (1.8, 0.4))  # pieces of a word in lower case, and the part of that share that is few
 _UNKNOWN, _LETTERS_PER_PIECE = 0.3, 1.5  # of a tokenizer that does not know the script
 
 
@@ -34,12 +33,13 @@ class LanguageCheck:
     WORDS = 1_000
     """Words that are looked at."""
 
-    def __init__(self, profile: TextProfile | None, subwords: Subwords | None) -> None:
+    def __init__(self, profile: TextProfile | None, subwords: Subwords | None, language: str) -> None:
         self.profile, self.subwords = profile, subwords
+        self.has_long_pieces = language not in ("ja", "ko", "zh")  # there, a piece may well be a letter
         self.rest = self.WORDS
         self.is_finished = False
         self.letters: Counter[str] = Counter()
-        self.words = self.known = self.lower = self.lower_pieces = self.pieces = self.unknown = 0
+        self.words = self.known = self.lower = self.lower_pieces = self.pieces = self.unknown = self.read = 0
 
     def add(self, words: Sequence[str]) -> None:
         """Count the words of a sentence, as far as they are among the first of the run."""
@@ -49,8 +49,10 @@ class LanguageCheck:
         self.words += len(words)
         self.known += sum(word.lower() in self.profile.words for word in words) if self.profile else 0
         for word, pieces in zip(words, self.subwords(words) if self.subwords else (), strict=False):
-            self.pieces += len(pieces)
-            self.unknown += pieces.count(self.subwords.unknown) if self.subwords else 0
+            if not any(map(str.isdigit, word)):
+                self.read += sum(map(str.isalpha, word))
+                self.pieces += len(pieces)
+                self.unknown += pieces.count(self.subwords.unknown) if self.subwords else 0
             if word.islower() and word.isalpha():
                 self.lower += 1
                 self.lower_pieces += len(pieces)
@@ -62,9 +64,10 @@ class LanguageCheck:
         return self._judge_pieces() if self.profile is None else self._judge_words(self.profile)
 
     def _judge_pieces(self) -> str | None:
-        letters = self.letters.total()
-        if self.pieces * _LETTERS_PER_PIECE > letters:
-            return f"the tokenizer of the model splits it into pieces of {letters / self.pieces:.1f} letters"
+        if self.has_long_pieces and self.pieces * _LETTERS_PER_PIECE > self.read:
+            return (
+                f"the tokenizer of the model splits it into pieces of {self.read / self.pieces:.1f} letters"
+            )
         if self.unknown > _UNKNOWN * self.pieces:
             return f"{self.unknown / self.pieces:.0%} of its pieces are unknown to the tokenizer of the model"
         return None
@@ -75,8 +78,9 @@ class LanguageCheck:
         if profile.scripts and foreign.total() > _FOREIGN * letters:
             script = foreign.most_common(1)[0][0].capitalize().replace("Cjk", "Chinese")
             return f"{foreign.total() / letters:.0%} of its letters are of other scripts, such as {script}"
-        is_split = self.lower >= _ENOUGH_WORDS and self.lower_pieces > _SPLIT * self.lower
-        if is_split and profile.share >= _TELLING and self.known < _RARE * profile.share * self.words:
+        few = max((part for pieces, part in _SPLIT if self.lower_pieces > pieces * self.lower), default=0.0)
+        is_enough = self.lower >= _ENOUGH_WORDS and profile.share >= _TELLING
+        if is_enough and self.known < few * profile.share * self.words:
             return (
                 f"{self.known / self.words:.0%} of its words are among the {len(profile.words)} most "
                 f"frequent ones of the training data, where they are {profile.share:.0%}"

@@ -101,7 +101,7 @@ class Recogniser:
         check_lines(lines)
         self.lines: Lines = lines or predictor.lines
         self._splitter = make_splitter(self.language, lines=self.lines)
-        self._language_check = LanguageCheck(predictor.profile, predictor.subwords)
+        self._language_check = LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
         self._wanted = None if types is None else frozenset(types)
