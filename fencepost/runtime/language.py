@@ -49,7 +49,7 @@ class LanguageCheck:
         self.words += len(words)
         self.known += sum(word.lower() in self.profile.words for word in words) if self.profile else 0
         for word, pieces in zip(words, self.subwords(words) if self.subwords else (), strict=False):
-            if not any(map(str.isdigit, word)):
+            if not any(map(str.isdigit, word)) and not (word.isascii() and len(word) == 1):
                 self.read += sum(map(str.isalpha, word))
                 self.pieces += len(pieces)
                 self.unknown += pieces.count(self.subwords.unknown) if self.subwords else 0

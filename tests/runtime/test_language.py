@@ -144,9 +144,16 @@ def test_the_command_says_it_in_one_line(tmp_path):
 
 @pytest.mark.corpora
 @pytest.mark.parametrize(
-    "path", ["gum/test.jsonl", "genia/test.jsonl", "wnut17/test.conll", "wnut17/train.conll"]
+    ("path", "size"),
+    [
+        ("gum/test.jsonl", 1),
+        ("gum/test.jsonl", 20),
+        ("genia/test.jsonl", 1),
+        ("genia/test.jsonl", 20),
+        ("wnut17/test.conll", 20),  # some single tweets are German or Dutch, and noticed
+        ("wnut17/train.conll", 20),
+    ],
 )
-@pytest.mark.parametrize("size", [5, 20])  # some tweets are German or Dutch, and noticed
 def test_no_english_corpus_is_warned_about(shared_data, shipped, path, size):
     sentences = list(read(shared_data / path))
     for start in range(0, len(sentences), size):
