@@ -23,6 +23,7 @@ from fencepost.errors import DataError, FencepostError, UsageError
 
 if TYPE_CHECKING:
     from fencepost.runtime.loading import load
+    from fencepost.runtime.offsets import convert_offsets
     from fencepost.runtime.recogniser import Recogniser, Span
     from fencepost.training.learning import train
 
@@ -37,6 +38,7 @@ __all__ = [
     "Span",
     "UsageError",
     "__version__",
+    "convert_offsets",
     "load",
     "train",
 ]
@@ -44,6 +46,7 @@ __all__ = [
 _LATER = {
     "load": "fencepost.runtime.loading",
     "train": "fencepost.training.learning",
+    "convert_offsets": "fencepost.runtime.offsets",
     "Recogniser": "fencepost.runtime.recogniser",
     "Span": "fencepost.runtime.recogniser",
 }

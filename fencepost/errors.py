@@ -21,6 +21,10 @@ class FencepostError(Exception):
     """The work cannot be done; the message says why and what to do."""
 
 
+class LanguageWarning(UserWarning):
+    """A text looks unlike what the model was trained on."""
+
+
 class UsageError(FencepostError):
     """The request itself is wrong: an unknown format, options that contradict each other."""
 

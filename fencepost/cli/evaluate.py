@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, common_language, peak_memory_mb, trained_lengths
+from fencepost.cli.models import ModelOptions, common_text, peak_memory_mb, trained_lengths
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scores import Lengths, print_scores, wide_console
 from fencepost.errors import UsageError
@@ -80,7 +80,7 @@ def _score_model(
 ) -> tuple[dict[str, Any], Evaluation]:
     from fencepost import evaluation
 
-    sentences = reading.read(data, common_language([model]))
+    sentences = reading.read(data, common_text([model]))
     run = options.run(model, sentences)
     facts = {
         "model": model,

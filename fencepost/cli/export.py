@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fencepost.cli.frame import command
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import common_language
+from fencepost.cli.models import common_text
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
 
@@ -40,7 +40,7 @@ def export(
 
     Example: fencepost export my-model --int8 --check dev.conll
     """
-    sentences = reading.read(check, common_language([model])) if check else None
+    sentences = reading.read(check, common_text([model])) if check else None
     if sentences is not None and not sentences:
         raise UsageError(f"{check}: there are no sentences to check the graphs with")
     with require_extra("train"):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fencepost import __version__
 from fencepost.cli.groups import expand_groups, option
-from fencepost.errors import DataError, FencepostError, UsageError, describe_error
+from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageError, describe_error
 
 FAILED, WRONG = 1, 2
 INTERRUPTED = 130  # as shells have it for Ctrl-C
@@ -137,7 +138,8 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
         @functools.wraps(expanded)
         def run(**arguments: Any) -> None:
             try:
-                expanded(**arguments)
+                with _showing_warnings(quiet=bool(arguments.get("quiet"))):
+                    expanded(**arguments)
             except (UsageError, DataError) as error:
                 fail(str(error), WRONG)
             except FencepostError as error:
@@ -153,6 +155,23 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
         return group.command(name, cls=Command)(run)
 
     return register
+
+
+@contextmanager
+def _showing_warnings(*, quiet: bool) -> Iterator[None]:
+    """Print our own warnings as one line each, and leave those of others as they are."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_ours(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, LanguageWarning):
+                say(f"warning: {message}", quiet=quiet)
+            else:
+                show(message, category, *place)
+
+        warnings.showwarning = show_ours  # type: ignore[assignment]
+        warnings.simplefilter("always", LanguageWarning)
+        yield
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.groups import option
-from fencepost.cli.models import ModelOptions, ModelRun, common_language
+from fencepost.cli.models import ModelOptions, ModelRun, common_text
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError
 from fencepost.runtime.folder import CONFIG_FILE
@@ -34,7 +34,7 @@ class JudgingOptions(ReadingOptions):
 
     def read_for(self, models: Sequence[str], path: str) -> list[Sentence]:
         """Return the sentences of a corpus, as many as `--limit` allows, split as these models need it."""
-        sentences = self.read(path, common_language(models))
+        sentences = self.read(path, common_text(models))
         if not sentences:
             raise UsageError(f"{path}: there are no sentences in it")
         return sentences[: self.limit or None]

@@ -23,6 +23,7 @@ MODEL = "Model"
 
 EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+LinesName = Literal["auto", "break", "join"]
 Changes = Annotated[
     list[str] | None,
     option(
@@ -74,9 +75,11 @@ class ModelOptions(OptionGroup):
     threads: Threads = None
     changes: Changes = None
 
-    def load(self, folder: str | Path) -> Recogniser:
-        """Load the model in a folder."""
-        return load_recogniser(Path(folder), self.engine, self.changes, self.threads, device=self.device)
+    def load(self, folder: str | Path, lines: LinesName | None = None) -> Recogniser:
+        """Load the model in a folder; `lines` are the line breaks that end a sentence, unless the model's."""
+        return load_recogniser(
+            Path(folder), self.engine, self.changes, self.threads, device=self.device, lines=lines
+        )
 
     def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
         """Find the entities of all sentences with the model in a folder."""
@@ -95,13 +98,20 @@ def load_recogniser(
     threads: int | None = None,
     language: str | None = None,
     device: DeviceName = "auto",
+    lines: LinesName | None = None,
 ) -> Recogniser:
     """Load a model on any engine; without PyTorch where it was exported."""
     from fencepost.runtime.loading import load
 
     settings = settings_of(folder, changes)
     recogniser = load(
-        folder, engine=engine, device=device, threads=threads, settings=settings, language=language
+        folder,
+        engine=engine,
+        device=device,
+        threads=threads,
+        settings=settings,
+        language=language,
+        lines=lines,
     )
     if threads is not None and recogniser.engine == "pytorch":
         use_threads(threads)
@@ -139,12 +149,16 @@ def saved_config(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def common_language(models: Iterable[str | Path]) -> str | None:
-    """Return the language of these models; None where they differ or none says its language."""
-    texts = [saved_config(Path(model)).get("text") for model in models]
-    languages = [text.get("language") for text in texts if isinstance(text, dict)]
-    first = languages[0] if languages else None
-    return first if isinstance(first, str) and all(one == first for one in languages) else None
+def common_text(models: Iterable[str | Path]) -> dict[str, str]:
+    """Return the rules for raw text of these models, without those in which they differ or say nothing."""
+    saved = [saved_config(Path(model)).get("text") for model in models]
+    texts = [text for text in saved if isinstance(text, dict)]
+    first = texts[0] if texts else {}
+    return {
+        key: first[key]
+        for key in ("language", "lines")
+        if isinstance(first.get(key), str) and all(text.get(key) == first[key] for text in texts)
+    }
 
 
 def trained_lengths(folder: str) -> Sequence[int] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fencepost.cli.corpora import Skipped
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
 
 _READING = "How to read the input"
+TextDefaults = Mapping[str, Any]
+"""Rules for raw text, by name, where no options give them."""
 
 
 def reading_option(name: str, text: str) -> Any:
@@ -61,6 +64,14 @@ class FormatOptions(OptionGroup):
             "Default: the model's, or en.",
         ),
     ] = None
+    lines: Annotated[
+        Literal["auto", "break", "join"] | None,
+        option(
+            "--lines",
+            "Raw text: line breaks that end a sentence: all (break), only blank lines (join), or those of "
+            "lists, forms and tables, but not of wrapped paragraphs (auto). Default: the model's, or auto.",
+        ),
+    ] = None
     pretokenized: Annotated[
         bool,
         option("--pretokenized", "Raw text: words are separated by white space, sentences by line ends."),
@@ -74,12 +85,12 @@ class FormatOptions(OptionGroup):
         ),
     ] = False
 
-    def read_options(self, language: str | None = None) -> ReadOptions:
-        """Return the options for the Python API; `language` is the default of `--language`."""
+    def read_options(self, text: TextDefaults = MappingProxyType({})) -> ReadOptions:
+        """Return the options for the Python API; `text` has defaults of `--language` and `--lines`."""
         from fencepost.data import ReadOptions
 
         values = {field.name: getattr(self, field.name) for field in fields(FormatOptions)}
-        return ReadOptions(**values).with_default_language(language)
+        return ReadOptions(**values).with_defaults(text.get("language"), text.get("lines"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,22 +104,22 @@ class ReadingOptions(FormatOptions):
     quiet: Quiet = False
 
     @contextmanager
-    def open(self, path: str, language: str | None = None) -> Iterator[Reader]:
+    def open(self, path: str, text: TextDefaults = MappingProxyType({})) -> Iterator[Reader]:
         """Open a file; when it was read, print its notes and what was skipped.
 
-        `language` is the default of `--language`.
+        `text` has defaults of `--language` and `--lines`.
         """
         from fencepost.data import Reader
 
         skipped = Skipped()
-        options = self.read_options(language)
+        options = self.read_options(text)
         with Reader(path, self.format, options, skipped if self.skip_invalid else None) as reader:
             yield reader
         skipped.tell(reader.source, quiet=self.quiet)
 
-    def read(self, path: str, language: str | None = None) -> list[Sentence]:
+    def read(self, path: str, text: TextDefaults = MappingProxyType({})) -> list[Sentence]:
         """Return all sentences of a file."""
-        with self.open(path, language) as reader:
+        with self.open(path, text) as reader:
             return list(watch_reader(reader, quiet=self.quiet))
 
     def say(self, message: str) -> None:

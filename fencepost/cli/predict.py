@@ -57,6 +57,14 @@ def predict(
         str | None,
         typer.Option("--to", help="Corpus format of the output, if its name does not tell it."),
     ] = None,
+    offsets: Annotated[
+        Literal["characters", "utf-16", "bytes"],
+        typer.Option(
+            "--offsets",
+            help="JSON: what start and end count: characters, utf-16 (units, as in JavaScript and Java) or "
+            "bytes of UTF-8.",
+        ),
+    ] = "characters",
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue after the JSON lines of an earlier run."),
@@ -151,7 +159,7 @@ def predict(
 
     def load(threads: int | None) -> Recogniser:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
-        recogniser = load_recogniser(folder, name, changes, threads, options.language, device)
+        recogniser = load_recogniser(folder, name, changes, threads, options.language, device, options.lines)
         return recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
 
     if engine.startswith("ray"):
@@ -172,16 +180,20 @@ def predict(
         )
         recogniser = load(threads or 1)
         filters = {"min_confidence": min_confidence, "types": types_of(types, recogniser.types)}
-        job.run(recogniser, settings_of(folder, changes), filters)
+        job.run(recogniser, settings_of(folder, changes), filters, offsets)
         return
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
     target = check_output(source, output, to, resume=resume, force=force)
+    if offsets != "characters" and (output is None or target is not None):
+        raise UsageError(
+            "--offsets is about JSON lines: give --output FILE.jsonl or --output -, without --to"
+        )
     with reading.open(source, texts) as (opened, file):
         recogniser = load(threads)
         if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
             check_flat(recogniser, target)
-        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=quiet)
+        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=quiet, unit=offsets)
         if output is None:
             prediction.draw()
         elif target is None:

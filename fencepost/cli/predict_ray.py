@@ -25,6 +25,7 @@ from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
 
 if TYPE_CHECKING:
+    from fencepost.runtime.offsets import OffsetUnit
     from fencepost.runtime.recogniser import Recogniser
 
 
@@ -64,7 +65,13 @@ class RayPrediction:
             if self.folder.path.resolve() in file.resolve().parents:
                 raise UsageError(f"{file}: is in the folder of the output; give another --output")
 
-    def run(self, recogniser: Recogniser, settings: dict[str, Any], filters: dict[str, Any]) -> None:
+    def run(
+        self,
+        recogniser: Recogniser,
+        settings: dict[str, Any],
+        filters: dict[str, Any],
+        offsets: OffsetUnit,
+    ) -> None:
         """Predict the files with the model of a recogniser, and these settings and filters of `load`."""
         job: dict[str, Any] = {
             "fencepost": __version__,
@@ -74,6 +81,7 @@ class RayPrediction:
                 "format": self.reading.format,
                 "text_column": self.reading.text_column,
                 "skip_invalid": self.reading.skip_invalid,
+                "offsets": offsets,
             },
         }
         options = {
@@ -81,6 +89,7 @@ class RayPrediction:
             "engine": recogniser.engine,
             "settings": settings,
             "language": recogniser.language,
+            "lines": recogniser.lines,
             "threads": self.threads,
             **filters,
         }
@@ -88,7 +97,7 @@ class RayPrediction:
         if self.resume and self.folder.is_complete(job):
             self._say(f"{self.output}: is complete already")
         else:
-            self._predict(shards, options, job)
+            self._predict(shards, options, job, offsets)
 
     def _say(self, message: str) -> None:
         say(message, quiet=self.reading.quiet)
@@ -102,7 +111,9 @@ class RayPrediction:
             records.append(shards[-1].to_record(skipped.count))
         return shards, records
 
-    def _predict(self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any]) -> None:
+    def _predict(
+        self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any], offsets: OffsetUnit
+    ) -> None:
         """Predict; the output is not touched before Ray runs."""
         processors = (self.workers or usable_cores() // self.threads or 1) * self.threads
         texts = sum(shard.texts for shard in shards)
@@ -119,7 +130,7 @@ class RayPrediction:
             for path in self.folder.begin(job, resume=self.resume):
                 self._say(f"{path}: is missing or was changed, so it is made again")
             start = time.perf_counter()
-            done, progress = predict(shards, options, self.folder, self.workers, show)
+            done, progress = predict(shards, options, self.folder, self.workers, show, offsets)
         self.folder.finish(job, done)
         rate = progress.texts / max(time.perf_counter() - start, 1e-9)
         counts = Counts()
@@ -151,6 +162,7 @@ def _describe_model(recogniser: Recogniser) -> dict[str, Any]:
         "name": folder.name,
         "engine": recogniser.engine,
         "language": recogniser.language,
+        "lines": recogniser.lines,
         "settings": recogniser.settings,
         "sha256": hashlib.sha256(sums.encode()).hexdigest(),
     }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fencepost.data.formats.format import Format
     from fencepost.data.formats.overlaps import Prefer
     from fencepost.data.source import Source
+    from fencepost.runtime.offsets import OffsetUnit
     from fencepost.runtime.prediction.text import Text
     from fencepost.runtime.prediction.texts import Texts
     from fencepost.runtime.recogniser import Recogniser
@@ -74,6 +75,7 @@ class Prediction:
     texts: Iterator[Text]
     file: Source | None
     quiet: bool
+    unit: OffsetUnit = "characters"
     counts: Counts = field(default_factory=Counts)
     start: float = 0.0
 
@@ -83,7 +85,9 @@ class Prediction:
         The first `again` texts are among the `done` ones that are there already.
         """
         self.start = time.perf_counter()
-        predicted = self.counts.count(islice(predict_texts(self.recogniser, self.texts), again, None))
+        predicted = self.counts.count(
+            islice(predict_texts(self.recogniser, self.texts, self.unit), again, None)
+        )
         return shown(predicted, self.file, done=done, quiet=self.quiet or silent)
 
     def draw(self) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from fencepost.cli.frame import command, say
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, common_language, peak_memory_mb
+from fencepost.cli.models import ModelOptions, common_text, peak_memory_mb
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, describe_error
 
@@ -65,7 +65,7 @@ def report(
             "without --data nothing is read or predicted: give it, or leave out the other options"
         )
     if data is not None:
-        gold = reading.read(data, common_language([model]))
+        gold = reading.read(data, common_text([model]))
         run = options.run(model, gold)
         speed = Speed(run.engine, run.sentences_per_second, peak_memory_mb()) if gold else None
         name = "standard input" if data == "-" else Path(data).name

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import ModelOptions, saved_config, usable_cores
+from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config, usable_cores
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
 
@@ -42,6 +42,15 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any that is free.")
     ] = 8000,
+    lines: Annotated[
+        LinesName | None,
+        typer.Option(
+            "--lines",
+            help="Line breaks that end a sentence: all (break), only blank lines (join), or those of lists, "
+            "forms and tables, but not of wrapped paragraphs (auto). Default: the model's.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         _access(
@@ -133,7 +142,7 @@ def serve(
         )
     folder = model or SHIPPED
     workers, threads = share_cores(_cores(), workers, options.threads)
-    recogniser = replace(options, threads=threads).load(folder)
+    recogniser = replace(options, threads=threads).load(folder, lines)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
     gc.freeze()  # what is loaded stays: to look through it again and again would stop all threads

@@ -82,7 +82,7 @@ class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
             "method": {"name": self.method},
             "encoder": {"name": self.encoder},
             "training": {"epochs": self.epochs, "batch_size": self.batch_size, "seed": self.seed},
-            "text": {"language": self.language},
+            "text": {"language": self.language, "lines": self.lines},
         }
 
     @property
@@ -114,12 +114,12 @@ class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
         """Return the training, development and test data."""
         from fencepost.training import held_out
 
-        language = config.text.language
-        learnt = self.read(self.train or "", language)
-        dev = None if self.dev is None else self.read(self.dev, language)
+        text = {"language": config.text.language, "lines": config.text.lines}
+        learnt = self.read(self.train or "", text)
+        dev = None if self.dev is None else self.read(self.dev, text)
         if self.dev_share is not None:
             learnt, dev = held_out(learnt, self.dev_share, config.training.seed)
-        return learnt, dev, None if self.test is None else self.read(self.test, language)
+        return learnt, dev, None if self.test is None else self.read(self.test, text)
 
 
 def settings_of(

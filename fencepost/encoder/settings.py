@@ -9,6 +9,8 @@ from typing import Literal, Self
 from pydantic import Field
 
 from fencepost.data.entity import Sentence
+from fencepost.data.text.lines import Lines
+from fencepost.data.text.profile import frequent_words, usual_scripts
 from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 
 LARGEST_WINDOW = 1_000_000
@@ -93,6 +95,14 @@ class EncoderSettings(Settings):
     features: FeatureSettings = FeatureSettings()
 
 
+class TextProfile(Settings):
+    """What the training text looks like, by which text in another language is noticed."""
+
+    words: tuple[str, ...] = Field((), description="The most frequent words, in lower case.")
+    share: float = Field(0.0, ge=0, le=1, description="Their share of all words with letters.")
+    scripts: tuple[str, ...] = Field((), description="The scripts of the letters, by their Unicode names.")
+
+
 class TextSettings(Settings):
     """How raw text becomes sentences and words, when the model is used."""
 
@@ -103,11 +113,22 @@ class TextSettings(Settings):
         description="The language by whose rules texts are split, as en, de or zh (single characters); "
         "unless set, zh if the training words are Chinese characters, else en.",
     )
+    lines: Lines = Field(
+        "auto",
+        description="Line breaks that end a sentence: all (break), none but blank lines (join), or those of "
+        "lists, forms, tables and other blocks of short lines, but not of wrapped paragraphs (auto).",
+    )
+    profile: TextProfile | None = Field(
+        None, description="What the training text looks like; unless set, it is made in training."
+    )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Return these settings with the language of the training words, unless one is set."""
-        if self.language is not None:
-            return self
+        """Return these settings with the language and the profile of the training words, unless set."""
         words = [word for sentence in sentences for word in sentence.words]
         characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)
-        return self.model_copy(update={"language": "zh" if 2 * characters > len(words) else "en"})
+        usual = "zh" if 2 * characters > len(words) else "en"
+        frequent, share = frequent_words(words)
+        profile = TextProfile(words=tuple(frequent), share=round(share, 4), scripts=usual_scripts(words))
+        return self.model_copy(
+            update={"language": self.language or usual, "profile": self.profile or profile}
+        )

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra, shorten
 from fencepost.runtime.loading import load
+from fencepost.runtime.offsets import OffsetUnit
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile, Summary
 from fencepost.runtime.prediction.kinds import PARQUET
 from fencepost.runtime.prediction.results import predict_texts
@@ -73,7 +74,7 @@ class Worker:
             )
         file = File(row["path"], row["kind"], row["size"], row["text_column"])
         texts = self.reader.read(file, Part(row["start"], row["end"], row["texts"]))
-        output.write(predict_texts(self.recogniser, texts))
+        output.write(predict_texts(self.recogniser, texts, row["offsets"]))
         return tries
 
 
@@ -92,11 +93,12 @@ def predict(
     folder: OutputFolder,
     workers: int | None = None,
     report: Callable[[Progress], None] = lambda _: None,
+    offsets: OffsetUnit = "characters",
 ) -> tuple[list[Summary], Progress]:
     """Write the output of each shard, as far as it is missing; Ray must be `running`.
 
     `options` are those of `fencepost.load`. The number of `workers` is by default what the processors of the
-    cluster allow. `report` is called whenever a part is done.
+    cluster allow. `report` is called whenever a part is done. `offsets` is what those of the output count.
     """
     done = [folder.finished(number) for number in range(len(shards))]
     missing: list[set[int]] = []
@@ -108,7 +110,7 @@ def predict(
         for part in sorted(missing[number]):
             path = str(folder.part(number, part).path.resolve())
             place = asdict(shard.file) | asdict(shard.parts[part])
-            rows.append({"shard": number, "part": part, "output": path, **place})
+            rows.append({"shard": number, "part": part, "output": path, "offsets": offsets, **place})
     progress = Progress(before=sum(shard.texts for shard in shards) - sum(row["texts"] for row in rows))
     for row in _results(rows, options, workers) if rows else ():
         number = row["shard"]

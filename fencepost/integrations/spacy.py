@@ -52,6 +52,7 @@ def make(
     settings: dict[str, Any] = {},  # noqa: B006 - spaCy copies it into the config
     threads: int | None = None,
     language: str | None = None,
+    lines: str | None = None,
     spans_key: str = "fencepost",
     ents: str | None = "outermost",
     overwrite_ents: bool = False,
@@ -65,6 +66,7 @@ def make(
         "settings": settings,
         "threads": threads,
         "language": language,
+        "lines": lines,
     }
     marking = Marking(spans_key, ents, overwrite_ents, alignment_mode)
     component = FencepostComponent(name, model, options, marking, awaits_files=_is_being_read(nlp, name))

@@ -13,6 +13,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError, shorten
 from fencepost.methods.candidates import Candidates, FloatArray, select
+from fencepost.methods.edges import Edge, Marks, find_trims
 from fencepost.settings import Settings, merged, validated
 
 _Probability = Annotated[float, Field(ge=0, le=1)]
@@ -71,18 +72,27 @@ class PredictSettings(Settings):
         description="Minimum confidence, before calibration, of an entity: one number, or one for each type. "
         "Unless set, what is best on the development data.",
     )
+    trim: tuple[Edge, ...] | None = Field(
+        None,
+        description="What is cut off at the edges of entities where it belongs to the sentence: possessive "
+        "('s), quotes, brackets. Unless set, what hardly any training entity has there.",
+    )
     batch_size: int = Field(32, ge=1, le=65_536, description="Sentences that are predicted together.")
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Return these settings with `auto` replaced by what the training data asks for."""
+        """Return these settings with what is not set replaced by what the training data asks for."""
+        trim = find_trims(sentences) if self.trim is None else self.trim
+        return self.model_copy(update={"select": self._fitted_select(sentences), "trim": trim})
+
+    def _fitted_select(self, sentences: Sequence[Sentence]) -> str:
         if self.select != "auto":
-            return self
+            return self.select
         overlapping = any(
             left.end > right.start and left.key != right.key  # a repetition is no overlap
             for sentence in sentences
             for left, right in zip(sentence.entities, sentence.entities[1:], strict=False)
         )
-        return self.model_copy(update={"select": self.overlapping if overlapping else "flat"})
+        return self.overlapping if overlapping else "flat"
 
     def thresholds(self, types: Sequence[str]) -> FloatArray:
         """Return the minimum confidence of each type: `[C]`; raise `UsageError` for other types."""
@@ -106,10 +116,18 @@ class PredictSettings(Settings):
             )
         return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
 
-    def select_entities(self, candidates: Candidates, types: Sequence[str]) -> Candidates:
-        """Return those candidates that reach the thresholds of their types and do not clash."""
+    def select_entities(
+        self, candidates: Candidates, types: Sequence[str], sentences: Sequence[Sentence] = ()
+    ) -> Candidates:
+        """Return those candidates that reach the thresholds of their types and do not clash.
+
+        They are those of a batch, whose sentences are needed to trim them.
+        """
         thresholds = self.thresholds(types)
-        return self.resolve_clashes(candidates.above(thresholds)).above(thresholds)
+        likely = candidates.above(thresholds)
+        if self.trim and (marks := Marks.of(sentences, max(map(len, sentences), default=0), self.trim)):
+            likely = marks.trim(likely)
+        return self.resolve_clashes(likely).above(thresholds)
 
     def resolve_clashes(self, candidates: Candidates) -> Candidates:
         """Return those candidates that do not clash with better ones; confidences may become lower."""

@@ -19,8 +19,11 @@ import numpy.typing as npt
 
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
+from fencepost.data.text.lines import Lines
 from fencepost.encoder.grouping import group_by_length
 from fencepost.encoder.inputs import InputReader
+from fencepost.encoder.settings import TextProfile
+from fencepost.encoder.subwords import Subwords
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 from fencepost.evaluation import Temperature
 from fencepost.methods.candidates import Candidates
@@ -96,6 +99,21 @@ class Predictor:
         return self.config.text.language or "en"  # older models do not say
 
     @property
+    def lines(self) -> Lines:
+        """Which line breaks of raw text end a sentence."""
+        return self.config.text.lines
+
+    @property
+    def profile(self) -> TextProfile | None:
+        """What the training text looks like; None for models of earlier versions."""
+        return self.config.text.profile
+
+    @property
+    def subwords(self) -> Subwords | None:
+        """The tokenizer, if the encoder has one."""
+        return self.inputs.subwords
+
+    @property
     def context(self) -> int:
         """The number of neighbouring sentences on each side that the encoder reads."""
         return self.config.encoder.context
@@ -148,7 +166,7 @@ class Predictor:
             candidates = self.decoder.candidates(scores, predict)
             if candidates.type.max(initial=-1) >= len(self.types):
                 raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
-            kept = predict.select_entities(candidates, self.types)
+            kept = predict.select_entities(candidates, self.types, sentences)
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from fencepost.data.text.lines import Lines
 from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE
@@ -26,6 +27,7 @@ def load(
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
     language: str | None = None,
+    lines: Lines | None = None,
 ) -> Recogniser:
     """Return the model in a folder, or the English one that ships with the package, ready for texts.
 
@@ -35,12 +37,15 @@ def load(
     `min_confidence` and `types` filter what is found, and `settings` changes how it is found: those under
     `predict` of the model's method, as `{"select": "flat"}`. `threads` is for graphs; PyTorch has its own.
     Texts are split into sentences and words by spaCy's rules for `language`, by default the model's own.
+    `lines` says at which line breaks a sentence ends: `auto`, `break` (all) or `join` (blank lines alone).
     """
     folder = SHIPPED if path is None else Path(path)
     predictor = load_engine(folder, engine, device=device, threads=threads)
     if settings:
         predictor = predictor.using(dict(settings))
-    recogniser = Recogniser(predictor, min_confidence=min_confidence, types=types, language=language)
+    recogniser = Recogniser(
+        predictor, min_confidence=min_confidence, types=types, language=language, lines=lines
+    )
     recogniser.folder = folder.resolve()
     return recogniser
 

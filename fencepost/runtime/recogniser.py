@@ -17,6 +17,7 @@ import numpy as np
 from fencepost.data.context import with_context
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
+from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
 from fencepost.encoder.windows import Part, split_sentence
 from fencepost.errors import UsageError
@@ -25,6 +26,7 @@ from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Report
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
+from fencepost.runtime.language import LanguageCheck
 
 C = TypeVar("C")
 
@@ -87,14 +89,19 @@ class Recogniser:
         min_confidence: float = 0.0,
         types: Collection[str] | None = None,
         language: str | None = None,
+        lines: Lines | None = None,
     ) -> None:
         """`min_confidence` is the least score of what is found; `types` are those to find, unless all.
 
-        Texts are split by the rules of `language`, the model's own unless set.
+        Texts are split by the rules of `language`, and at the line breaks that `lines` says: those of the
+        model unless set.
         """
         self._predictor = predictor
         self.language = language or predictor.language
-        self._splitter = make_splitter(self.language)
+        check_lines(lines)
+        self.lines: Lines = lines or predictor.lines
+        self._splitter = make_splitter(self.language, lines=self.lines)
+        self._language_check = LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
         self._check(min_confidence, types)
         self._min_confidence = min_confidence
         self._wanted = None if types is None else frozenset(types)
@@ -208,8 +215,13 @@ class Recogniser:
         """
         offsets, again = tee(self._splitter.sentences(text, limit))
         sentences = (Sentence([text[start:end] for start, end in words], doc="") for words in again)
+        check = self._language_check
         for prepared, words in zip(self._prepared(sentences), offsets, strict=False):
+            if check.rest:
+                check.add(prepared.sentence.words)
             yield replace(prepared, sentence=replace(prepared.sentence, doc=None), words=words)
+        if not check.is_finished:
+            check.finish_text()
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""

@@ -116,6 +116,7 @@ def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, lim
         method=method,
         engine=recogniser.engine,
         language=recogniser.language,
+        lines=recogniser.lines,
         types=list(recogniser.types),
         select=recogniser.settings["select"],
         version=__version__,

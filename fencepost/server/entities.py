@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
+from fencepost.runtime.offsets import convert_offsets
 from fencepost.runtime.prediction.results import entity_record
 from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
@@ -130,10 +131,10 @@ def _write(result: Result, question: Question, metrics: Metrics) -> Response:
     wanted = None if question.types is None else set(question.types)
     counts: Counter[str] = Counter()
     results = []
-    for spans in result:
+    for text, spans in zip(question.all_texts, result, strict=True):
         kept = [
             one
-            for one in map(entity_record, spans)
+            for one in map(entity_record, convert_offsets(text, spans, question.offsets))
             if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
         ]
         counts.update(one["type"] for one in kept)

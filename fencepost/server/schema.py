@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
+from fencepost.runtime.offsets import OffsetUnit
+
 ADA = "Ada Lovelace was born in London."
 _ANSWER: JsonDict = {"start": 0, "end": 12, "type": "person", "score": 0.9873, "text": "Ada Lovelace"}
 
@@ -42,6 +44,12 @@ class Question(BaseModel):
         description="Whether entities may not lie inside others; unless set, as the model was trained.",
     )
 
+    offsets: OffsetUnit = Field(
+        default="characters",
+        description="What `start` and `end` count: characters (Unicode code points), UTF-16 units (as in "
+        "JavaScript and Java) or bytes of UTF-8.",
+    )
+
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.text is None) == (self.texts is None):
@@ -54,7 +62,7 @@ class Question(BaseModel):
 
 
 class FoundEntity(BaseModel):
-    """The characters `[start, end)` of the text are a `type`; offsets count Unicode code points."""
+    """The characters `[start, end)` of the text are a `type`; or other units, if `offsets` says so."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ANSWER]})
 
@@ -96,6 +104,7 @@ class ModelFacts(BaseModel):
     method: str
     engine: str
     language: str
+    lines: str = Field(description="Line breaks that end a sentence: `auto`, `break` or `join`.")
     types: list[str]
     select: str = Field(description="How entities may overlap, unless a request says `flat`.")
     version: str = Field(description="Of Fencepost.")

@@ -68,10 +68,10 @@ def train(
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
-        "text": {"language": options.language if options is not None else None},
+        "text": {} if options is None else {"language": options.language, "lines": options.lines},
     }
     settings = _settings(config, recipe, flags, Path(out) if resume else None)
-    options = (options or ReadOptions()).with_default_language(settings.text.language)
+    options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
         return _read(data, f"the {name} data", columns, options, quiet=quiet)

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli.judging import JudgingOptions
-from fencepost.cli.models import common_language
+from fencepost.cli.models import common_text
 from fencepost.data import read, write
 from fencepost.data.source import Source
+from fencepost.errors import UsageError
 from fencepost.runtime import loading
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction.kinds import detect_kind, is_json_text
@@ -292,6 +293,39 @@ def test_types_and_confidence(run, small_model, ner):
     assert found("--nested") == found("--set", "predict.select=nested")
 
 
+@pytest.mark.parametrize(("unit", "encoding", "size"), [("utf-16", "utf-16-le", 2), ("bytes", "utf-8", 1)])
+def test_offsets_in_other_units(run, small_model, tmp_path, unit, encoding, size):
+    text = f"😀 Ł. {TEXTS[0]}"
+    run("predict", small_model, text, "--output", tmp_path / "o.jsonl", "--offsets", unit)
+    (record,) = lines(tmp_path / "o.jsonl")
+    assert record["entities"]
+    for one in record["entities"]:
+        found = text.encode(encoding)[size * one["start"] : size * one["end"]]
+        assert found.decode(encoding) == one["text"]
+
+
+def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
+    text = "Plan\n- Budget: five\n- Owner: Ada"
+
+    def count(*more):
+        run("predict", small_model, text, "--output", tmp_path / "o.jsonl", "--to", "jsonl", "--force", *more)
+        return len(lines(tmp_path / "o.jsonl"))
+
+    assert count() == count("--lines", "auto") == count("--lines", "break") == 3
+    assert count("--lines", "join") == 1
+    model = shutil.copytree(small_model, tmp_path / "model")
+    saved = json.loads((model / "config.json").read_text())
+    saved["config"]["text"]["lines"] = "join"
+    (model / "config.json").write_text(json.dumps(saved))
+    assert loading.load(model).lines == "join"
+    assert loading.load(model, lines="break").lines == "break"
+    with pytest.raises(UsageError, match="value of lines"):
+        loading.load(model, lines="never")
+    del saved["config"]["text"]["lines"]  # as models of earlier versions
+    (model / "config.json").write_text(json.dumps(saved))
+    assert loading.load(model).lines == "auto"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -304,6 +338,8 @@ def test_types_and_confidence(run, small_model, ner):
         (["--set", "method.epsilon=0"], "only predict.* can change now, that is predict.select"),
         (["--flat", "--set", "predict.select=flat"], "--flat and --nested set predict.select"),
         (["--engine", "int8"], "this model was not exported"),
+        (["--offsets", "bytes"], "--offsets is about JSON lines"),
+        (["--offsets", "bytes", "--output", "x.xml"], "--offsets is about JSON lines"),
         (["--to", "jsonl"], "--to is about --output, which is missing"),
         (["--resume"], "--resume is about --output"),
         (["--output", "x.jsonl", "--resume", "--force"], "choose one of them"),
@@ -428,8 +464,9 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
 
     assert words() == ["can't"]
     assert words("--language", "en") == ["ca", "n't"]
-    assert common_language([german, german]) == "de"
-    assert common_language([german, small_model]) is None
+    assert common_text([german, german]) == {"language": "de", "lines": "auto"}
+    assert common_text([german, small_model]) == {"lines": "auto"}
+    assert common_text(["no model"]) == {}
     options, corpus = JudgingOptions(), _corpus(tmp_path)
     assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
     assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.methods.decoder import PredictSettings
+from fencepost.methods.edges import EDGES
 from tests.strategies import entities, flat_entities, nested_entities
 
 WORDS = ["w"] * 8
@@ -34,7 +35,7 @@ def test_flat_data_is_flat(found: list[Entity]) -> None:
 @given(nested_entities(8), st.sampled_from(["flat", "nested", "keep-all"]))
 def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
     settings = PredictSettings(select=mode, batch_size=3)
-    assert settings.fitted([Sentence(WORDS, found)]) is settings
+    assert settings.fitted([Sentence(WORDS, found)]).select == mode
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,4 @@ def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
 def test_examples(found: list[Entity], mode: str) -> None:
     settings = PredictSettings(batch_size=7)
     fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, found)])
-    assert fitted == PredictSettings(select=mode, batch_size=7)
+    assert fitted == PredictSettings(select=mode, trim=EDGES, batch_size=7)

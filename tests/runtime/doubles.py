@@ -25,6 +25,8 @@ class Double:
 
     name = "double"
     types = TYPES
+    lines = "auto"
+    profile = subwords = None
 
     def __init__(
         self,

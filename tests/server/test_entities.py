@@ -43,6 +43,14 @@ def test_offsets_count_code_points():
     assert (entity["start"], entity["end"]) == (5, 9)
 
 
+@pytest.mark.parametrize(("unit", "place"), [("characters", (5, 9)), ("utf-16", (6, 10)), ("bytes", (9, 13))])
+def test_offsets_count_what_is_asked_for(unit, place):
+    asked = {"texts": ["😀 e\u0301 ROME", "ROME"], "offsets": unit}
+    (entity,), (other,) = (one["entities"] for one in post(asked).json()["results"])
+    assert (entity["start"], entity["end"], entity["text"]) == (*place, "ROME")
+    assert (other["start"], other["end"]) == (0, 4)
+
+
 def test_options_filter_each_request_on_its_own():
     assert found(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
     assert found(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]

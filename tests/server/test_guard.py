@@ -196,6 +196,7 @@ def test_what_runs_is_told():
         "method": "none",
         "engine": "double",
         "language": "en",
+        "lines": "auto",
         "types": ["LOC", "ORG", "PER"],
         "select": "nested",
         "version": "0.1.0",

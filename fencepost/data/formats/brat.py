@@ -44,7 +44,7 @@ class Problem:
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     if source.path is None:
         raise UsageError("BRAT corpora are folders or pairs of files; give a path")
-    splitter = make_splitter(options.language, pretokenized=options.pretokenized)
+    splitter = make_splitter(options.language, lines=options.lines, pretokenized=options.pretokenized)
     for path in source.path.rglob("*") if source.path.is_dir() else ():
         if path.is_symlink() and path.is_dir():
             source.note("folder that is a symbolic link passed over", example=path.name)

@@ -10,6 +10,7 @@ from typing import Literal
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import iob
 from fencepost.data.source import Reading, Source
+from fencepost.data.text.lines import Lines, check_lines
 from fencepost.errors import UsageError
 
 Ends = Literal["inclusive", "exclusive"]
@@ -30,6 +31,7 @@ class ReadOptions:
     ends: Ends | None = None
     check_text: bool = True
     language: str | None = None
+    lines: Lines | None = None
     pretokenized: bool = False
     spans_key: str | None = None
     keep_rejected: bool = False
@@ -42,10 +44,11 @@ class ReadOptions:
             raise UsageError.unknown("scheme to read", self.scheme, iob.READ_SCHEMES)
         if self.ends not in (None, "inclusive", "exclusive"):
             raise UsageError(f"ends are inclusive or exclusive, not {self.ends!r}")
+        check_lines(self.lines)
 
-    def with_default_language(self, language: str | None) -> ReadOptions:
-        """Return these options, with `language` where none was chosen."""
-        return self if self.language is not None else replace(self, language=language)
+    def with_defaults(self, language: str | None, lines: Lines | None) -> ReadOptions:
+        """Return these options, with these rules for raw text where none were chosen."""
+        return replace(self, language=self.language or language, lines=self.lines or lines)
 
 
 @dataclass(frozen=True, slots=True)

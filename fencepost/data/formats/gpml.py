@@ -176,7 +176,9 @@ def _types(sem: str) -> list[str]:
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     parser = expat.ParserCreate()
     handler = _Handler(parser, source)
-    splitter = cache(partial(make_splitter, options.language, pretokenized=options.pretokenized))
+    splitter = cache(
+        partial(make_splitter, options.language, lines=options.lines, pretokenized=options.pretokenized)
+    )
     problem = None
     fed = 0
     for chunk in chain(source.chunks(), [b""]):

@@ -58,7 +58,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
 
 def convert(found: Iterator[Record], source: Input, options: ReadOptions) -> Iterator[Reading]:
     """Yield the sentences of each object, or why it has none."""
-    splitter = make_splitter(options.language, pretokenized=options.pretokenized)
+    splitter = make_splitter(options.language, lines=options.lines, pretokenized=options.pretokenized)
     for record in found:
         try:
             if record.problem:

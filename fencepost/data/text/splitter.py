@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
+from fencepost.data.text.lines import LINE_BREAK, Lines, sentence_ends
 from fencepost.data.text.tokenizer import Kind, RuleTokenizer, load_rules, resolve_language
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _AT_ONCE = 2_000  # characters that are tokenised at once, up to the end of a wo
 _WORD = re.compile(r"\S+")
 _REST_OF_WORD = re.compile(r"\S*\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
 _AFTER_SENTENCE = (Kind.WORD, Kind.SPACE)  # before these, a sentence with a stop ends
 _LONG_RUNS = (
     re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"),
@@ -64,16 +64,18 @@ class WhitespaceSplitter(Splitter):
 class RuleSplitter(Splitter):
     """The rule tokenizer for a language, and the rule of spaCy's sentencizer; no model is needed."""
 
-    def __init__(self, language: str = "en") -> None:
+    def __init__(self, language: str = "en", lines: Lines = "auto") -> None:
+        self.lines = lines
         self._tokenize = _make_tokenizer(language)
 
     def sentences(self, text: str, limit: int | None = None) -> Iterator[list[Offsets]]:
         """As spaCy's sentencizer: after a stop, a sentence ends before the next token that is no punctuation.
 
-        It also ends at each of `_breaks`.
+        It also ends at some line breaks (`sentence_ends`), and all others are spaces.
         """
         readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)  # spaCy cannot read surrogates
-        breaks = _breaks(readable)
+        readable = LINE_BREAK.sub(" ", readable)  # each would be a token
+        breaks = sentence_ends(text, self.lines)
         next_break = next(breaks, len(readable))
         sentence: list[Offsets] = []
         count, after_stop = 0, False
@@ -97,11 +99,6 @@ class RuleSplitter(Splitter):
         for first, last in _pieces(text):
             for start, token, kind in self._tokenize(text[first:last]):
                 yield first + start, token, kind
-
-
-def _breaks(text: str) -> Iterator[int]:
-    """Yield the places where a sentence ends whatever its words are: at a blank line."""
-    return (match.end() for match in _PARAGRAPH_BREAK.finditer(text))
 
 
 @lru_cache(maxsize=4)  # splitters for the same language share what it remembers
@@ -131,6 +128,13 @@ def _cut(text: str, start: int, end: int, run: re.Pattern[str]) -> Iterator[Offs
     return pairwise([start, *(match.end() for match in run.finditer(text, start, end)), end])
 
 
-def make_splitter(language: str | None, *, pretokenized: bool = False) -> Splitter:
-    """Return the splitter for texts in `language` (English if None), or for texts that are tokenised."""
-    return WhitespaceSplitter() if pretokenized else RuleSplitter("en" if language is None else language)
+def make_splitter(
+    language: str | None, *, lines: Lines | None = None, pretokenized: bool = False
+) -> Splitter:
+    """Return the splitter for texts in `language` (English if None), or for texts that are tokenised.
+
+    `lines` says which line breaks end a sentence (`auto` if None).
+    """
+    if pretokenized:
+        return WhitespaceSplitter()
+    return RuleSplitter("en" if language is None else language, lines or "auto")

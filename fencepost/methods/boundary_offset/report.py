@@ -43,7 +43,7 @@ class OffsetReport(Report):
         for number, mode in enumerate(self.MODES):
             predict = self.predict.model_copy(update={"mode": mode})
             candidates = decode(cells, scores.lengths, length, self.decoder.labels, predict)
-            kept = predict.select_entities(candidates, self.decoder.types)
+            kept = predict.select_entities(candidates, self.decoder.types, sentences)
             predicted = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
             self.modes[:, number] += (np.isin(predicted, true).sum(), len(predicted), support)
 

@@ -30,7 +30,7 @@ class StageReport(Report):
         self.spans: dict[str, IntArray] = {}  # different ones, and entities among them
         self.proposals = np.zeros(len(PARTS), dtype=np.int64)
 
-    def add(self, sentences: Sequence[Sentence], scores: Denoised, gold: GoldArrays) -> None:  # noqa: ARG002
+    def add(self, sentences: Sequence[Sentence], scores: Denoised, gold: GoldArrays) -> None:
         length = scores.boundaries.shape[3]
         entities = np.unique((gold.sentence * length + gold.start) * length + gold.end - 1)
         self.entities += len(entities)
@@ -42,7 +42,7 @@ class StageReport(Report):
         if scores.found is not None:
             found["verified"] = scores.found
         candidates = self.decoder.candidates(scores, self.predict)
-        kept = self.predict.select_entities(candidates, self.decoder.types)
+        kept = self.predict.select_entities(candidates, self.decoder.types, sentences)
         found["selected"] = np.stack((kept.start // length, kept.start % length, (kept.end - 1) % length))
         for name, (sentence, left, right) in found.items():
             keys = np.unique((sentence * length + left) * length + right)

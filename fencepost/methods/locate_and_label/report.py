@@ -33,12 +33,12 @@ class StageReport(Report):
         self.counts = np.zeros((len(STAGES), 3), dtype=np.int64)  # spans, entities hit, entities near
         self.moves = np.zeros((2, 2, 2 * FARTHEST + 1), dtype=np.int64)  # all or labelled, start or end
 
-    def add(self, sentences: Sequence[Sentence], scores: Proposals, gold: GoldArrays) -> None:  # noqa: ARG002
+    def add(self, sentences: Sequence[Sentence], scores: Proposals, gold: GoldArrays) -> None:
         entities = _drop_repetitions(Spans(gold.sentence, gold.start, gold.end))
         self.entities += len(entities.start)
         labelled = self.decoder.label(scores, self.predict)[1] >= self.predict.lowest_threshold()
         candidates = self.decoder.candidates(scores, self.predict)
-        kept = self.predict.select_entities(candidates, self.decoder.types)
+        kept = self.predict.select_entities(candidates, self.decoder.types, sentences)
         length = scores.lengths.max()
         selected = Spans(kept.start // length, kept.start % length, (kept.end - 1) % length + 1)
         seeds = enumerate_spans(self.decoder.seed_lengths(self.predict), scores.lengths)

@@ -1,13 +1,14 @@
-"""Predicted texts, as JSON objects with character offsets or as sentences of a corpus."""
+"""Predicted texts, as JSON objects with offsets or as sentences of a corpus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise, tee
+from itertools import chain, islice, pairwise, repeat, tee
 from typing import TYPE_CHECKING, Any
 
 from fencepost.data.formats.json_fields import name
+from fencepost.runtime.offsets import OffsetUnit, convert_offsets
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
@@ -23,10 +24,12 @@ class PredictedText:
 
     source: Text
     annotated: Annotated
+    unit: OffsetUnit = "characters"
 
     def to_record(self) -> dict[str, Any]:
-        """Return the other fields of the input, the text, and the entities by character offsets."""
-        return {**self.source.to_record(), "entities": [entity_record(one) for one in self.annotated.spans]}
+        """Return the other fields of the input, the text, and the entities with their offsets."""
+        spans = convert_offsets(self.annotated.text, self.annotated.spans, self.unit)
+        return {**self.source.to_record(), "entities": [entity_record(one) for one in spans]}
 
 
 def entity_record(span: Span) -> dict[str, Any]:
@@ -61,8 +64,13 @@ class Counts:
         self.entities += other.entities
 
 
-def predict_texts(recogniser: Recogniser, texts: Iterable[Text]) -> Iterator[PredictedText]:
-    """Yield each text with its entities, in order, as a stream. All texts have words, or none has."""
+def predict_texts(
+    recogniser: Recogniser, texts: Iterable[Text], unit: OffsetUnit = "characters"
+) -> Iterator[PredictedText]:
+    """Yield each text with its entities, in order, as a stream. All texts have words, or none has.
+
+    The offsets of their JSON objects are of this unit.
+    """
     from fencepost.runtime.recogniser import Annotated
 
     texts = iter(texts)
@@ -71,12 +79,13 @@ def predict_texts(recogniser: Recogniser, texts: Iterable[Text]) -> Iterator[Pre
         return
     texts, again = tee(chain([first], texts))
     if first.sentences is None:
-        yield from map(PredictedText, again, recogniser.annotate(text.text for text in texts))
+        annotated = recogniser.annotate(text.text for text in texts)
+        yield from map(PredictedText, again, annotated, repeat(unit))
         return
     predicted = recogniser.predict(sentence for text in texts for sentence in text.sentences or ())
     for text in again:
         sentences = list(islice(predicted, len(text.offsets)))
-        yield PredictedText(text, Annotated(text.text, sentences, text.offsets))
+        yield PredictedText(text, Annotated(text.text, sentences, text.offsets), unit)
 
 
 def to_sentences(predicted: Iterable[PredictedText]) -> Iterator[Sentence]:
