@@ -21,7 +21,7 @@ ENGINES = ("pytorch", "onnx", "int8")
 
 @pytest.fixture(scope="module", params=METHODS)
 def folder(request, tmp_path_factory) -> Path:
-    """Of a model with a small transformer, whose vectors are far from equal in size, as those of real ones."""
+    """Of a model with a small transformer, some of whose numbers are large, as in real ones."""
     bert = models.save_bert(tmp_path_factory.mktemp("bert"), max_position_embeddings=1000)
     encoder: dict[str, Any] = {"name": str(bert), "layers": 1, "lstm": {"size": 12, "dropout": 0}}
     model = models.random_model(request.param, encoder)
