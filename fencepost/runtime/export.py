@@ -9,27 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
-import re
-import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from fencepost import __version__
 from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json_object
 from fencepost.data.output import naming, whole_file
-from fencepost.encoder.arrays import Arrays
 from fencepost.encoder.embedder import Embedder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.errors import FencepostError, UsageError, describe_error
@@ -47,13 +41,11 @@ from fencepost.runtime.folder import (
     write_sums,
 )
 from fencepost.runtime.loading import load
-from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor, open_graph
+from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor
 from fencepost.runtime.pytorch import model_graphs
+from fencepost.runtime.quantise import quantise, sensitivity
 
 _OPSET = 18
-_QUANTISED = ["MatMul", "Gemm", "Gather"]
-_TABLE = 0.02
-"""A table that has a smaller share of all numbers is not worth quantising: that of positions, say."""
 
 _DIFFER = 0.002
 """The share of sentences that may differ in single precision: in some, two numbers are all but equal."""
@@ -176,68 +168,6 @@ def _quietly() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         logging.disable(before)
-
-
-def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None:
-    """The same graph with weights of matrix products and embeddings as 8-bit integers, per channel.
-
-    The products of the parts `in_float` (see `parts_of`) stay as they are.
-    """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    parts = parts_of(source)
-    wanted = [name for part, names in parts.items() if part not in in_float for name in names]
-    if not wanted:  # which would mean all to the library
-        shutil.copyfile(source, target)
-        return
-    with _quietly():
-        quantize_dynamic(
-            str(source),
-            str(target),
-            op_types_to_quantize=_QUANTISED,
-            nodes_to_quantize=wanted,
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            extra_options={"MatMulConstBOnly": True},
-        )
-
-
-def parts_of(graph: Path) -> dict[str, list[str]]:
-    """The nodes that are worth quantising, by the layer that they belong to; those of none by themselves."""
-    import onnx
-
-    loaded = onnx.load(str(graph)).graph
-    sizes = {one.name: math.prod(one.dims) for one in loaded.initializer}
-    parts: dict[str, list[str]] = {}
-    for node in loaded.node:
-        weight = max((sizes.get(name, 0) for name in node.input), default=0)
-        least = _TABLE * sum(sizes.values()) if node.op_type == "Gather" else 1
-        if node.op_type in _QUANTISED and weight >= least:
-            layer = re.search(r"\.(\d+)/", node.name)
-            parts.setdefault(f"layer {layer[1]}" if layer else node.name, []).append(node.name)
-    return parts
-
-
-def sensitivity(source: Path, arrays: Sequence[Arrays]) -> dict[str, float]:
-    """Of each part of the encoder, how far word vectors are off if it alone is quantised, the worst first.
-
-    As a share of the vectors' own length: the root of the mean square of what is off, by that of all.
-    """
-    parts = list(parts_of(source))
-    exact = _vectors(source, arrays)
-    found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as name:
-        target = Path(name) / "part.onnx"
-        for part in parts:
-            quantise(source, target, [other for other in parts if other != part])
-            off = _vectors(target, arrays) - exact
-            found[part] = float(np.sqrt((off**2).mean() / (exact**2).mean()))
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _vectors(graph: Path, arrays: Sequence[Arrays]) -> npt.NDArray[np.float32]:
-    session = open_graph(graph)
-    return np.concatenate([session(**one)[0].reshape(-1) for one in arrays])
 
 
 def check(

@@ -15,6 +15,7 @@ from fencepost.runtime.export import ExportFailed, check, export
 from fencepost.runtime.loading import load
 from fencepost.runtime.onnx import exported_precisions
 from fencepost.runtime.pytorch import save_model
+from fencepost.runtime.quantise import parts_of
 from tests.limits import file_size_limit
 from tests.methods.running import predict
 from tests.runtime import models
@@ -159,7 +160,7 @@ def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
         check(tmp_path, models.NESTED, max_loss=-1, tell=told.append)  # better than the model: impossible
     assert names(tmp_path) == FLOAT32
     assert load(tmp_path).engine == "onnx"
-    parts = export_module.parts_of(tmp_path / "onnx" / "encoder.onnx")
+    parts = parts_of(tmp_path / "onnx" / "encoder.onnx")
     assert len([line for line in told if line.startswith("int8")]) == 1 + len(parts) > 2
     assert not (tmp_path / "onnx" / "encoder.int8.onnx").exists()
     assert load(tmp_path)("Ada met Charles in London")

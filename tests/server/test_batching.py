@@ -453,3 +453,27 @@ def test_two_servers_do_not_share_their_counts(wait):
     one, other = asyncio.run(run())
     assert "fencepost_texts_total 1.0" in one
     assert "fencepost_texts_total 0.0" in other
+
+
+def test_a_text_gives_the_same_alone_together_and_in_a_file():
+    """With the int8 graphs of the model that ships."""
+    texts = [
+        "The president of the university met Ada Lovelace in London.",
+        "Rain.",
+        "Her brother's wife, who had studied mathematics in Paris, taught at a school for girls near the river.",
+        "She bought 3 apples on Monday!",
+        "$%& ((( 17.5 °C ???",
+    ] * 3
+    model = load()
+    assert model.engine == "int8"
+    in_file = [[entity_record(entity) for entity in found] for found in model.pipe(texts)]
+
+    async def talk(client):
+        together = await asyncio.gather(*(ask(client, text) for text in texts))
+        return [*together, *[await ask(client, text) for text in texts]]
+
+    answers = [answer.json()["results"][0]["entities"] for answer in asking(talk, model)]
+    assert sum(map(len, in_file)) > len(texts)
+    for found, expected in zip(answers, in_file * 2, strict=True):
+        assert [one["score"] for one in found] == pytest.approx([one["score"] for one in expected], abs=1e-5)
+        assert [one | {"score": 0} for one in found] == [one | {"score": 0} for one in expected]
