@@ -1,7 +1,7 @@
 """What other programs on the machine cost: prediction and training, alone and beside a busy process.
 
-    python -m benchmarks.contention [--against FOLDER] [--tasks pipe alone bare train predict]
-                                    [--also NAME=VALUE ...] [--frozen] [--rounds 5] [--busy 0 1]
+    python -m benchmarks.contention [--against FOLDER] [--also NAME=VALUE ...] [--frozen] [--rounds 5]
+        [--busy 0 1] [--tasks pipe alone bare words_100 words_5000 train predict]
 
 Each variant is a process of its own. They take turns, round by round, so that whatever else the machine does
 hits all alike; ratios are medians over the rounds. With `--busy 1`, a process that never waits competes with
@@ -12,9 +12,12 @@ them, started here. Needs GUM.
   two frozen layers as well (for the task `train`).
 - tasks: `pipe` is raw text to entities by the shipped int8 model, and `bare` its encoder alone over the same
   sentences in the same batches, read before, one thread for each batch; `alone` is one sentence after
-  another. `train` is a step of training the default model, and `predict` its prediction by PyTorch.
+  another, `words_100` the same with 50 sentences of 100 words, and `words_5000` their words as one sentence.
+  `train` is a step of training the default model, and `predict` its prediction by PyTorch.
 
-Prints one JSON object as its last line: seconds (medians), and how many times as fast each is as the first variant.
+Prints one JSON object as its last line: seconds and processor seconds (medians), and how many times as fast
+as the first variant each one is by either. With `OMP_NUM_THREADS=1`, processor seconds hardly depend on what
+else the machine does.
 """
 
 from __future__ import annotations
@@ -34,12 +37,14 @@ from itertools import cycle, groupby, islice
 from pathlib import Path
 from typing import Any
 
-TASKS = ("pipe", "alone", "bare", "train", "predict")
+INT8_TASKS = ("pipe", "alone", "bare", "words_100", "words_5000")
+TASKS = (*INT8_TASKS, "train", "predict")
 DOCUMENTS, ALONE, BATCHES = 8, 60, 6
 FROZEN = {
     "frozen embeddings": ["encoder.freeze_embeddings=true"],
     "frozen embeddings and 2 layers": ["encoder.freeze_embeddings=true", "encoder.frozen_layers=2"],
 }
+Do = Callable[[str], list[float]]
 BUSY = (sys.executable, "-c", "while True: pass")
 
 
@@ -51,7 +56,7 @@ def work(tasks: Sequence[str], corpus: str, changes: Sequence[str]) -> None:
 
     sentences = list(read(corpus))
     run: dict[str, Callable[[], Any]] = {}
-    if {"pipe", "alone", "bare"} & set(tasks):
+    if set(INT8_TASKS) & set(tasks):
         run |= make_int8_tasks(sentences)
     if {"train", "predict"} & set(tasks):
         run |= make_pytorch_tasks(sentences[:1000], changes)
@@ -59,9 +64,9 @@ def work(tasks: Sequence[str], corpus: str, changes: Sequence[str]) -> None:
         run[task]()  # the first time takes longer
     print(flush=True)
     for line in sys.stdin:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         run[line.strip()]()
-        print(time.perf_counter() - start, flush=True)
+        print(time.perf_counter() - start, time.process_time() - cpu, flush=True)
 
 
 def make_int8_tasks(sentences: Sequence[Any]) -> dict[str, Callable[[], Any]]:
@@ -89,10 +94,18 @@ def make_int8_tasks(sentences: Sequence[Any]) -> dict[str, Callable[[], Any]]:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
             list(executor.map(partial(session.run, None), batches))
 
+    words = list(islice((word for one in sentences for word in one.words), 5000))
+
+    def predict_alone(size: int) -> None:
+        for at in range(0, len(words), size):
+            list(ner.predict([fencepost.Sentence(words[at : at + size])]))
+
     return {
         "pipe": lambda: list(ner.pipe(texts)),
         "alone": lambda: [ner(one.text) for one in sentences[:ALONE]],
         "bare": bare,
+        "words_100": partial(predict_alone, 100),
+        "words_5000": partial(predict_alone, 5000),
     }
 
 
@@ -132,8 +145,8 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
 
 
 @contextmanager
-def start(tree: Path, changes: Mapping[str, Any], tasks: Sequence[str]) -> Iterator[Callable[[str], float]]:
-    """Start a variant, and yield what does a task in it and returns the seconds."""
+def start(tree: Path, changes: Mapping[str, Any], tasks: Sequence[str]) -> Iterator[Do]:
+    """Start a variant, and yield what does a task in it and returns its seconds and processor seconds."""
     environment = {**os.environ, "PYTHONPATH": str(tree), **changes.get("environment", {})}
     settings = [f"--set={change}" for change in changes.get("settings", ())]
     with subprocess.Popen(
@@ -151,41 +164,48 @@ def start(tree: Path, changes: Mapping[str, Any], tasks: Sequence[str]) -> Itera
                 raise RuntimeError(f"{tree}: the process has ended")
             ask, answers = process.stdin, process.stdout
 
-            def do(task: str) -> float:
+            def do(task: str) -> list[float]:
                 print(task, file=ask, flush=True)
-                return float(answers.readline())
+                return [float(number) for number in answers.readline().split()]
 
             yield do
         finally:
             process.kill()
 
 
-def compare(
-    variants: Mapping[str, Callable[[str], float]], tasks: Sequence[str], rounds: int
-) -> dict[str, dict[str, Any]]:
+def compare(variants: Mapping[str, Do], tasks: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
     """Return the seconds of each task and variant, and its speed as a multiple of the first variant's."""
     seconds: dict[str, dict[str, list[float]]] = {task: {name: [] for name in variants} for task in tasks}
+    cpu: dict[str, dict[str, list[float]]] = {task: {name: [] for name in variants} for task in tasks}
     for number in range(rounds):
         names = list(variants)
         for name in names[number % len(names) :] + names[: number % len(names)]:
             for task in tasks:
-                seconds[task][name].append(variants[name](task))
+                passed, used = variants[name](task)
+                seconds[task][name].append(passed)
+                cpu[task][name].append(used)
     result: dict[str, dict[str, Any]] = {}
-    for task, by_name in seconds.items():
-        base = next(iter(by_name.values()))
+    for task in tasks:
+        first = next(iter(variants))
         result[task] = {
             name: {
-                "seconds": round(statistics.median(own), 4),
-                "speed": round(statistics.median(a / b for a, b in zip(base, own, strict=True)), 3),
+                "seconds": round(statistics.median(seconds[task][name]), 4),
+                "cpu_seconds": round(statistics.median(cpu[task][name]), 4),
+                "speed": ratio(seconds[task][first], seconds[task][name]),
+                "cpu_speed": ratio(cpu[task][first], cpu[task][name]),
             }
-            for name, own in by_name.items()
+            for name in variants
         }
     if {"pipe", "bare"} <= set(tasks):
-        pairs = {name: zip(seconds["pipe"][name], own, strict=True) for name, own in seconds["bare"].items()}
         result["pipe_to_bare"] = {
-            name: round(statistics.median(a / b for a, b in own), 3) for name, own in pairs.items()
+            name: ratio(seconds["pipe"][name], seconds["bare"][name]) for name in variants
         }
     return result
+
+
+def ratio(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the median of the ratios of the rounds."""
+    return round(statistics.median(a / b for a, b in zip(one, other, strict=True)), 3)
 
 
 def main() -> None:

@@ -49,7 +49,9 @@ def test_a_choice_of_the_user_stays() -> None:
     program = IMPORTS["package"]
     assert spin_count(program, GOMP_SPINCOUNT="77") == "77"
     for policy in ("active", "passive"):
-        assert spin_count(program, OMP_WAIT_POLICY=policy) == spin_count("import torch", OMP_WAIT_POLICY=policy)
+        assert spin_count(program, OMP_WAIT_POLICY=policy) == spin_count(
+            "import torch", OMP_WAIT_POLICY=policy
+        )
 
 
 def test_it_is_set_before_pytorch_is_imported() -> None:

@@ -203,7 +203,7 @@ def _options(threads: int | None) -> onnxruntime.SessionOptions:
     options.log_severity_level = 3  # errors
     # a model has several graphs, each with threads of its own; they must not wait busily while others work
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    # within a graph they wait busily for a moment only, so that a busy machine is not kept busier: a sentence
-    # alone takes as long on an idle machine, and on a busy one TODO (onnxruntime before 1.25 ignores it)
+    # within a graph they wait busily, but shortly: so they start again at once, and leave a busy machine to
+    # others (`benchmarks.contention`; versions of onnxruntime that do not know this ignore it)
     options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN)
     return options

@@ -33,7 +33,7 @@ def exported(request, tmp_path_factory) -> Path:
 
 def sentences(count: int = 60) -> list[Sentence]:
     """Of many lengths, in no order, and some without words."""
-    chance = random.Random(0)
+    chance = random.Random(0)  # noqa: S311
     return [Sentence(chance.choices(WORDS, k=chance.randint(0, 12))) for _ in range(count)]
 
 
@@ -105,7 +105,7 @@ def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
     predictor = small_batches(folder, 2)
     of_caller, watched = threading.get_ident(), []
 
-    def watch(batch: Any, words: Any, scores: Any) -> None:  # noqa: ARG001
+    def watch(batch: Any, words: Any, scores: Any) -> None:
         assert threading.get_ident() == of_caller
         watched.extend(batch)
 
