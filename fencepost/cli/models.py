@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -164,11 +163,6 @@ def common_text(models: Iterable[str | Path]) -> dict[str, str]:
 def trained_lengths(folder: str) -> Sequence[int] | None:
     """Return the lengths of spans that the model was trained on; None is all."""
     return read_saved_config(Path(folder)).parse_config().method.trained_lengths()
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory_mb() -> float | None:

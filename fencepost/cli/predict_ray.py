@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost import __version__
 from fencepost.cli.frame import say
-from fencepost.cli.models import usable_cores
 from fencepost.cli.predict_arguments import check_one_of
 from fencepost.cli.prediction import Input, describe, many
 from fencepost.cli.progress import progress_bar
@@ -23,6 +22,7 @@ from fencepost.runtime.loading import SHIPPED
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
+from fencepost.threads import usable_cores
 
 if TYPE_CHECKING:
     from fencepost.runtime.offsets import OffsetUnit

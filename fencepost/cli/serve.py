@@ -15,9 +15,10 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config, usable_cores
+from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
+from fencepost.threads import chosen_threads, usable_cores
 
 TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -141,7 +142,7 @@ def serve(
             "raise the other"
         )
     folder = model or SHIPPED
-    workers, threads = share_cores(_cores(), workers, options.threads)
+    workers, threads = share_cores(chosen_threads() or usable_cores(), workers, options.threads)
     recogniser = replace(options, threads=threads).load(folder, lines)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
@@ -172,12 +173,6 @@ def serve(
     say("stopped", quiet=quiet)
     if app.state.batcher.is_computing:  # a thread cannot be stopped, and Python would wait for its end
         os._exit(0)
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use, or `OMP_NUM_THREADS`."""
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return int(limit) if limit.isdecimal() and int(limit) else usable_cores()
 
 
 def _token(file: Path | None) -> str | None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -63,6 +65,13 @@ class Engine(Protocol):
     @property
     def pieces(self) -> int | None:
         """Pieces of a batch at which it is fastest; None if the number of sentences alone counts."""
+
+    @property
+    def threads(self) -> int:
+        """Number of batches that may be computed at once."""
+
+    def open_single(self) -> Graphs | None:
+        """Return graphs of which each call takes one thread; None if there are none."""
 
 
 class Predictor:
@@ -135,13 +144,33 @@ class Predictor:
         return other
 
     def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
-        """Return the entities of each sentence; none may be larger than the room."""
+        """Return the entities of each sentence; none may be larger than the room.
+
+        `watch` is called with one batch after another; without it, several are computed at once.
+        """
         entities: list[list[Entity]] = [[] for _ in sentences]
-        for batch in self.batches(sentences):
-            of_batch = self.find_in_batch([sentences[index] for index in batch], watch)
+        batches = self.batches(sentences)
+        for batch, of_batch in zip(batches, self._compute(sentences, batches, watch), strict=True):
             for index, of_sentence in zip(batch, of_batch, strict=True):
                 entities[index] = of_sentence
         return entities
+
+    def _compute(
+        self, sentences: Sequence[Sentence], batches: Sequence[Sequence[int]], watch: Watch | None
+    ) -> Iterator[list[list[Entity]]]:
+        """Yield the entities of each batch, in order.
+
+        Where each thread of the engine has a batch to compute, that is faster than to share each batch
+        among them: they wait for each other only once, and not after each operation.
+        """
+        owned = ([sentences[index] for index in batch] for batch in batches)
+        threads = self.engine.threads
+        graphs = self.engine.open_single() if watch is None and len(batches) >= threads > 1 else None
+        if graphs is None:
+            yield from (self.find_in_batch(batch, watch) for batch in owned)
+            return
+        with ThreadPoolExecutor(threads) as executor:  # an error or Ctrl-C cancels what is not computed yet
+            yield from executor.map(partial(self.find_in_batch, graphs=graphs), owned)
 
     def batches(self, sentences: Sequence[Sentence]) -> list[list[int]]:
         """Return the indices of sentences that are computed together; those without words are in no batch."""
@@ -155,12 +184,15 @@ class Predictor:
             )
         )
 
-    def find_in_batch(self, sentences: Sequence[Sentence], watch: Watch | None) -> list[list[Entity]]:
-        """Return the entities of sentences that are computed together."""
+    def find_in_batch(
+        self, sentences: Sequence[Sentence], watch: Watch | None = None, graphs: Graphs | None = None
+    ) -> list[list[Entity]]:
+        """Return the entities of sentences that are computed together, by the engine's graphs or these."""
         arrays, predict = self.inputs(sentences), self.predict_settings
+        graphs = self.engine.graphs if graphs is None else graphs
         try:
-            words = _check_words(self.engine.graphs[ENCODER](**arrays), arrays["lengths"])
-            scores = self.decoder.score(words, self.engine.graphs, predict)
+            words = _check_words(graphs[ENCODER](**arrays), arrays["lengths"])
+            scores = self.decoder.score(words, graphs, predict)
             if watch is not None:  # before candidates, which are refused if they are NaN
                 watch(sentences, words, scores)
             candidates = self.decoder.candidates(scores, predict)

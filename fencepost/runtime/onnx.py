@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,9 +21,11 @@ from fencepost.errors import DataError, UsageError, describe_error, quote, short
 from fencepost.runtime.engine import ENCODER, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, read_saved_config
 from fencepost.runtime.graph_file import find_not_finite
+from fencepost.threads import chosen_threads, usable_cores
 
 Precision = Literal["float32", "int8"]
 _OUTPUTS = ["word_vectors", "prompts"]
+_SPIN = "100"  # microseconds
 
 
 def graph_file(name: str, precision: Precision = "float32") -> str:
@@ -85,16 +88,39 @@ class OnnxEngine:
     ) -> None:
         """`threads` is by default `OMP_NUM_THREADS`, or else the number of the processor's cores."""
         self.name: str = "onnx" if precision == "float32" else precision
-        options, place = _options(threads), folder / GRAPH_FOLDER
-        encoder = open_graph(place / graph_file(ENCODER, precision), options)
-        if encoder.outputs not in (_OUTPUTS[:1], _OUTPUTS):
-            message = f"the outputs of the encoder are {quote(encoder.outputs)}; export the model again"
+        threads = threads or chosen_threads()
+        self.threads = threads or usable_cores()
+        place = folder / GRAPH_FOLDER
+        self._paths = {name: place / graph_file(name) for name in graphs}
+        self._paths[ENCODER] = place / graph_file(ENCODER, precision)
+        self.graphs = {name: open_graph(path, _options(threads)) for name, path in self._paths.items()}
+        self._files = self._identify_files()
+        outputs = self.graphs[ENCODER].outputs
+        if outputs not in (_OUTPUTS[:1], _OUTPUTS):
+            message = f"the outputs of the encoder are {quote(outputs)}; export the model again"
             raise DataError(message, source=str(folder))
-        others = [name for name in graphs if name != ENCODER]
-        self.graphs = {
-            ENCODER: encoder,
-            **{name: open_graph(place / graph_file(name), options) for name in others},
-        }
+        self._single: dict[str, Session] | None = None
+        self._has_tried_single = False
+        self._lock = Lock()
+
+    def open_single(self) -> dict[str, Session] | None:
+        """Return sessions of which each call takes one thread; None if they cannot be opened.
+
+        onnxruntime sets the number of threads of a session, not of a call, and its sessions cannot share
+        their weights. So this is a second copy of the model, opened when it is first needed.
+        """
+        with self._lock:
+            if not self._has_tried_single:
+                self._has_tried_single = True
+                with suppress(DataError, OSError):  # too little memory for two, or the files are gone
+                    single = {name: _open(path, _options(1)) for name, path in self._paths.items()}
+                    if self._identify_files() == self._files:  # else it is another model
+                        self._single = single
+            return self._single
+
+    def _identify_files(self) -> list[tuple[int, int, int]]:
+        found = [path.stat() for path in self._paths.values()]
+        return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
 def load_predictor(
@@ -139,30 +165,45 @@ class Session:
 
 
 def open_graph(path: Path, options: onnxruntime.SessionOptions | None = None) -> Session:
-    options = options or _options(None)
-    try:
+    """Return the graph in a file; raises `DataError` if it cannot be run or has weights that are NaN."""
+    session = _open(path, options or _options(chosen_threads()))
+    with _name_graph(path):
+        not_finite = find_not_finite(path)
+    if not_finite is not None:
+        message = f"the weights of this graph contain NaN or infinity (in {shorten(not_finite)})"
+        raise DataError(f"{message}; train the model again", source=str(path))
+    return session
+
+
+def _open(path: Path, options: onnxruntime.SessionOptions) -> Session:
+    with _name_graph(path):
         session = onnxruntime.InferenceSession(
             str(path),
             options,
             providers=["CPUExecutionProvider"],
             enable_fallback=0,  # with it, an error is also printed to standard output
         )
-        not_finite = find_not_finite(path)
+    return Session(session, path)
+
+
+@contextmanager
+def _name_graph(path: Path) -> Iterator[None]:
+    """Turn any error into a `DataError` about this file."""
+    try:
+        yield
     except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
         message = f"the graph cannot be loaded: {describe_error(error)}; export the model again"
         raise DataError(message, source=str(path)) from None
-    if not_finite is not None:
-        message = f"the weights of this graph contain NaN or infinity (in {shorten(not_finite)})"
-        raise DataError(f"{message}; train the model again", source=str(path))
-    return Session(session, path)
 
 
 def _options(threads: int | None) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
-    wanted = threads or os.environ.get("OMP_NUM_THREADS", "")
-    if str(wanted).isdecimal():
-        options.intra_op_num_threads = int(wanted)
+    if threads is not None:
+        options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors
     # a model has several graphs, each with threads of its own; they must not wait busily while others work
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    # within a graph they wait busily, but shortly: so they start again at once, and leave a busy machine to
+    # others (`benchmarks.contention`; versions of onnxruntime that do not know this ignore it)
+    options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN)
     return options

@@ -47,10 +47,14 @@ class TorchEngine:
     """Runs a model's modules, on the device that they are on."""
 
     name = "pytorch"
+    threads = 1  # PyTorch shares each operation among threads of its own
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.graphs = {name: ModuleGraph(graph) for name, graph in model_graphs(model).items()}
+
+    def open_single(self) -> None:
+        """Return nothing: its graphs do not differ by the number of threads."""
 
     @property
     def pieces(self) -> int | None:

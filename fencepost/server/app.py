@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse
-from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fencepost import __version__
 from fencepost.runtime.recogniser import Recogniser
@@ -86,19 +88,32 @@ def make_app(
     return app
 
 
-class _Direct(APIRoute):
-    """Calls its endpoint with the request: FastAPI's handling of parameters, here none, takes 0.1 ms."""
+class _Shortcut:
+    """Answers questions itself: FastAPI's routing, and its handling of parameters, take 0.2 ms."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        return self.endpoint
+    def __init__(self, app: ASGIApp, *, path: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app, self._path, self._answer = app, path, answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != self._path or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except HTTPException as error:
+            response = await http_exception_handler(request, error)
+        except RequestValidationError as error:
+            response = await request_validation_exception_handler(request, error)
+        await response(scope, receive, send)
 
 
 def _add_api(app: FastAPI, answers: Entities) -> None:
-    router = APIRouter(route_class=_Direct)
-    schema = {"application/json": {"schema": Question.model_json_schema()}}
+    """Add the route, which describes the API, and what answers in its place."""
+    path, schema = "/v1/entities", {"application/json": {"schema": Question.model_json_schema()}}
 
-    @router.post(
-        "/v1/entities",
+    @app.post(
+        path,
         summary="Find the entities of texts",
         responses={200: {"model": Answer}, **_REFUSALS},
         openapi_extra={"requestBody": {"required": True, "content": schema}},
@@ -107,7 +122,7 @@ def _add_api(app: FastAPI, answers: Entities) -> None:
         """Each text's entities, by character offsets. Requests that come together are computed together."""
         return await answers.answer(request)
 
-    app.include_router(router)
+    app.add_middleware(_Shortcut, path=path, answer=answers.answer)
 
 
 def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, limits: Limits) -> None:

@@ -1,0 +1,209 @@
+"""Batches that threads compute at once: the same results, errors, and not more threads than are allowed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.data.entity import Sentence
+from fencepost.errors import DataError
+from fencepost.runtime import onnx as onnx_module
+from fencepost.runtime.engine import Predictor
+from fencepost.runtime.loading import load_engine
+from tests.cli.conftest import heed_ctrl_c
+from tests.runtime import models
+
+WORDS = ("Ada", "Charles", "London", "Toronto", "University", "met", "nobody", "of", "opened", "the")
+
+
+@pytest.fixture(scope="module", params=list(models.METHODS))
+def exported(request, tmp_path_factory) -> Path:
+    """Of each method."""
+    return models.saved(models.random_model(request.param), tmp_path_factory.mktemp("model"))
+
+
+def sentences(count: int = 60) -> list[Sentence]:
+    """Of many lengths, in no order, and some without words."""
+    chance = random.Random(0)  # noqa: S311
+    return [Sentence(chance.choices(WORDS, k=chance.randint(0, 12))) for _ in range(count)]
+
+
+def small_batches(folder: Path, threads: int, engine: Any = "onnx") -> Predictor:
+    return load_engine(folder, engine, threads=threads).using({"batch_size": 3})
+
+
+def record_threads(predictor: Predictor, monkeypatch) -> list[tuple[int, bool]]:
+    """Return a list to which each batch adds its thread, and whether its graphs are those of one thread."""
+    seen: list[tuple[int, bool]] = []
+    compute = predictor.find_in_batch
+
+    def find_in_batch(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
+        seen.append((threading.get_ident(), graphs is not None))
+        return compute(batch, watch, graphs)
+
+    monkeypatch.setattr(predictor, "find_in_batch", find_in_batch)
+    return seen
+
+
+def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeypatch) -> None:
+    expected = small_batches(exported, 1).find_entities(sentences())
+    assert any(expected)
+    for threads in (2, 3, 8):
+        predictor = small_batches(exported, threads)
+        seen = record_threads(predictor, monkeypatch)
+        assert predictor.find_entities(sentences()) == expected
+        assert all(single for _, single in seen)
+        assert threading.get_ident() not in {thread for thread, _ in seen}
+        assert len({thread for thread, _ in seen}) <= threads
+
+
+def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> None:
+    """Two threads meet within their batches; one alone would wait for the other forever."""
+    predictor = small_batches(folder, 2)
+    meeting = threading.Barrier(2)
+    inputs = predictor.inputs
+
+    def meet(batch: Any) -> Any:
+        meeting.wait(timeout=30)
+        return inputs(batch)
+
+    monkeypatch.setattr(predictor, "inputs", meet)
+    monkeypatch.setattr(meet, "sizes", inputs.sizes, raising=False)
+    even = [Sentence(["Ada"])] * 12
+    assert len(predictor.batches(even)) == 4
+    assert [len(found) for found in predictor.find_entities(even)] == [1] * 12
+
+
+def test_one_thread_is_one_thread(folder: Path, monkeypatch) -> None:
+    predictor = small_batches(folder, 1)
+    seen = record_threads(predictor, monkeypatch)
+    predictor.find_entities(sentences())
+    assert set(seen) == {(threading.get_ident(), False)}
+    assert predictor.engine._single is None  # type: ignore[attr-defined]  # no second copy
+
+
+def test_few_batches_share_the_threads_of_the_graphs(folder: Path, monkeypatch) -> None:
+    """A sentence alone, and batches fewer than threads: some threads would have nothing to do."""
+    predictor = small_batches(folder, 3)
+    seen = record_threads(predictor, monkeypatch)
+    predictor.find_entities([Sentence(["Ada"])])
+    predictor.find_entities([Sentence(["Ada"])] * 6)
+    assert seen == [(threading.get_ident(), False)] * 3
+    assert predictor.engine._single is None  # type: ignore[attr-defined]
+
+
+def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
+    predictor = small_batches(folder, 2)
+    of_caller, watched = threading.get_ident(), []
+
+    def watch(batch: Any, words: Any, scores: Any) -> None:
+        assert threading.get_ident() == of_caller
+        watched.extend(batch)
+
+    expected = small_batches(folder, 1).find_entities(sentences())
+    assert predictor.find_entities(sentences(), watch) == expected
+    assert sorted(map(len, watched)) == sorted(len(one) for one in sentences() if len(one))
+
+
+def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypatch) -> None:
+    predictor = small_batches(folder, 2)
+    compute, done = predictor.find_in_batch, []
+
+    def fail(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
+        done.append(batch)
+        if len(done) == 2:
+            raise DataError("the second batch is broken", source="here")
+        return compute(batch, watch, graphs)
+
+    monkeypatch.setattr(predictor, "find_in_batch", fail)
+    many = [Sentence(["Ada"])] * 900
+    with pytest.raises(DataError, match="the second batch is broken"):
+        predictor.find_entities(many)
+    assert len(done) < len(predictor.batches(many)) == 300
+    monkeypatch.undo()
+    assert all(predictor.find_entities(many))  # and it works again
+
+
+def test_other_files_are_not_mixed_with_the_loaded_ones(exported: Path, tmp_path: Path) -> None:
+    """The second copy is opened later: the model may have been replaced or deleted meanwhile."""
+    expected = small_batches(exported, 1).find_entities(sentences())
+    for change in ("replace", "delete"):
+        folder = Path(shutil.copytree(exported, tmp_path / change))
+        predictor = small_batches(folder, 2)
+        for path in (folder / "onnx").glob("*.onnx"):
+            path.unlink()
+            if change == "replace":
+                shutil.copy(exported / "onnx" / path.name, path)
+        assert predictor.find_entities(sentences()) == expected
+        assert predictor.engine.open_single() is None
+
+
+def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
+    predictor = small_batches(folder, 2)
+    expected = small_batches(folder, 1).find_entities(sentences())
+    tried = []
+
+    def refuse(path: Path, _: Any) -> Any:
+        tried.append(path)
+        raise DataError("the graph cannot be loaded: bad allocation", source=str(path))
+
+    monkeypatch.setattr(onnx_module, "_open", refuse)
+    for _ in range(2):
+        assert predictor.find_entities(sentences()) == expected
+    assert len(tried) == 1
+
+
+def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -> None:
+    predictor = pytorch.using(batch_size=3)._predictor
+    seen = record_threads(predictor, monkeypatch)
+    predictor.find_entities(sentences())
+    assert len(seen) > 2
+    assert set(seen) == {(threading.get_ident(), False)}
+
+
+@pytest.mark.parametrize(
+    ("threads", "variable", "expected"), [(None, "3", 3), (2, "3", 2), (None, "0", 5), (None, "2,1", 5)]
+)
+def test_number_of_threads(folder: Path, monkeypatch, threads, variable: str, expected: int) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    monkeypatch.setattr(onnx_module, "usable_cores", lambda: 5)
+    assert load_engine(folder, "onnx", threads=threads).engine.threads == expected
+
+
+SLOW = """
+import sys, time
+from fencepost.data.entity import Sentence
+from fencepost.runtime.loading import load_engine
+predictor = load_engine(__import__("pathlib").Path(sys.argv[1]), "onnx", threads=2).using({"batch_size": 1})
+def find_in_batch(batch, watch=None, graphs=None):
+    print("computing", flush=True)
+    time.sleep(0.2)
+    return [[] for _ in batch]
+predictor.find_in_batch = find_in_batch
+predictor.find_entities([Sentence(["Ada"])] * 10_000)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_ends_the_work(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "computing\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)  # all batches would take a quarter of an hour
+    assert "KeyboardInterrupt" in errors

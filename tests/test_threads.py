@@ -1,0 +1,59 @@
+"""How PyTorch's threads wait: shortly, unless the user has chosen otherwise."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+IMPORTS = {
+    "package": "import fencepost, torch",
+    "training": "import fencepost; fencepost.train",
+    "engine": "import fencepost.runtime.pytorch",
+    "command line": "import fencepost.cli, fencepost.training",
+    "worker of a sweep": "import fencepost.experiments.workers",
+    "worker of Ray": "import fencepost.integrations.ray, torch",
+}
+
+
+def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def spin_count(program: str, **variables: str) -> str:
+    """Return the number that OpenMP has read when PyTorch loads it, and says by itself."""
+    shown = run(program, OMP_DISPLAY_ENV="verbose", **variables).stderr
+    found = re.search(r"GOMP_SPINCOUNT = '(\w+)'", shown)
+    if found is None:
+        pytest.skip("this PyTorch has another OpenMP than GNU's")
+    return found[1]
+
+
+@pytest.mark.parametrize("program", IMPORTS.values(), ids=IMPORTS)
+def test_threads_wait_shortly(program: str) -> None:
+    assert spin_count(program) == "10000"
+
+
+def test_a_choice_of_the_user_stays() -> None:
+    program = IMPORTS["package"]
+    assert spin_count(program, GOMP_SPINCOUNT="77") == "77"
+    for policy in ("active", "passive"):
+        assert spin_count(program, OMP_WAIT_POLICY=policy) == spin_count(
+            "import torch", OMP_WAIT_POLICY=policy
+        )
+
+
+def test_it_is_set_before_pytorch_is_imported() -> None:
+    program = "import os, sys, fencepost; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
+    assert run(program).stdout == "10000 False\n"
