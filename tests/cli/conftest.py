@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.data import read
 from fencepost.runtime.pytorch import load_model
 

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 from fencepost.analysis.epochs import read_records
 from fencepost.analysis.landscape import points
-from fencepost.cli import analyze
-from fencepost.cli.frame import app
+from fencepost.cli import analyze, app
 from fencepost.cli.progress import count_to
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence

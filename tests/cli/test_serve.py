@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.server.run import share_cores
 
 

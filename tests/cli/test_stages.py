@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 from typer.testing import CliRunner
 
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity

@@ -22,7 +22,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.cli.sweep import duration
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import fencepost
 from fencepost import Sentence
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.cli.train import _calibration
 from fencepost.config import Config
 from fencepost.data import ReadOptions, read, write

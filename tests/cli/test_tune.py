@@ -23,7 +23,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.data import read, write
 from fencepost.errors import FencepostError
 from fencepost.runtime.pytorch import load_model

@@ -17,8 +17,7 @@ import pytest
 from pyarrow import parquet, scalar, table
 from typer.testing import CliRunner, Result
 
-from fencepost.cli import predict_ray
-from fencepost.cli.frame import app
+from fencepost.cli import app, predict_ray
 from fencepost.errors import UsageError
 from fencepost.integrations import ray as on_ray
 from fencepost.integrations.ray import Worker

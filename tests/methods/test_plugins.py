@@ -15,7 +15,7 @@ import torch
 from typer.testing import CliRunner
 
 from fencepost import load
-from fencepost.cli.frame import app
+from fencepost.cli import app
 from fencepost.config import Config
 from fencepost.data import write
 from fencepost.errors import UsageError
