@@ -298,7 +298,11 @@ METHOD_NAMES = ", ".join(METHODS)
         ("encoder.lstm.size=3", "encoder.lstm.size", "should be a multiple of 2, not 3"),
         ("encoder.name=5", "encoder.name", "should be a valid string, not 5"),
         ("encoder.lstm=5", "encoder.lstm", "must have keys, which may be size, layers, dropout, not be 5"),
-        ("predict=[]", "predict", "must have keys, which may be select, threshold, trim, batch_size, not be []"),
+        (
+            "predict=[]",
+            "predict",
+            "must have keys, which may be select, threshold, trim, batch_size, not be []",
+        ),
         ("method=a", "method", f"must have keys, which may be {METHOD_KEYS}, not be 'a'"),
         ("method.name=null", "method.name", f"there is no method 'None'; there are {METHOD_NAMES}"),
         ("method.name=[a]", "method.name", f"there is no method \"['a']\"; there are {METHOD_NAMES}"),
