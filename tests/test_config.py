@@ -246,7 +246,7 @@ PARTS = "there are method, encoder, training, predict, text"
         (
             "predict.selct=a",
             "predict.selct",
-            "did you mean predict.select? predict has select, threshold, batch_size",
+            "did you mean predict.select? predict has select, threshold, trim, batch_size",
         ),
         ("method.epsilo=0", "method.epsilo", f"did you mean method.epsilon? method has {METHOD_KEYS}"),
         ("method.xyz=0", "method.xyz", f"method has {METHOD_KEYS}"),
@@ -298,7 +298,11 @@ METHOD_NAMES = ", ".join(METHODS)
         ("encoder.lstm.size=3", "encoder.lstm.size", "should be a multiple of 2, not 3"),
         ("encoder.name=5", "encoder.name", "should be a valid string, not 5"),
         ("encoder.lstm=5", "encoder.lstm", "must have keys, which may be size, layers, dropout, not be 5"),
-        ("predict=[]", "predict", "must have keys, which may be select, threshold, batch_size, not be []"),
+        (
+            "predict=[]",
+            "predict",
+            "must have keys, which may be select, threshold, trim, batch_size, not be []",
+        ),
         ("method=a", "method", f"must have keys, which may be {METHOD_KEYS}, not be 'a'"),
         ("method.name=null", "method.name", f"there is no method 'None'; there are {METHOD_NAMES}"),
         ("method.name=[a]", "method.name", f"there is no method \"['a']\"; there are {METHOD_NAMES}"),
@@ -477,7 +481,7 @@ def test_only_what_predicts_can_change_after_training(change) -> None:
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
             f"--set {wrong}: the model is trained; only predict.* can change now, "
-            "that is predict.select, predict.threshold, predict.batch_size"
+            "that is predict.select, predict.threshold, predict.trim, predict.batch_size"
         )
 
 
