@@ -11,7 +11,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fencepost.cli import app, with_repeated
+from fencepost.cli import app
+from fencepost.cli.frame import with_repeated
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.evaluation import evaluate

@@ -15,7 +15,7 @@ import json
 import re
 import unicodedata
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,6 @@ def _read(name: str) -> dict[str, Any]:
     return content
 
 
-@lru_cache(maxsize=1 << 12)
 def kind_of(token: str) -> Kind:
     """Return the kind of a token: spaCy's `is_space` and `is_punct`, and the marks of its sentencizer."""
     if token in _STOPS:
