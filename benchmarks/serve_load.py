@@ -245,8 +245,8 @@ def hostile(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, A
 def mixed_up(model: str | None, texts: Sequence[str]) -> dict[str, Any]:
     """Whether each of many requests, all open at once, gets its own answer.
 
-    Sentences are computed one by one here: with 8-bit weights, what shares a batch moves scores a little, and
-    the answers are to be known exactly.
+    Sentences are computed one by one here, so that not even rounding depends on what shares a batch: the
+    answers are to be known exactly.
     """
     alone = "predict.batch_size=1"
     expected = direct(fencepost.load(model, settings={"batch_size": 1}), texts)

@@ -18,7 +18,7 @@ def export(
     reading: ReadingOptions,
     int8: Annotated[
         bool,
-        option("--int8", "Add a graph of the encoder with 8-bit weights: a quarter of the size, faster."),
+        option("--int8", "Add a graph of the encoder in 8-bit integers: a quarter of the size, faster."),
     ] = False,
     check: Annotated[
         str | None,
