@@ -89,7 +89,7 @@ def make_app(
 
 
 class _Shortcut:
-    """Answers questions itself: FastAPI's routing, and its handling of parameters, take 0.2 ms."""
+    """Answers questions itself: FastAPI's routing, and its handling of parameters, take 0.1 ms."""
 
     def __init__(self, app: ASGIApp, *, path: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._app, self._path, self._answer = app, path, answer
