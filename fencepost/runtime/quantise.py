@@ -35,7 +35,7 @@ x86 processors without VNNI add two products in 16 bits and cut off what is larg
 most 255, and so the sum at most 32,640: exact on every processor.
 """
 
-_CONSTANTS = {
+_CONSTANTS: dict[str, npt.NDArray[Any]] = {
     "int8/last_axis": np.array([-1], dtype=np.int64),
     "int8/step": np.array(1 / _TOP, dtype=np.float32),
     "int8/least": np.array(1e-30, dtype=np.float32),  # the scale of a row of zeros
@@ -54,7 +54,7 @@ def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None
     parts = _find_parts(graph)
     wanted = {name for part, names in parts.items() if part not in in_float for name in names}
     weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
-    constants: dict[str, npt.NDArray[Any]] = dict(_CONSTANTS)
+    constants = dict(_CONSTANTS)
     nodes: list[onnx.NodeProto] = []
     rows: set[str] = set()  # those that are rounded already: several products may have the same
     for node in graph.node:
@@ -82,10 +82,13 @@ def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None
 
 
 def _column_scales(weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    size = np.abs(weight)
+    size: npt.NDArray[np.float32] = np.abs(weight)
     pairs = size[:-1:2] + size[1::2]
     # each weight of a pair may be rounded up by a half
-    return np.maximum(size.max(axis=0) / _TOP, pairs.max(axis=0, initial=0) / (_PAIR - 1))
+    scales: npt.NDArray[np.float32] = np.maximum(
+        size.max(axis=0) / _TOP, pairs.max(axis=0, initial=0) / (_PAIR - 1)
+    )
+    return scales
 
 
 def _round(
