@@ -7,8 +7,8 @@ graphs of its encoder take turns in one run: that of the model in single precisi
 onnxruntime quantises with the range of activations in each batch (`dynamic`), and what `fencepost export
 --int8` makes (`rows`). For each:
 
-- `encoder_seconds` and `words_to_entities_seconds`: for the first sentences of the development part, in the
-  batches of prediction, by the number of threads: CPU time of the process and time on the clock, the least of
+- `encoder_seconds` and `words_to_entities_seconds`: for the first sentences of the test part, in the batches
+  of prediction, by the number of threads: CPU time of the process and time on the clock, the least of
   all rounds; and how many times as fast as `float` that is, by CPU time
 - `error`: of word vectors, relative to those in single precision
 - `alone`: what the same sentences give one by one: the largest difference of a number in word vectors and of
@@ -57,8 +57,8 @@ def main() -> None:
     if data is None:
         report({"benchmark": "quantisation", "skipped": "no corpora"})
         return
-    dev, test = (list(read(data / arguments.corpus / f"{part}.jsonl")) for part in ("dev", "test"))
-    some = [sentence for sentence in dev if sentence.words][: arguments.sentences]
+    test = list(read(data / arguments.corpus / "test.jsonl"))
+    some = [sentence for sentence in test if sentence.words][: arguments.sentences]
     with tempfile.TemporaryDirectory() as name:
         folders = {kind: make_folder(arguments.model, Path(name) / kind, kind) for kind in KINDS}
         results: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
