@@ -249,7 +249,8 @@ def of_session(leader: int) -> list[str]:
 def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
     known = {"shard": 0, "part": 0, "start": 0, "end": 9, "texts": 2, "text_column": "text"}
     size = path.stat().st_size if path.exists() else 8
-    return {**known, "path": str(path), "kind": "text", "size": size, "output": str(output), **changes}
+    given = {"path": str(path), "kind": "text", "size": size, "output": str(output), "offsets": "characters"}
+    return {**known, **given, **changes}
 
 
 def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):

@@ -668,7 +668,7 @@ def test_a_model_that_cannot_be_loaded_does_not_replace_the_one_that_is_there(fo
             {"settings": {"selct": "flat"}},
             r"predict.selct: there is no such key; did you mean predict.select",
         ),
-        ({"language": "qq"}, "spaCy has no rules for the language 'qq'"),
+        ({"language": "qq"}, "there are no rules for the language 'qq'"),
         ({"lines": "never"}, "there is no value of lines 'never'; there are auto, break, join"),
         ({"ents": "outer"}, r"there is no choice of ents 'outer'; did you mean outermost\?"),
         (

@@ -215,7 +215,7 @@ def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
     assert set(schema["paths"]) == {"/v1/entities", "/v1/model", "/healthz", "/readyz", "/metrics"}
     operation = schema["paths"]["/v1/entities"]["post"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert set(body["properties"]) == {"text", "texts", "min_confidence", "types", "flat"}
+    assert set(body["properties"]) == {"text", "texts", "min_confidence", "types", "flat", "offsets"}
     for example in body["examples"]:
         assert post(example).status_code == 200
     assert set(operation["responses"]) == {"200", "401", "408", "413", "415", "422", "429", "500", "503"}
