@@ -80,7 +80,7 @@ def _read_facts(folder: Path) -> ExportFacts:
 class OnnxEngine:
     """Runs the graphs in a model's folder."""
 
-    pieces: int | None = 512
+    pieces: int | None = 384
     """With its padding, a batch of this size stays in the caches, which is faster."""
 
     def __init__(
