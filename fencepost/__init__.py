@@ -20,7 +20,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 # PyTorch's threads wait busily for each other for milliseconds unless one of these is set before it is
 # imported: beside another program, training is then many times slower. On an idle machine a short wait costs
-# next to nothing, and no wait at all a quarter (docs/speed.md).
+# up to an eighth of the speed, and no wait at all a quarter (docs/speed.md).
 if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
 

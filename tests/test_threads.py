@@ -40,7 +40,13 @@ def spin_count(program: str, **variables: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("program", IMPORTS.values(), ids=IMPORTS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=name, marks=() if name in ("package", "training") else pytest.mark.slow)
+        for name, program in IMPORTS.items()
+    ],
+)
 def test_threads_wait_shortly(program: str) -> None:
     assert spin_count(program) == "10000"
 
@@ -48,10 +54,8 @@ def test_threads_wait_shortly(program: str) -> None:
 def test_a_choice_of_the_user_stays() -> None:
     program = IMPORTS["package"]
     assert spin_count(program, GOMP_SPINCOUNT="77") == "77"
-    for policy in ("active", "passive"):
-        assert spin_count(program, OMP_WAIT_POLICY=policy) == spin_count(
-            "import torch", OMP_WAIT_POLICY=policy
-        )
+    usual = spin_count("import torch", OMP_WAIT_POLICY="passive")
+    assert spin_count(program, OMP_WAIT_POLICY="passive") == usual
 
 
 def test_it_is_set_before_pytorch_is_imported() -> None:

@@ -47,7 +47,13 @@ def tokens_of_ours(tokenize, text):
     return [(start, token) for start, token, _ in tokenize(text)]
 
 
-@pytest.mark.parametrize("code", sorted(set(ALL) - OWN_SEGMENTER))
+@pytest.mark.parametrize(
+    "code",
+    [
+        code if code in FUZZED else pytest.param(code, marks=pytest.mark.slow)
+        for code in sorted(set(ALL) - OWN_SEGMENTER)
+    ],
+)
 def test_every_language_gives_the_tokens_of_spacy(code):
     nlp, tokenize = spacy.blank(code), RuleTokenizer(load_rules(code))
     specials = sorted(getattr(nlp.tokenizer, "rules", {}))
