@@ -30,12 +30,7 @@ from fencepost.runtime.pytorch import load_model
 from fencepost.training import train
 
 TEMPLATE = Path(__file__).with_suffix(".md")
-SETTINGS = [
-    "method.name=boundary-smoothing",
-    "training.epochs=10",
-    "training.learning_rate=2e-3",
-    "training.encoder_learning_rate=1e-4",
-]
+SETTINGS = ["method.name=boundary-smoothing", "training.epochs=10"]
 FILES = (
     "config.json",
     "vocabulary.json",

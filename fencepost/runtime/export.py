@@ -43,7 +43,7 @@ from fencepost.runtime.folder import (
 from fencepost.runtime.loading import load
 from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor
 from fencepost.runtime.pytorch import model_graphs
-from fencepost.runtime.quantise import quantise, sensitivity
+from fencepost.runtime.quantise import optimise, quantise, sensitivity
 
 _OPSET = 18
 
@@ -128,6 +128,7 @@ def _write(graph: Graph, path: Path) -> None:
                 opset_version=_OPSET,
                 dynamo=False,  # it follows packed sequences, and takes a fraction of the time
             )
+            optimise(path)
         except OSError:
             raise
         except Exception as error:
