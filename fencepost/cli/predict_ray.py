@@ -22,7 +22,7 @@ from fencepost.runtime.loading import SHIPPED
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
-from fencepost.threads import usable_cores
+from fencepost.runtime.threads import usable_cores
 
 if TYPE_CHECKING:
     from fencepost.runtime.offsets import OffsetUnit

@@ -18,7 +18,7 @@ from fencepost.cli.frame import Quiet, command, say
 from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
-from fencepost.threads import chosen_threads, usable_cores
+from fencepost.runtime.threads import chosen_threads, usable_cores
 
 TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -21,7 +21,8 @@ _MOST_FIELDS = 1_000_000
 def find_not_finite(path: Path) -> str | None:
     """Return the name of a weight in which there is NaN or infinity, or None if all are finite numbers.
 
-    onnxruntime does not refuse such weights, and some of its operations make numbers out of NaN. Raises
+    onnxruntime does not refuse such weights, and some of its operations make numbers out of NaN. An infinity
+    by itself is no weight but a constant: what padding is replaced by before a maximum is taken. Raises
     `ValueError` for a file that is not a protocol buffer.
     """
     content = np.memmap(path, dtype=np.uint8, mode="r").data
@@ -31,7 +32,8 @@ def find_not_finite(path: Path) -> str | None:
             raw, name = fields.get(_RAW_DATA), fields.get(_NAME, b"?")
             if fields.get(_DATA_TYPE) != _FLOAT or isinstance(raw, int | None) or len(raw) % 4:
                 continue
-            if not np.isfinite(np.frombuffer(raw, dtype="<f4")).all():
+            numbers = np.frombuffer(raw, dtype="<f4")
+            if not np.isfinite(numbers).all() and not (numbers.size == 1 and np.isinf(numbers[0])):
                 return str(name) if isinstance(name, int) else bytes(name).decode("utf-8", "replace")
     return None
 

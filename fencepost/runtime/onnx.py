@@ -21,7 +21,7 @@ from fencepost.errors import DataError, UsageError, describe_error, quote, short
 from fencepost.runtime.engine import ENCODER, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, read_saved_config
 from fencepost.runtime.graph_file import find_not_finite
-from fencepost.threads import chosen_threads, usable_cores
+from fencepost.runtime.threads import chosen_threads, usable_cores
 
 Precision = Literal["float32", "int8"]
 _OUTPUTS = ["word_vectors", "prompts"]

@@ -10,6 +10,7 @@ import sys
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from fencepost.runtime.prediction import lines as lines_module
 from fencepost.runtime.prediction.lines import cut_to_whole_lines
 from fencepost.runtime.recogniser import Recogniser
 from tests.cli.conftest import heed_ctrl_c
+from tests.runtime import models
 
 TEXTS = [sentence.text for sentence in islice(read("sample:train"), 30)]
 
@@ -109,6 +111,33 @@ def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, don
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:done]))
     run(*arguments, "--resume")
     assert out.read_bytes() == whole
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    bert = models.save_bert(tmp_path_factory.mktemp("bert"))
+    model = models.random_model("boundary-smoothing", {"name": str(bert), "layers": 1})
+    return models.saved(model, tmp_path_factory.mktemp("model"), int8=True)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "int8", "pytorch"])
+def test_texts_that_were_computed_with_others_have_the_same_entities(run, tmp_path, source, exported, engine):
+
+    def predict(name: str, *more: object) -> list[dict[str, Any]]:
+        out = tmp_path / name
+        run("predict", exported, "--engine", engine, "--input", source, "--output", out, *more)
+        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+    whole = predict("whole.jsonl")
+    predict("parts.jsonl", "--limit", 7)
+    parts = predict("parts.jsonl", "--resume")
+    scores = [
+        [entity.pop("score") for record in records for entity in record["entities"]]
+        for records in (whole, parts)
+    ]
+    assert len(scores[0]) > len(TEXTS) / 2
+    assert parts == whole
+    assert scores[1] == pytest.approx(scores[0], rel=0, abs=1e-5)
 
 
 def test_sentences_with_words_go_on_one_by_one(run, small_model, tmp_path):

@@ -1,4 +1,4 @@
-"""Products and embeddings of 8-bit integers: how near they are, and what they depend on."""
+"""Fused graphs; products and embeddings of 8-bit integers: how near they are, and what they depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from fencepost.runtime.quantise import parts_of, quantise
+from fencepost.runtime.onnx import open_graph
+from fencepost.runtime.quantise import optimise, parts_of, quantise
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 Weights = dict[str, npt.NDArray[Any]]
@@ -124,3 +125,47 @@ def test_parts_stay_in_float(tmp_path) -> None:
     assert {"weight", "table/int8", "table/scale"} == set(read_weights(target))
     quantise(source, target, ["layer 0", "/Gather"])
     assert {"weight", "table"} == set(read_weights(target))
+
+
+def test_a_fused_graph_computes_the_same(tmp_path) -> None:
+    """With fewer operations, and with constants computed, an infinity among them."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((12, 12)).astype(np.float32)
+    steps = [
+        ("Constant", [], "lowest", {"value_float": -np.inf}),
+        ("MatMul", ["x", "weight"], "product", {}),
+        ("Add", ["product", "bias"], "sum", {}),
+        ("Div", ["sum", "root"], "shrunk", {}),
+        ("Erf", ["shrunk"], "erf", {}),
+        ("Add", ["erf", "one"], "shifted", {}),
+        ("Mul", ["sum", "shifted"], "twice", {}),
+        ("Mul", ["twice", "half"], "gelu", {}),
+        ("Where", ["is_known", "gelu", "lowest"], "y", {}),
+    ]
+    constants = {"weight": weight, "bias": weight[0]} | {
+        name: np.array(value, np.float32) for name, value in (("root", 2**0.5), ("one", 1), ("half", 0.5))
+    }
+    shape = ["batch", "length", 12]
+    graph = helper.make_graph(
+        [helper.make_node(kind, inputs, [output], **more) for kind, inputs, output, more in steps],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", FLOAT, shape),
+            helper.make_tensor_value_info("is_known", onnx.TensorProto.BOOL, shape),
+        ],
+        [helper.make_tensor_value_info("y", FLOAT, shape)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    path = tmp_path / "graph.onnx"
+    opset = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    inputs = {
+        "x": random.standard_normal((2, 5, 12)).astype(np.float32),
+        "is_known": random.random((2, 5, 12)) < 0.8,
+    }
+    expected = open_graph(path)(**inputs)[0]
+    optimise(path)
+    assert open_graph(path)(**inputs)[0] == pytest.approx(expected, abs=1e-6)
+    model = onnx.load(str(path))
+    assert {node.op_type for node in model.graph.node} == {"MatMul", "BiasGelu", "Where"}
+    assert {one.domain for one in model.opset_import} == {"", "com.microsoft"}
