@@ -4,8 +4,7 @@
 
 Documents of GUM's test part become paragraphs of 1, 5 and all sentences, wrapped at several widths. Reported
 are, for each value of `text.lines`, the shares of the original sentences that are the same; and, with
-`--entities`, of the original entities of the model that are found again (one sentence at a time, so that int8
-does not depend on others).
+`--entities`, of the original entities of the model that are found again.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def split(texts: list[str], mode: Lines) -> list[set[tuple[int, int]]]:
 
 
 def find(texts: list[str], model: str | None, mode: Lines) -> list[set[tuple[int, int, str]]]:
-    recogniser = fencepost.load(model, lines=mode, settings={"batch_size": 1})
+    recogniser = fencepost.load(model, lines=mode)
     return [{(one.start, one.end, one.type) for one in spans} for spans in recogniser.pipe(texts)]
 
 
