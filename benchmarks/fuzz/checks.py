@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 from benchmarks.fuzz.reading import Outcome
 from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
 from fencepost.data.entity import Entity, Sentence
+from fencepost.data.formats.format import Ends
 from fencepost.data.formats.json_tokens import SHAPES, encode
 from fencepost.data.formats.overlaps import overlapping
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejected, Source
@@ -79,7 +80,8 @@ def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
     if not kept:
         return
     either = outcome.format in ("jsonl-tokens", "jsonl-mentions")  # where a file may not show its ends
-    options = ReadOptions(ends="exclusive" if either else None, check_text=outcome.options.check_text)
+    ends: Ends | None = "exclusive" if either else None
+    options = ReadOptions(ends=ends, check_text=outcome.options.check_text, keep_rejected=True)
     readings = list(format_.read(Source.from_bytes(path.read_bytes()), options))
     back = [reading.sentence for reading in readings if isinstance(reading, ReadSentence)]
     if [_content(sentence) for sentence in back] != [_content(sentence) for sentence in kept]:
@@ -272,6 +274,34 @@ def _char_spans(record: dict[str, Any], options: ReadOptions) -> Iterator[Key]:
         types = [item[key] for key in ("label", "type", "entity_type") if key in item][:1]
         for type_ in item["labels"] if isinstance(item.get("labels"), list) else types:
             yield start, end + (options.ends == "inclusive"), type_
+
+
+def _task_complaints(outcome: Outcome) -> Iterator[str]:
+    yield from _array_complaints(outcome)
+    if not outcome.complete or len(outcome.found) < len(outcome.readings):
+        return
+    whole = outcome.parts[0].decode("utf-8-sig")
+    lines = [whole] if _is_array(outcome) else [line for line in outcome.lines if line.strip()]
+    try:
+        tasks = [json.loads(line) for line in lines]
+    except ValueError:  # of which `_array_complaints` tells
+        return
+    tasks = tasks[0] if _is_array(outcome) else tasks
+    objects = []
+    for task in tasks:
+        finished = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+        chosen = sorted(finished, key=lambda one: not one.get("ground_truth"))[:1]
+        if not chosen and outcome.options.keep_rejected:
+            chosen = (task.get("predictions") or [])[:1]
+        if chosen or outcome.options.keep_rejected:
+            results = (chosen[0].get("result") or []) if chosen else []
+            data = task["data"]
+            text = data.get("text", next(one for one in data.values() if isinstance(one, str)))
+            spans = [one["value"] for one in results if one.get("type") == "labels"]
+            if any(one.get("text", "") not in text[one["start"] : one["end"]] for one in spans):
+                return  # its offsets are UTF-16 units, or its spaces others
+            objects.append({"text": text, "spans": spans})
+    yield from _text_complaints(objects, outcome.found, outcome.options)
 
 
 def _column_complaints(
@@ -468,6 +498,7 @@ def _docbin_complaints(outcome: Outcome) -> Iterator[str]:
 _ORACLES: dict[str, Callable[[Outcome], Iterator[str]]] = {
     **dict.fromkeys(JSON_SHAPES, _json_complaints),
     "jsonl-text": _json_text_complaints,
+    "label-studio": _task_complaints,
     "conll": partial(_column_complaints, columns=_conll_agrees),
     "weibo": partial(_column_complaints, columns=_conll_agrees),
     "conll2012": partial(_column_complaints, columns=_brackets_agree),

@@ -92,6 +92,22 @@ BY_HAND: dict[str, list[str]] = {
 "tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": false}]},
 {"text": "a\\n\\nb c", "spans": []}]""",
     ],
+    "label-studio": [
+        """\
+[{"id": 1, "data": {"text": "Ada met Bob. He left  Rome.", "page": 3}, "predictions": [], "annotations": [
+{"was_cancelled": true, "result": []},
+{"was_cancelled": false, "result": [
+{"type": "labels", "value": {"start": 0, "end": 3, "text": "Ada", "labels": ["PER", "X"]}, "id": "a"},
+{"type": "relation", "from_id": "a", "to_id": "b"},
+{"type": "labels", "value": {"start": 22, "end": 26, "labels": ["LOC"]}, "id": "b", "score": 0.5}]}]},
+{"data": {"body": "Nothing here."}, "annotations": [{"result": []}, {"result": [], "ground_truth": true}]}]
+""",
+        """\
+{"data": {"text": "Ada"}, "annotations": [{"result": [{"type": "labels", "value": \
+{"start": 0, "end": 3, "labels": ["PER"]}}]}]}
+{"data": {"text": "Bob"}, "predictions": [{"result": []}]}
+""",
+    ],
     "conll": [
         """\
 -DOCSTART- -X- -X- O

@@ -13,6 +13,7 @@ from fencepost.data.formats.overlaps import keep_compatible, overlapping
 from tests import strategies
 
 WORD_FORMATS = [name for name in FORMATS if name != "brat"]  # BRAT keeps characters, not words
+ALL = ReadOptions(keep_rejected=True)  # predictions too, which are no gold data
 
 
 def fitting(sentences, path, name, options=None):
@@ -66,7 +67,7 @@ def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
     sentences = data.draw(st.lists(odd, max_size=4))
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
-    assert_same(list(read(path, name)), expected, name)
+    assert_same(list(read(path, name, ALL)), expected, name)
 
 
 @pytest.mark.parametrize("name", WORD_FORMATS)
@@ -78,7 +79,7 @@ def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(n
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
     assert len(expected) == len(sentences)
-    reader = Reader(path)
+    reader = Reader(path, options=ALL)
     assert_same(list(reader), expected, name)
     assert reader.format.name == name
 

@@ -160,10 +160,11 @@ def _tokenized(text: str, spans: Sequence[CharSpan], tokens: Any) -> tuple[Sente
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return encode_records(map(_object, sentences), options)
+    return encode_records(map(to_record, sentences), options)
 
 
-def _object(sentence: Sentence) -> dict[str, Any]:
+def to_record(sentence: Sentence) -> dict[str, Any]:
+    """Return the object of a sentence, with its words as Prodigy has them."""
     offsets = sentence.word_offsets()
     tokens: list[dict[str, Any]] = [
         {"id": index, "text": word, "start": start, "end": end}

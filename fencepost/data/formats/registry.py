@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fencepost.data.formats import conll, conll2012, json_text, json_tokens, weibo
+from fencepost.data.formats import conll, conll2012, json_text, json_tokens, label_studio, weibo
 from fencepost.data.formats.brat import BRAT
 from fencepost.data.formats.docbin import SPACY, is_docbin
 from fencepost.data.formats.format import Format
@@ -18,6 +18,7 @@ FORMATS: dict[str, Format] = {
     for format_ in (
         *json_tokens.FORMATS,
         json_text.JSONL_TEXT,
+        label_studio.LABEL_STUDIO,
         conll.CONLL,
         weibo.WEIBO,
         conll2012.CONLL2012,
@@ -71,13 +72,15 @@ def _detect_json(source: Source) -> Format:
                 return FORMATS[shape.name]
         if json_text.fits(record):
             return json_text.JSONL_TEXT
+        if label_studio.fits(record):
+            return label_studio.LABEL_STUDIO
     if not objects:
         return FORMATS["jsonl"]  # which says what is wrong with the first of them
     keys = ", ".join(quote(key) for key in list(objects[0])[:12])
     raise DataError(
         f"JSON in no known shape: the first object has the keys {keys}; known are "
         "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner "
-        "and text/spans (or text/entities, text/label)",
+        "text/spans (or text/entities, text/label) and data/annotations (Label Studio)",
         source=source.name,
         line=1,
     )
