@@ -81,7 +81,8 @@ class FormatOptions(OptionGroup):
         bool,
         option(
             "--keep-rejected",
-            "jsonl-text: read records whose answer is reject or ignore (Prodigy) instead of skipping them.",
+            "Read records that an annotator has rejected or ignored (jsonl-text) or never finished "
+            "(label-studio), instead of skipping them.",
         ),
     ] = False
 

@@ -47,6 +47,9 @@ from fencepost.runtime.quantise import optimise, quantise, sensitivity
 
 _OPSET = 18
 
+_ONE_FILE = 2**31 - 2**24
+"""Bytes of weights that fit into one file beside the rest of a graph; a larger one is not fused."""
+
 _DIFFER = 0.002
 """The share of sentences that may differ in single precision: in some, two numbers are all but equal."""
 
@@ -128,7 +131,8 @@ def _write(graph: Graph, path: Path) -> None:
                 opset_version=_OPSET,
                 dynamo=False,  # it follows packed sequences, and takes a fraction of the time
             )
-            optimise(path)
+            if sum(weight.nbytes for weight in graph.module.parameters()) < _ONE_FILE:
+                optimise(path)
         except OSError:
             raise
         except Exception as error:
