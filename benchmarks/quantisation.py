@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import fencepost
@@ -90,7 +91,7 @@ def make_folder(model: Path, folder: Path, kind: str) -> Path:
             nodes_to_quantize=[name for names in parts_of(source).values() for name in names],
             per_channel=True,
             weight_type=QuantType.QInt8,
-            extra_options={"MatMulConstBOnly": True},
+            extra_options={"MatMulConstBOnly": True, "DefaultTensorType": onnx.TensorProto.FLOAT},
         )
     return folder
 
