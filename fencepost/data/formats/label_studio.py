@@ -9,8 +9,10 @@ annotations, or predictions with their scores if an entity is not certain, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
@@ -24,6 +26,7 @@ from fencepost.data.source import Reading, Source
 from fencepost.errors import quote
 
 _LABELS = "labels"
+_ONE_UNIT = "\uffff"  # the last character that takes one UTF-16 unit
 _SKIPPED = "task without a finished annotation skipped; --keep-rejected reads it, with its predictions"
 _NO_LABEL = "result that is no label of text, not read"
 
@@ -52,7 +55,8 @@ def _flatten(source: Source, options: ReadOptions) -> Iterator[Record]:
             key, text = _text_of(task)
             labels = [one for one in results if _is_labels(one)]
             source.note(_NO_LABEL, record.line, times=len(results) - len(labels))
-            spans = [_span(one, text) for one in labels]
+            units = _count_units(text)
+            spans = [_span(one, text, units) for one in labels]
             others = {name: value for name, value in task["data"].items() if name != key}
             value = {"id": task.get("id"), **others, "text": text, "spans": spans}
             yield replace(record, value={name: one for name, one in value.items() if one is not None})
@@ -103,21 +107,25 @@ def _is_labels(result: dict[str, Any]) -> bool:
     return result.get("type") == _LABELS
 
 
-def _span(result: dict[str, Any], text: str) -> dict[str, Any]:
+def _count_units(text: str) -> list[int] | None:
+    """Return the UTF-16 units before each character and at the end; None if each character is one unit."""
+    if max(text, default="") <= _ONE_UNIT:
+        return None
+    return list(accumulate((1 + (character > _ONE_UNIT) for character in text), initial=0))
+
+
+def _span(result: dict[str, Any], text: str, units: Sequence[int] | None) -> dict[str, Any]:
     """Return a result as a span by character; offsets of some versions count UTF-16 units."""
     value = result.get("value")
     if not isinstance(value, dict):
         raise ValueError("'value' of a result is missing, or not an object")
     start, end, phrase = (value.get(name) for name in ("start", "end", "text"))
-    span = {"start": start, "end": end, _LABELS: value.get(_LABELS), "text": phrase}
-    if isinstance(phrase, str) and type(start) is type(end) is int and not same_text(phrase, text[start:end]):
-        units = text.encode("utf-16-le", "surrogatepass")
-        if 0 <= start <= end and same_text(phrase, units[2 * start : 2 * end].decode("utf-16-le", "replace")):
-            before, inside = units[: 2 * start], units[2 * start : 2 * end]
-            first = len(before.decode("utf-16-le", "replace"))
-            span |= {"start": first, "end": first + len(inside.decode("utf-16-le"))}
-    if "score" in result:
-        span["score"] = result["score"]
+    if units and isinstance(phrase, str) and type(start) is type(end) is int:
+        first, last = bisect_left(units, start), bisect_left(units, end)
+        if not same_text(phrase, text[start:end]) and same_text(phrase, text[first:last]):
+            start, end = first, last
+    labels, score = value.get(_LABELS), result.get("score")
+    span = {"start": start, "end": end, _LABELS: labels, "text": phrase, "score": score}
     return {name: one for name, one in span.items() if one is not None}
 
 

@@ -79,7 +79,7 @@ def _detect_json(source: Source) -> Format:
     keys = ", ".join(quote(key) for key in list(objects[0])[:12])
     raise DataError(
         f"JSON in no known shape: the first object has the keys {keys}; known are "
-        "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner "
+        "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner, "
         "text/spans (or text/entities, text/label) and data/annotations (Label Studio)",
         source=source.name,
         line=1,
