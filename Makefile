@@ -44,7 +44,7 @@ fuzz: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,docs,hub,ray,serve,train,tune]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,docs,hub,ray,serve,tables,train,tune]'
 	touch $@
 
 clean:

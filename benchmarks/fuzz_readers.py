@@ -17,8 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.common import report
-from benchmarks.fuzz.campaign import fuzz
-from fencepost.data import FORMATS
+from benchmarks.fuzz.campaign import FUZZED, fuzz
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
     parser.add_argument(
         "--failures", type=Path, default=Path(tempfile.gettempdir()) / "fencepost-fuzz-failures"
     )
-    parser.add_argument("--formats", nargs="+", choices=list(FORMATS), default=list(FORMATS))
+    parser.add_argument("--formats", nargs="+", choices=FUZZED, default=FUZZED)
     arguments = parser.parse_args()
     result = fuzz(arguments.mutations, arguments.seed, arguments.jobs, arguments.failures, arguments.formats)
     report(result)

@@ -166,9 +166,8 @@ def test_formats_page_names_every_format_and_its_examples_are_read(tmp_path):
             (tmp_path / "example.jsonl").write_text(line + "\n")
             assert sum(len(sentence.entities) for sentence in read(tmp_path / "example.jsonl")) > 0
     for block in blocks(page, "text"):
-        (tmp_path / "example.conll").write_text(block)
-        (sentence,) = read(tmp_path / "example.conll")
-        assert sentence.entities
+        (tmp_path / "example").write_text(block)
+        assert next(read(tmp_path / "example")).entities
 
 
 OF_OTHERS = {  # programs' options that pages speak of, and one that all have

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from benchmarks.fuzz.reading import Outcome
+from benchmarks.fuzz.tables import table_complaints
 from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Ends
@@ -499,6 +500,7 @@ _ORACLES: dict[str, Callable[[Outcome], Iterator[str]]] = {
     **dict.fromkeys(JSON_SHAPES, _json_complaints),
     "jsonl-text": _json_text_complaints,
     "label-studio": _task_complaints,
+    "csv": lambda outcome: table_complaints(outcome, _text_complaints, _naive_entities),
     "conll": partial(_column_complaints, columns=_conll_agrees),
     "weibo": partial(_column_complaints, columns=_conll_agrees),
     "conll2012": partial(_column_complaints, columns=_brackets_agree),

@@ -157,6 +157,32 @@ x 0 0 Ada NNP * - - - - (PERSON) -
 <cons sem="G#protein">re<cons sem="G#other">ceptor</cons></cons>. It &lt;is&gt; so.</sentence>
 <sentence>Nothing.</sentence></abstract></article></set>""",
     ],
+    "csv": [
+        """\
+Sentence #,Word,POS,Tag
+Sentence: 1,Thousands,NNS,O
+,in,IN,O
+,London,NNP,B-geo
+,now,RB,O
+Sentence: 2,\"\"\"\",``,O
+,"Ada",NNP,B-per
+,Lovelace,NNP,I-per
+""",
+        """\
+id;text;start;end;label\r
+1;Ada Lovelace met the mayor of Rome;0;12;PER\r
+1;Ada Lovelace met the mayor of Rome;17;34;PER\r
+2;"Nothing; here";;;\r
+3;"In
+Paris";3;8;LOC\r
+""",
+        """\
+text\tentities
+Ada met Bob\t[(0, 3, 'PER'), (8, 11, 'PER')]
+Nothing here\t
+Bob left\t"[{""start"": 0, ""end"": 3, ""label"": ""PER""}]"
+""",
+    ],
 }
 BRAT_BY_HAND = [
     (

@@ -85,6 +85,16 @@ class FormatOptions(OptionGroup):
             "(label-studio), instead of skipping them.",
         ),
     ] = False
+    columns: Annotated[
+        str | None,
+        option(
+            "--columns",
+            "CSV, Excel, Parquet and JSON: the columns or keys with the parts of a sentence, by part: text, "
+            "entities, words, tags, id, doc; start, end, type (a row for each entity); sentence (a row for "
+            "each word).",
+            metavar="PART=COLUMN,...",
+        ),
+    ] = None
 
     def read_options(self, text: TextDefaults = MappingProxyType({})) -> ReadOptions:
         """Return the options for the Python API; `text` has defaults of `--language` and `--lines`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions
-from fencepost.data.formats.registry import detect_format, format_by_name
+from fencepost.data.formats.registry import detect_format, detect_table, format_by_name
+from fencepost.data.formats.tables import CSV, PARQUET, XLSX
+from fencepost.data.rows import Rows
 from fencepost.data.source import Note, ReadSentence, Rejected, Source
 from fencepost.errors import DataError, FencepostError, UsageError
 
@@ -31,11 +33,14 @@ class Reader:
         on_invalid: OnInvalid | None = None,
     ) -> None:
         named = format_by_name(format) if format else None
-        self.source = Source.open(path)
         self.options = options or ReadOptions()
+        if self.options.columns and named and named not in (CSV, XLSX, PARQUET):
+            raise UsageError(f"--columns is for JSON, CSV, Excel and Parquet, not for {named.name}")
+        self.source = Source.open(path)
         self.on_invalid = on_invalid
+        detect = detect_table if self.options.columns else detect_format
         try:
-            self.format: Format = named or detect_format(self.source)
+            self.format: Format = named or detect(self.source)
         except FencepostError:
             self.source.close()
             raise
@@ -86,14 +91,17 @@ class Reader:
 
 
 def read(
-    path: str | Path,
+    path: str | Path | Iterable[Mapping[str, Any]],
     format: str | None = None,  # noqa: A002
     options: ReadOptions | None = None,
     on_invalid: OnInvalid | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a corpus; the format is detected from the content.
 
+    In place of a file, `path` may be a data frame of pandas or polars, or the rows of a data set.
     `on_invalid` is called with each invalid part of the file, which is then skipped; without it, the first
     one raises a `DataError`.
     """
-    return iter(Reader(path, format, options, on_invalid))
+    if isinstance(path, str | Path):
+        return iter(Reader(path, format, options, on_invalid))
+    return iter(Rows(path, None, options, name="the data", on_invalid=on_invalid))

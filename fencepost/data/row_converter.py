@@ -44,8 +44,8 @@ class RowConverter:
         others = [f"{part} is the column {name!r}" for part, name in self.columns.items() if part != name]
         return f" ({', '.join(others)})" if self.shape is None and others else ""
 
-    def read(self, rows: Iterator[Any]) -> Iterator[Reading]:
-        """Yield the sentences of each row, or why it has none; the number of a row is its line, from 1."""
+    def read(self, rows: Iterator[Record]) -> Iterator[Reading]:
+        """Yield the sentences of each row, or why it has none."""
         if self.shape is None:
             return json_text.convert(self._records(rows), self.source, self.options)
         if "tags" not in self.columns:
@@ -57,21 +57,27 @@ class RowConverter:
         options = replace(self.options, ends=None)  # tags have no ends
         return json_tokens.convert(self._records(rows), self.source, options, self.shape)
 
-    def _readable_tags(self, rows: Iterable[Any]) -> Iterator[list[str]]:
+    def _readable_tags(self, rows: Iterable[Record]) -> Iterator[list[str]]:
         for row in rows:
             try:
-                yield self._tags(_plain(row[self.columns["tags"]]))
+                yield self._tags(_plain(row.value[self.columns["tags"]]))
             except (LookupError, TypeError, ValueError, RecursionError):
                 continue  # it is refused when its turn comes
 
-    def _records(self, rows: Iterator[Any]) -> Iterator[Record]:
-        for line, row in enumerate(rows, start=1):
+    def _records(self, rows: Iterator[Record]) -> Iterator[Record]:
+        for row in rows:
+            if row.problem:
+                yield row
+                continue
             try:
-                record = self._record(row, line)
+                record = self._record(row.value, row.line)
                 problem = why_not_json(record)
             except (TypeError, ValueError, RecursionError) as error:
                 problem = describe_error(error)
-            yield Record(line, quote(row), {}, problem) if problem else Record(line, str(record), record)
+            if problem:
+                yield Record(row.line, row.raw or quote(row.value), {}, problem)
+            else:
+                yield Record(row.line, row.raw or str(record), record)
 
     def _record(self, row: Any, line: int) -> dict[str, Any]:
         if not isinstance(row, Mapping):
@@ -135,7 +141,7 @@ class RowConverter:
 
     def _tags(self, values: Any) -> list[str]:
         if not isinstance(values, list):
-            raise ValueError(f"{self.columns['tags']!r} is missing, or not a list")
+            raise ValueError(_no_list(self.columns["tags"], values))
         return [value if type(value) is str else self._tag(i, value) for i, value in enumerate(values)]
 
     def _tag(self, index: int, number: Any) -> str:
@@ -178,7 +184,7 @@ class RowConverter:
                 raise ValueError(f"the lists in {column!r} are not of one length")
             value = [dict(zip(value, items, strict=True)) for items in zip(*value.values(), strict=True)]
         if not isinstance(value, list):
-            raise ValueError(f"{column!r} is missing, or not a list")
+            raise ValueError(_no_list(column, value))
         return [_without_none(item) if isinstance(item, dict) else item for item in value]
 
 
@@ -190,6 +196,10 @@ def _shape(columns: Mapping[str, str]) -> Shape:
     words, entities = columns["tokens"], columns["spans"]
     shape = shapes.get((words, entities), shapes["tokens", "entities"])
     return replace(shape, words=words, entities=entities, triples=False)
+
+
+def _no_list(column: str, value: Any) -> str:
+    return f"{column!r} is missing" if value is None else f"{column!r} is {quote(value)}, not a list"
 
 
 def _without_none(item: dict[str, Any]) -> dict[str, Any]:

@@ -21,15 +21,17 @@ HEAD_BYTES = 1 << 20  # what detection may look at before the reading starts
 CHUNK_BYTES = 1 << 20
 REASON_CHARACTERS = 1000  # a reason may quote what is in a file
 LINE_BYTES = 1 << 26  # a longer line is no sentence but a file of another kind
+STREAM_BYTES = 1 << 28  # of a table that must be read whole, since it is no file
 STANDARD_INPUT = "-"
 SAMPLE = "sample:"  # before the name of a part of the corpus that ships with the package
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF16_PREFIX = 64
+_ZIP = b"PK\x03\x04"
 _OTHER_FILES = {
     codecs.BOM_UTF16_LE: "UTF-16; save it as UTF-8",
     codecs.BOM_UTF16_BE: "UTF-16; save it as UTF-8",
     b"\x1f\x8b": "compressed with gzip; unpack it first",
-    b"PK\x03\x04": "a ZIP archive (or an Excel or Word file); unpack it, or save the data as text",
+    _ZIP: "a ZIP archive (or a Word file); unpack it, or save the data as text",
     b"BZh91AY&SY": "compressed with bzip2; unpack it first",
     b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
@@ -145,7 +147,7 @@ class Source(Input):
         except OSError:
             stream.close()
             raise
-        if kind := _other_kind(source.head):
+        if (kind := _other_kind(source.head)) and not is_workbook(source.head):
             source.close()
             raise DataError(f"this file is {kind}", source=name)
         return source
@@ -258,6 +260,11 @@ def _other_kind(head: bytes) -> str | None:
     if len(first) >= 8 and 0 in zeros and max(zeros) == len(first) // 2:
         return "UTF-16 without a byte order mark; save it as UTF-8"
     return None
+
+
+def is_workbook(head: bytes) -> bool:
+    """Return whether a file that begins so is an Excel workbook: a ZIP archive with a folder `xl`."""
+    return head.startswith(_ZIP) and b"xl/" in head
 
 
 def _reason(error: OSError | ValueError) -> str:

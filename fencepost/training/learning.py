@@ -123,6 +123,8 @@ def _read(
     """All sentences; what there is to say about the reading is said."""
     notes: list[Note]
     if isinstance(data, str | Path):
+        if columns is not None:
+            options = replace(options or ReadOptions(), columns=columns)
         with Reader(data, options=options) as reader:
             found = list(reader)
         notes = [replace(note, kind=in_python(note.kind)) for note in reader.notes]
@@ -141,7 +143,7 @@ def _read(
 def _gathered(
     data: Iterable[Any], name: str, columns: Mapping[str, str] | None, options: ReadOptions | None
 ) -> tuple[list[Sentence], list[Note]]:
-    if hasattr(data, "features"):
+    if hasattr(data, "features") or hasattr(data, "columns"):
         rows = Rows(data, columns, options, name=name)
         return list(rows), rows.notes
     stream = iter(data)

@@ -159,4 +159,4 @@ def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):
     parquet.write_table(table({"text": ["Ada"]}), path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     told = run("predict", small_model, "--input", path, code=2).stderr
-    assert "needs pyarrow, which is not installed: pip install 'fencepost[ray]'" in told
+    assert "needs pyarrow, which is not installed: pip install 'fencepost[tables]'" in told

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz.campaign import examine, fuzz, shares
+from benchmarks.fuzz.campaign import FUZZED, examine, fuzz, shares
 from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
 from benchmarks.fuzz.mutations import Case, make_case
 from benchmarks.fuzz.reading import Outcome, read_case
@@ -30,7 +30,7 @@ def outcomes(name: str) -> list[Outcome]:
     return [outcome for case in cases for outcome in read_case(case)]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", FUZZED)
 def test_seeds_are_valid(name: str, tmp_path: Path) -> None:
     for number, outcome in enumerate(outcomes(name)):
         assert outcome.found
@@ -66,7 +66,7 @@ UNSEEN = {("spacy", one_entity_less), ("spacy", longer_entity)}
 
 
 @pytest.mark.parametrize(
-    ("name", "change"), [pair for pair in itertools.product(FORMATS, CHANGES) if pair not in UNSEEN]
+    ("name", "change"), [pair for pair in itertools.product(FUZZED, CHANGES) if pair not in UNSEEN]
 )
 def test_the_checks_notice_wrong_data(name, change) -> None:
     noticed = 0
@@ -95,10 +95,10 @@ def test_a_case_depends_on_its_number_alone() -> None:
 
 
 def test_every_format_gets_its_share() -> None:
-    split = shares(1_000_000, list(FORMATS))
+    split = shares(1_000_000, list(FUZZED))
     assert sum(split.values()) == 1_000_000
     assert min(split.values()) >= 20_000
-    assert set(split) == set(FORMATS)
+    assert set(split) == set(FUZZED)
 
 
 def test_an_exception_is_a_failure(monkeypatch, tmp_path: Path) -> None:

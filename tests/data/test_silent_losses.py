@@ -162,9 +162,9 @@ def test_folders_that_are_links_are_noted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["texts.csv", "TEXTS.CSV"])
-def test_csv_is_no_corpus(tmp_path, name):
+def test_classes_of_texts_are_no_entities(tmp_path, name):
     (tmp_path / name).write_text("text,label\nAda was born O ,PER\nhe, O\n")
-    with pytest.raises(DataError, match="CSV is not a corpus format; write its sentences as JSON lines"):
+    with pytest.raises(DataError, match=r":2: 'label' is 'PER', not a list"):
         list(read(tmp_path / name))
 
 

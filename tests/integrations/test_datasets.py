@@ -337,11 +337,10 @@ def test_a_number_beyond_the_names_is_told(flat):
     ("rows", "columns", "message"),
     [
         ([{"a": 1, "b": 2}], None, "no sentences are found in the columns 'a', 'b'; needed are words"),
-        ([{"tokens": "a b", "tags": ["O"]}], None, "no sentences are found"),
         ([{"text": "a"}], None, "no sentences are found"),
         ([{"tokens": ["a"]}], None, "neither tags nor spans are there"),
-        ([{"tokens": ["a"]}], {"tags": "t"}, "columns['tags'] is 't', but the columns are 'tokens'"),
-        ([{"tokens": ["a"]}], {"tag": "tokens"}, "there is no column 'tag'; did you mean tags?"),
+        ([{"tokens": ["a"]}], {"tags": "t"}, 'columns={"tags": "t"}, but the columns are \'tokens\''),
+        ([{"tokens": ["a"]}], {"tagz": "tokens"}, "there is no column 'tagz'; did you mean tags?"),
     ],
 )
 def test_columns_that_do_not_do_are_listed(rows, columns, message):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from fencepost.data.columns import parse_columns
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import iob
 from fencepost.data.source import Reading, Source
@@ -21,7 +22,8 @@ Overlaps = Literal["any", "nested", "none"]
 class ReadOptions:
     """How to read what a file cannot say of itself; None means: find out from the content.
 
-    Columns count from 1, and from -1 for the last one.
+    Numbers of columns count from 1, and from -1 for the last one. `columns` names those of a table, or the
+    keys of JSON objects, by the part of a sentence that they have.
     """
 
     word_column: int | None = None
@@ -35,8 +37,11 @@ class ReadOptions:
     pretokenized: bool = False
     spans_key: str | None = None
     keep_rejected: bool = False
+    columns: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        if self.columns is not None:
+            object.__setattr__(self, "columns", parse_columns(self.columns))
         for name in ("word_column", "tag_column", "pos_column"):
             if getattr(self, name) == 0:
                 raise UsageError(f"{name} is 0, but columns count from 1 (or from -1 for the last)")

@@ -72,7 +72,7 @@ def _record(line: int, raw: str) -> Record:
     try:
         if SURROGATES.search(raw):  # each stands for a byte that is not UTF-8
             raise ValueError("its bytes are not UTF-8")
-        value = _DECODER.decode(raw)
+        value = decode_json(raw)
         if not isinstance(value, dict):
             problem = f"a JSON object was expected, not {_kind(value)}"
         elif "\\u" in raw or raw.count("[") + raw.count("{") > DEPTH:
@@ -112,6 +112,8 @@ def _finite(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+decode_json = _DECODER.decode
+"""Return the value of a JSON text; raises `ValueError` or `RecursionError` for what is not strictly JSON."""
 
 
 @dataclass

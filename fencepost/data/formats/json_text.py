@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import (
@@ -32,7 +33,6 @@ from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter, split_document
 from fencepost.errors import quote
 
-SPAN_KEYS = ("spans", "entities", "label", "labels")
 NOT_ACCEPTED = ("reject", "ignore")
 """Values of Prodigy's `answer` for records that are no gold data."""
 

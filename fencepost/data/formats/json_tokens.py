@@ -276,18 +276,19 @@ def _sentence(record: dict[str, Any], shape: Shape, words: list[str], entities: 
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions, *, shape: Shape) -> Iterator[str]:
-    return encode_records((_object(sentence, shape) for sentence in sentences), options)
+    return encode_records((to_record(sentence, shape) for sentence in sentences), options)
 
 
 def as_json(sentence: Sentence) -> str:
     """A sentence as one line of `jsonl`; one that has no JSON as its text."""
     try:
-        return json.dumps(_object(sentence, SHAPES[0]), ensure_ascii=False, allow_nan=False)
+        return json.dumps(to_record(sentence), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return sentence.text
 
 
-def _object(sentence: Sentence, shape: Shape) -> dict[str, Any]:
+def to_record(sentence: Sentence, shape: Shape = SHAPES[0]) -> dict[str, Any]:
+    """Return the object of a sentence, by default as `jsonl` has it."""
     parts: dict[str, Any] = {
         "id": sentence.id,
         "doc": sentence.doc,

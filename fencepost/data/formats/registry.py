@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fencepost.data.formats import conll, conll2012, json_text, json_tokens, label_studio, weibo
+from fencepost.data.formats import conll, conll2012, json_text, json_tokens, label_studio, tables, weibo
 from fencepost.data.formats.brat import BRAT
 from fencepost.data.formats.docbin import SPACY, is_docbin
 from fencepost.data.formats.format import Format
 from fencepost.data.formats.gpml import GPML
 from fencepost.data.formats.json_records import head_objects
-from fencepost.data.source import BYTE_ORDER_MARK, Source
+from fencepost.data.formats.parquet import is_parquet
+from fencepost.data.source import BYTE_ORDER_MARK, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote
 
 FORMATS: dict[str, Format] = {
@@ -25,6 +26,9 @@ FORMATS: dict[str, Format] = {
         GPML,
         BRAT,
         SPACY,
+        tables.CSV,
+        tables.XLSX,
+        tables.PARQUET,
     )
 }
 
@@ -48,20 +52,36 @@ def detect_format(source: Source) -> Format:
     path = source.path
     if path is not None and (path.is_dir() or path.suffix == ".ann"):
         return BRAT
+    if table := _detect_binary_table(source):
+        return table
     head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if path is not None and path.suffix == ".txt" and path.with_suffix(".ann").is_file():
         return BRAT
     if is_docbin(source.head):
         return SPACY
-    if path is not None and path.suffix.lower() == ".csv" and not conll.looks_tagged(source.head_lines()):
-        raise DataError(
-            "CSV is not a corpus format; write its sentences as JSON lines with words and entities, or with "
-            "text and spans (see the documentation of the formats)",
-            source=source.name,
-        )
+    if tables.has_header(source) or (_is_csv(path) and not conll.looks_tagged(source.head_lines())):
+        return tables.CSV
     if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
         return _detect_columns(source)
     return GPML if head.startswith(b"<") else _detect_json(source)
+
+
+def detect_table(source: Source) -> Format:
+    """The format of a file whose columns or keys the user names."""
+    if binary := _detect_binary_table(source):
+        return binary
+    head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    return tables.JSON_KEYS if head.startswith((b"{", b"[")) and not _is_csv(source.path) else tables.CSV
+
+
+def _detect_binary_table(source: Source) -> Format | None:
+    if is_parquet(source.head):
+        return tables.PARQUET
+    return tables.XLSX if is_workbook(source.head) else None
+
+
+def _is_csv(path: Path | None) -> bool:
+    return path is not None and path.suffix.lower() == ".csv"
 
 
 def _detect_json(source: Source) -> Format:
@@ -80,7 +100,8 @@ def _detect_json(source: Source) -> Format:
     raise DataError(
         f"JSON in no known shape: the first object has the keys {keys}; known are "
         "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner, "
-        "text/spans (or text/entities, text/label) and data/annotations (Label Studio)",
+        "text/spans (or text/entities, text/label) and data/annotations (Label Studio); if yours have other "
+        "names, give them, as --columns text=body,entities=marks",
         source=source.name,
         line=1,
     )

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fencepost.data.formats import conll, conll2012, iob, json_text, json_tokens
+from fencepost.data.columns import SPAN_KEYS
+from fencepost.data.formats import conll, conll2012, iob, json_tokens
 from fencepost.data.formats.docbin import is_docbin
 from fencepost.data.formats.json_fields import SURROGATES
 from fencepost.data.formats.json_records import Record, records
+from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.registry import FORMATS, detect_format
 from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.prediction.parquet import is_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,7 @@ def is_json_text(source: Source) -> bool:
 
 def _has_entities(record: dict[str, Any]) -> bool:
     """Return whether there may be an entity where entities are expected; a list of names has none."""
-    lists = (record.get(key) for key in json_text.SPAN_KEYS)
+    lists = (record.get(key) for key in SPAN_KEYS)
     return any(isinstance(item, dict | list) for one in lists if isinstance(one, list) for item in one)
 
 

@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import is_array
+from fencepost.data.formats.parquet import Table
 from fencepost.data.source import BYTE_ORDER_MARK, SAMPLE, STANDARD_INPUT, Source
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT
-from fencepost.runtime.prediction.parquet import Table
 from fencepost.runtime.prediction.text import TEXT, Text
 from fencepost.runtime.prediction.texts import Texts, read_rows, read_texts
 

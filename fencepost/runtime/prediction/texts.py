@@ -12,16 +12,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fencepost.data.formats import json_text
+from fencepost.data.columns import SPAN_KEYS
+from fencepost.data.formats.delimited import Delimited
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record, records
+from fencepost.data.formats.parquet import Table
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.source import ReadSentence, Rejected, Source
-from fencepost.errors import DataError, UsageError, quote
-from fencepost.runtime.prediction import delimited
-from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PLAIN_TEXT, detect_kind, string_of
-from fencepost.runtime.prediction.parquet import Table
+from fencepost.errors import DataError, UsageError, quote, shorten
+from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT, detect_kind, string_of
 from fencepost.runtime.prediction.text import TEXT, Text, with_words
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read_texts(
     source: Source, kind: str, options: ReadOptions, column: str = TEXT
 ) -> Iterator[Text | Rejected]:
     """Yield the texts of a file of this kind, and the records that are none."""
-    if kind in FORMATS:
+    if kind in FORMATS and kind not in (CSV, PARQUET):
         return _read_corpus(source, kind, options)
     if kind == PLAIN_TEXT:
         return _read_lines(source, options)
@@ -104,7 +104,18 @@ def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 
 def _read_csv(source: Source, column: str) -> Iterator[tuple[Record, int]]:
-    return ((record, source.bytes_read) for record in delimited.records(source, column))
+    table = Delimited(source, [column])
+    if table.header and table.header.count(column) != 1:
+        names = shorten(", ".join(map(quote, table.header)))
+        raise DataError(
+            f"there must be one column {quote(column)} in the first line, whose columns are {names}; "
+            "name another one with --text-column",
+            source=source.name,
+        )
+    for name in table.repeated():
+        source.note(f"columns with the same name are not in the output: {quote(name)}")
+    for record in table.records():
+        yield record, source.bytes_read
 
 
 def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
@@ -118,7 +129,9 @@ def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 def read_rows(table: Table, first: int, end: int) -> Iterator[Text | Rejected]:
     """Yield the texts of the rows of Parquet from `first` up to `end`."""
-    return _to_texts(((record, 0) for record in table.records(first, end)), table.column, ReadOptions())
+    return _to_texts(
+        ((record, 0) for record in table.records(first, end)), table.column or TEXT, ReadOptions()
+    )
 
 
 def _to_texts(
@@ -142,7 +155,7 @@ def _other_fields(record: dict[str, Any], column: str) -> dict[str, Any]:
     return {
         key: value
         for key, value in record.items()
-        if key not in (column, TEXT, "entities") and not (key in json_text.SPAN_KEYS and value == [])
+        if key not in (column, TEXT, "entities") and not (key in SPAN_KEYS and value == [])
     }
 
 

@@ -139,7 +139,7 @@ def test_what_several_processes_cannot_share(tmp_path, name, content, message):
 
 
 def test_a_row_without_end_is_refused_in_bounded_memory(texts, monkeypatch):
-    monkeypatch.setattr("fencepost.runtime.prediction.delimited.LINE_BYTES", 1000)
+    monkeypatch.setattr("fencepost.data.formats.delimited.LINE_BYTES", 1000)
     content = 'text,n\n"' + f"{'a' * 100}\n" * 100_000
     tracemalloc.start()
     with pytest.raises(

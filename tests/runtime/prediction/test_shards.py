@@ -71,7 +71,7 @@ def test_json_lines_with_blank_and_invalid_ones(tmp_path):
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
 def test_rows_of_parquet(tmp_path, size, monkeypatch):
-    monkeypatch.setattr("fencepost.runtime.prediction.parquet._BATCH", 2)
+    monkeypatch.setattr("fencepost.data.formats.parquet._BATCH", 2)
     path = tmp_path / "a.parquet"
     texts = [*LINES[:4], None, *LINES[4:]]
     parquet.write_table(table({"text": texts, "n": range(11)}), path, row_group_size=size)

@@ -1,4 +1,4 @@
-"""Texts in Parquet: a column with the texts, and other columns that go to the output."""
+"""Rows of Parquet, read forwards in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record
@@ -23,10 +23,13 @@ def is_parquet(head: bytes) -> bool:
 
 
 class Table:
-    """A Parquet file, read forwards: reading rows after those that were read last is cheap."""
+    """A Parquet file, read forwards: reading rows after those that were read last is cheap.
 
-    def __init__(self, path: Path, name: str, column: str) -> None:
-        with require_extra("ray", f"{name}: reading Parquet"):
+    `column` is that of the texts, if the file has any; it is checked.
+    """
+
+    def __init__(self, path: Path | BinaryIO, name: str, column: str | None = None) -> None:
+        with require_extra("tables", f"{name}: reading Parquet"):
             from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
         self.name = name
         self.column = column
@@ -42,27 +45,33 @@ class Table:
         self._batches: Iterator[Any] = iter(())
         self._batch: Any = None
         self._start = self._end = 0  # the rows of the current batch
-        self._check_text()
+        if column is not None:
+            self._check_text(column)
         self._columns, self._notes = _choose(self._file.schema_arrow)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that can be read."""
+        return self._columns
 
     def close(self) -> None:
         self._file.close()
 
-    def _check_text(self) -> None:
+    def _check_text(self, column: str) -> None:
         from pyarrow import types
 
         columns = self._file.schema_arrow
-        if columns.names.count(self.column) != 1:
+        if columns.names.count(column) != 1:
             names = shorten(", ".join(columns.names))
             raise DataError(
-                f"there must be one column {quote(self.column)}; the columns are {names}; name another one "
+                f"there must be one column {quote(column)}; the columns are {names}; name another one "
                 "with --text-column",
                 source=self.name,
             )
-        kind = columns.field(self.column).type
+        kind = columns.field(column).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not any(fits(kind) for fits in (types.is_string, types.is_large_string, types.is_string_view)):
-            raise DataError(f"the column {quote(self.column)} is {kind}, not string", source=self.name)
+            raise DataError(f"the column {quote(column)} is {kind}, not string", source=self.name)
 
     def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
         """Yield the rows from `first` up to `end`; the source notes what JSON cannot hold."""

@@ -1,0 +1,78 @@
+"""Cells of tables: lists that are written as text, and gaps."""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import tokenize
+from typing import Any
+
+from fencepost.data.formats.json_records import decode_json
+from fencepost.errors import describe_error, quote
+
+_LONGEST = 1 << 22  # number of characters of a list in Python's notation
+_ERRORS = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is empty: None, an empty text, or what pandas has for a gap."""
+    if isinstance(value, str):
+        return not value
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or _is_nan(value)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_list_text(value: Any) -> bool:
+    """Return whether a cell is text that looks like a list or an object."""
+    return isinstance(value, str) and value.lstrip()[:1] in ("[", "{", "(")
+
+
+def parse_list(text: str, *, split: bool) -> Any:
+    """Return the list in a text: JSON, Python's notation, or (with `split`) words between white space.
+
+    Raises `ValueError` for a text that is none of these.
+    """
+    if not is_list_text(text):
+        if split:
+            return text.split()
+        raise ValueError(f"{quote(text)} is not a list")
+    try:
+        return decode_json(text)
+    except (ValueError, RecursionError) as error:
+        reason = describe_error(error)
+    try:
+        if len(text) <= _LONGEST and not _has_adjacent_strings(text):
+            return ast.literal_eval(text.strip())
+    except _ERRORS:
+        pass
+    if split and not text.lstrip().startswith(("[[", "[{", "['", '["', "{", "('")):
+        return text.split()  # words of which the first is a bracket
+    raise ValueError(f"{quote(text)} is neither JSON ({reason}) nor a list in Python's notation")
+
+
+def _has_adjacent_strings(text: str) -> bool:
+    """Return whether two strings stand side by side, as NumPy prints them; Python would join them."""
+    previous = None
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == previous == tokenize.STRING:
+            return True
+        if token.type != tokenize.NL:
+            previous = token.type
+    return False
+
+
+def parse_offset(name: str, value: Any) -> int:
+    """Return a whole number, also where a spreadsheet or pandas has made a float or a text of it."""
+    try:
+        number = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+        )
+    except ValueError:
+        number = None
+    if number is None or not number.is_integer():
+        raise ValueError(f"{name!r} is {quote(value)}, not a whole number")
+    return int(number)

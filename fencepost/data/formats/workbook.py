@@ -1,0 +1,95 @@
+"""Rows of an Excel workbook (`.xlsx`): the first sheet, whose first row has the names of the columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import IO, Any, BinaryIO
+
+from fencepost.data.formats.json_records import Record
+from fencepost.data.source import STREAM_BYTES, Source
+from fencepost.errors import DataError, describe_error, quote, require_extra
+
+CELL_CHARACTERS = 32767  # in a cell; Excel cannot hold more
+_UNPACKED = 1 << 30  # bytes; the strings of a workbook are all in memory
+_KINDS = (str, int, float, bool)
+
+
+class Workbook:
+    """The header of a workbook's first sheet (empty if there is none), and its rows."""
+
+    def __init__(self, source: Source) -> None:
+        with require_extra("tables", f"{source.name}: reading Excel workbooks"):
+            import openpyxl  # type: ignore[import-untyped]
+        path, stack = source.path, ExitStack()
+        self.close = stack.close
+        try:
+            file: Any = (
+                stack.enter_context(path.open("rb")) if path else io.BytesIO(source.read_all(STREAM_BYTES))
+            )
+            _check_size(file, source.name)
+            self._book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheets = self._book.worksheets
+            self._rows = enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), start=1)
+            names: Iterable[Any] = next((row for _, row in self._rows if _has_value(row)), ())
+        except DataError:
+            raise
+        except Exception as error:  # noqa: BLE001 - openpyxl raises what its parsers raise
+            stack.close()
+            reason = f"not a workbook that can be read: {describe_error(error)}"
+            raise DataError(reason, source=source.name) from None
+        self.header = ["" if name is None else str(name) for name in names]
+        self._name = source.name
+        if len(sheets) > 1:
+            source.note(f"only the first sheet is read, {quote(sheets[0].title)}; there are {len(sheets)}")
+
+    def records(self) -> Iterator[Record]:
+        """Yield the rows as objects from the names in the header to the values; empty cells are ""."""
+        repeated = {name for name in self.header if self.header.count(name) > 1 or not name}
+        try:
+            for line, row in self._rows:
+                if _has_value(row):
+                    pairs = zip(self.header, map(_plain, row), strict=False)
+                    yield Record(line, "", {name: value for name, value in pairs if name not in repeated})
+        except Exception as error:  # noqa: BLE001
+            reason = f"the rest of the workbook cannot be read: {describe_error(error)}"
+            raise DataError(reason, source=self._name) from None
+
+
+def _check_size(file: IO[bytes], name: str) -> None:
+    with zipfile.ZipFile(file) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > _UNPACKED:
+        raise DataError(f"a workbook of over {_UNPACKED >> 20:,} MB; save it as CSV", source=name)
+
+
+def _has_value(row: Iterable[Any]) -> bool:
+    return any(value is not None for value in row)
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return ""
+    return value if isinstance(value, _KINDS) else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+
+
+def write_workbook(rows: Iterable[Iterable[str]], stream: BinaryIO) -> None:
+    """Write rows of texts, the header first; no text is taken for a formula."""
+    with require_extra("tables", "writing Excel workbooks"):
+        from openpyxl import Workbook as Book
+        from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
+    book = Book(write_only=True)
+    sheet = book.create_sheet("sentences")
+    for row in rows:
+        cells = [WriteOnlyCell(sheet, value=text) for text in row]
+        for cell in cells:
+            cell.data_type = "s"
+        sheet.append(cells)
+    book.save(stream)

@@ -1,0 +1,217 @@
+"""Tables: CSV and TSV, Excel workbooks, Parquet, data frames, and JSON with other keys."""
+
+import json
+
+import openpyxl
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fencepost
+from fencepost.data import Reader, ReadOptions, read, write
+from fencepost.data.cells import parse_list
+from fencepost.errors import DataError, UsageError
+
+WORDS = """\
+Sentence #,Word,POS,Tag
+Sentence: 1,Thousands,NNS,O
+,in,IN,O
+,New,NNP,B-geo
+,York,NNP,I-geo
+Sentence: 2,Ada,NNP,B-per
+,.,.,O
+"""
+ENTITIES = """\
+id,text,start,end,label
+1,Ada Lovelace met Bob,0,12,PER
+1,Ada Lovelace met Bob,17,20,PER
+2,Nothing here,,,
+"""
+ROWS = """\
+text,entities
+Ada met Bob,"[[0, 3, ""PER""], [8, 11, ""PER""]]"
+Nothing here,
+"""
+
+
+def content(found):
+    return [(" ".join(one.words), [(e.start, e.end, e.type) for e in one.entities]) for one in found]
+
+
+FOUND = {
+    WORDS: [("Thousands in New York", [(2, 4, "geo")]), ("Ada .", [(0, 1, "per")])],
+    ENTITIES: [("Ada Lovelace met Bob", [(0, 2, "PER"), (3, 4, "PER")]), ("Nothing here", [])],
+    ROWS: [("Ada met Bob", [(0, 1, "PER"), (2, 3, "PER")]), ("Nothing here", [])],
+}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a file and returns its path."""
+
+    def make(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("text", FOUND)
+@pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV", "table.tsv", "table.txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_each_layout_is_detected_and_read(table, text, name, delimiter):
+    rows = [line.split(",", 1 if text == ROWS else -1) for line in text.splitlines()]
+    reader = Reader(table("\n".join(map(delimiter.join, rows)), name))
+    assert content(reader) == FOUND[text]
+    assert reader.format.name == "csv"
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_a_workbook_is_read_as_csv_is(table, text, tmp_path):
+    frame = pd.read_csv(table(text))
+    path = tmp_path / "book.xlsx"
+    frame.to_excel(path, index=False)
+    reader = Reader(path)
+    assert content(reader) == FOUND[text]
+    assert reader.format.name == "xlsx"
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_parquet_and_data_frames_have_the_same_layouts(table, text, tmp_path):
+    frame = pd.read_csv(table(text))
+    for one in (frame, pl.read_csv(table(text)), pl.read_csv(table(text)).to_arrow()):
+        assert content(read(one)) == FOUND[text]
+    frame.to_parquet(tmp_path / "data")
+    reader = Reader(tmp_path / "data")
+    assert content(reader) == FOUND[text]
+    assert reader.format.name == "parquet"
+
+
+def test_names_parts_of_speech_and_documents_are_kept(table):
+    first, _ = read(table(WORDS))
+    assert (first.id, first.pos) == ("Sentence: 1", ("NNS", "IN", "NNP", "NNP"))
+    assert [one.doc for one in read(table(ENTITIES))] == ["1", "2"]
+
+
+def test_columns_are_named(table):
+    text = ENTITIES.replace("text,start,end,label", "body,from,to,kind")
+    options = ReadOptions(columns="text=body,start=from,end=to,label=kind")
+    assert content(read(table(text), options=options)) == FOUND[ENTITIES]
+    text = WORDS.replace("Sentence #,Word,POS,Tag", "s,w,p,t")
+    options = ReadOptions(columns={"sentence": "s", "words": "w", "tags": "t"})
+    assert content(read(table(text), options=options)) == FOUND[WORDS]
+
+
+def test_keys_of_json_are_named(table):
+    lines = [{"body": "Ada met Bob", "marks": [[0, 3, "PER"]]}, {"body": "Bob", "marks": []}]
+    path = table("\n".join(map(json.dumps, lines)), "data.jsonl")
+    with pytest.raises(DataError, match="give them, as --columns text=body,entities=marks"):
+        list(read(path))
+    options = ReadOptions(columns="text=body,entities=marks")
+    assert content(read(path, options=options)) == [("Ada met Bob", [(0, 1, "PER")]), ("Bob", [])]
+
+
+def test_train_takes_columns_for_files_and_frames(table):
+    from fencepost.training import learning
+
+    for data in (
+        table("body,marks\nAda met Bob,\n"),
+        pd.DataFrame([{"body": "Ada met Bob", "marks": []}]),
+    ):
+        found = learning._read(data, "train", {"text": "body", "spans": "marks"}, None, quiet=True)
+        assert content(found) == [("Ada met Bob", [])]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not a whole number"),
+        (ENTITIES.replace("17,20", "17,99"), 2, "the span PER [17, 99) is empty or lies outside the text"),
+        (ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"), 4, "4 fields where the first line has 5"),
+        (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: 3 fields where the first line has 4"),
+        (
+            ROWS.replace("[[0", "[[[0"),
+            2,
+            "'entities': '[[[0, 3, ",
+        ),
+        (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' has rows further above"),
+    ],
+)
+def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text, line, reason):
+    rejected = []
+    found = content(Reader(table(text), on_invalid=rejected.append))
+    [one] = rejected
+    assert (one.line, one.reason[: len(reason)]) == (line, reason)
+    whole = next(whole for start, whole in FOUND.items() if text[:9] == start[:9])
+    assert found
+    assert all(sentence in whole for sentence in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("a,b\n1,2\n", None, "no sentences are found in the columns 'a', 'b'"),
+        ("text,entities\nx,[]\n", "text=body", "--columns text=body, but the columns are 'text', 'entities'"),
+        ("text\nx\n", "text", "--columns takes PART=COLUMN"),
+        ("text\nx\n", "txt=text", "there is no column 'txt'; did you mean text?"),
+        ("text\nx\n", "words=text,tokens=text", "two columns are named for one part"),
+        ("word,tag\na,O\nb,O\nc,O\n", "words=word,tags=tag", "no column says which sentence it belongs to"),
+    ],
+)
+def test_columns_without_sentences_are_refused_with_those_that_are_there(table, text, columns, message):
+    with pytest.raises(UsageError) as caught:
+        list(read(table(text), options=ReadOptions(columns=columns)))
+    assert message in str(caught.value)
+
+
+def test_columns_are_not_for_other_formats(table):
+    with pytest.raises(UsageError, match="--columns is for JSON, CSV, Excel and Parquet, not for conll"):
+        read(table("a O\n"), "conll", ReadOptions(columns="text=a"))
+
+
+def test_a_table_is_written_for_people_and_read_again(tmp_path):
+    drawn = [fencepost.Sentence(["Ada", "="], [fencepost.Entity(0, 1, "PER", 0.5)], id="a", doc="=1+1")]
+    for name in ("out.csv", "out.xlsx", "out.parquet", "out.tsv"):
+        write(drawn, tmp_path / name, "csv" if name.endswith("tsv") else None)
+        assert list(read(tmp_path / name)) == drawn
+    assert (tmp_path / "out.tsv").read_text().startswith("id\tdoc\ttext\twords\tentities\na\t=1+1\tAda =\t")
+    assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["B2"].data_type == "s"  # no formula
+
+
+def test_a_workbook_that_is_none_is_refused(tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
+    with pytest.raises(DataError, match="not a workbook that can be read"):
+        list(read(tmp_path / "a.xlsx"))
+
+
+def test_only_the_first_sheet_is_read(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.append(["text", "entities"])
+    book.active.append(["Ada", None])
+    book.create_sheet("other").append(["x"])
+    book.save(tmp_path / "a.xlsx")
+    reader = Reader(tmp_path / "a.xlsx")
+    assert content(reader) == [("Ada", [])]
+    assert any("only the first sheet is read" in note.kind for note in reader.notes)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.integers()))
+def test_lists_are_read_as_json_and_in_pythons_notation(values):
+    assert parse_list(json.dumps(values), split=False) == values
+    assert parse_list(repr(values), split=False) == values
+
+
+@pytest.mark.parametrize(
+    "text", ["['a' 'b']", "['a'\n 'b']", "[1 2]", "[f()]", "['a', b]", "[" * 10_000, "a b"]
+)
+def test_what_is_no_list_is_refused(text):
+    with pytest.raises(ValueError, match=r"not a list|neither JSON"):
+        parse_list(text, split=False)
+
+
+def test_words_may_be_separated_by_spaces(table):
+    text = "tokens,tags\nAda met [ Bob ],B-PER O O B-PER O\n[ x,O O\n"
+    assert content(read(table(text))) == [("Ada met [ Bob ]", [(0, 1, "PER"), (3, 4, "PER")]), ("[ x", [])]
