@@ -354,7 +354,7 @@ def _webanno_complaints(outcome: Outcome) -> Iterator[str]:
             text, word, begin, number = text + word, row[2], start, number + 1
         first, last = (len(text) + len(_units(word, offset - begin)) for offset in (start, end))
         for value in re.findall(r"(?:\\.|[^|\\])+", row[header.column]) if header.entities else ():
-            label = re.sub(r"\[[0-9]+\]$", "", value)
+            label = re.sub(r"^((?:\\.|[^\\])*?)\[[0-9]+\]$", r"\1", value)
             before = latest.get(value) if label != value else None
             if label in "_*" or start == end:
                 continue

@@ -61,7 +61,7 @@ def _python_pairs(source: Source) -> Iterator[Record]:
     try:
         with warnings.catch_warnings():  # of escapes in strings that Python does not know
             warnings.simplefilter("ignore")
-            body = ast.parse(source.read_all(PYTHON_BYTES)).body
+            body = ast.parse(source.read_all(PYTHON_BYTES).decode("utf-8")).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = f"neither JSON nor a list in Python: {getattr(error, 'msg', '') or describe_error(error)}"
         raise DataError(reason, source=source.name, line=getattr(error, "lineno", None)) from error

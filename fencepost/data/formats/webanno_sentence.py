@@ -18,7 +18,7 @@ TEXT, ID = "#Text=", "#Sentence.id="
 _POSITION = re.compile(r"[0-9]{1,9}-[0-9]{1,9}(\.[0-9]{1,9})?")
 _OFFSETS = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
 _STACKED = re.compile(r"(?:^|\|)((?:\\.|[^|\\])*)")
-_VALUE = re.compile(r"((?:\\.|[^\\])*?)(?:\[([0-9]{1,15})\])?")
+_VALUE = re.compile(r"((?:\\.|[^\\])*?)(?:\[([0-9]+)\])?")
 _NO_VALUE = "annotation without a value, which is no type of entity, not read"
 _EMPTY = "annotation of no characters, not read"
 _OTHERS = {
@@ -166,14 +166,18 @@ def _add_row(
     for layer in header.layers:
         if layer is not header.entities and fields[layer.column] != "_":
             source.note(_OTHERS[layer.kind], row.number, layer.name)
-    if header.entities is not None and fields[header.column] != "_":
-        for value in _STACKED.findall(fields[header.column]):
+    cell = fields[header.column] if header.entities is not None else "_"
+    if cell != "_":
+        values = _STACKED.findall(cell)
+        if "|".join(values) != cell:
+            raise ValueError(f"{quote(cell)} ends in a single backslash")
+        for value in values:
             _annotate(value, start, end, block, row.number, source)
 
 
 def _split(text: str, width: int) -> list[str]:
     fields = text.split("\t")
-    if len(fields) == width + 1 and not fields[-1]:  # lines end in a tab
+    if len(fields) > width and not fields[-1]:  # lines end in a tab
         fields.pop()
     if len(fields) != width:
         raise ValueError(f"{len(fields)} columns, separated by tabs, but the header declares {width}")
