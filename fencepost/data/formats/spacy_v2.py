@@ -23,7 +23,7 @@ from fencepost.data.output import text_writer
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, Source
 from fencepost.errors import DataError, describe_error, quote
 
-PYTHON_BYTES = 1 << 23  # of a file of Python, whose syntax tree takes about a hundred times as much memory
+PYTHON_BYTES = 1 << 22  # of a file of Python, whose syntax tree takes about a hundred times as much memory
 _OTHERS = "annotation of a text other than its entities, not read"
 _LIST = rb"(?:\s*#[^\n]*+\n)*\s*(?:[A-Za-z_]\w*\s*(?::[^=\n]{0,100})?=\s*)?(?:[\[(]\s*[\[(]|\[)\s*"
 _STRING = rb"""(?:[uU]?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*)++"""

@@ -49,13 +49,9 @@ class Header:
 
     version: str
     layers: tuple[Layer, ...]
+    width: int  # the number of a line's fields
     entities: Layer | None = None  # the layer that has them
     column: int = 0  # the index of their types among a line's fields
-
-    @property
-    def width(self) -> int:
-        """The number of a line's fields."""
-        return FIRST_COLUMN + sum(len(layer.features) for layer in self.layers)
 
 
 def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple[Header, Iterator[Line]]:
@@ -81,12 +77,13 @@ def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple
     chosen = _choose(layers, key, source)
     if chosen is None:
         source.note(NO_ENTITIES, example=_listed(layers))
-        return Header(version[1], tuple(layers)), lines
+        return Header(version[1], tuple(layers), column), lines
     layer, feature = chosen
     for other in layer.values:
         if other != feature:
             source.note(OTHER_FEATURE, example=f"{layer.name}.{other}")
-    return Header(version[1], tuple(layers), layer, layer.column + layer.features.index(feature)), lines
+    place = layer.column + layer.features.index(feature)
+    return Header(version[1], tuple(layers), column, layer, place), lines
 
 
 def _choose(layers: list[Layer], key: str | None, source: Source) -> tuple[Layer, str] | None:
