@@ -103,6 +103,29 @@ def test_sentences_over_which_an_entity_runs_are_joined(skipping):
     assert keys(last) == [("f", "X")]
 
 
+def test_an_entity_that_runs_into_an_invalid_sentence_makes_its_own_invalid(skipping):
+    one, broken = block("a", "1-1 0-1 a X[1]"), block("b c", "2-1 2-3 b X[1]", "2-2 9-9 c Y[2]")
+    two, three = block("d", "3-1 6-7 d Y[2]"), block("e", "4-1 8-9 e Z[2]")
+    _, [last], rejected = skipping(document(one, broken, two, three))
+    assert last.words == ("e",)
+    assert [part.line for part in rejected] == [6, 10, 12]
+    assert ["which is invalid" in part.reason for part in rejected] == [True, False, True]
+    _, sentences, _ = skipping(document(one.replace("X[1]", "X[7]"), broken, three))
+    assert len(sentences) == 2
+
+
+def test_sentences_that_are_joined_have_a_limit(reading, monkeypatch):
+    monkeypatch.setattr("fencepost.data.formats.webanno.SENTENCE_LINES", 3)
+    blocks = [block("a", f"{n}-1 {n}-{n + 1} a X[1]") for n in range(9)]
+    with pytest.raises(DataError, match="over 3 words in sentences over which entities run"):
+        list(reading(document(*blocks)))
+
+
+def test_annotations_without_a_value_join_nothing(skipping):
+    _, sentences, _ = skipping(document(block("a", "1-1 0-1 a *[1]"), block("b", "2-1 2-3 b *[1]")))
+    assert [sentence.words for sentence in sentences] == [("a",), ("b",)]
+
+
 def test_parts_of_words_cut_them_as_in_other_formats(skipping):
     content = document(
         block("aaa bbb", "1-1 0-3 aaa _", "1-1.1 1-3 aa X[1]", "1-2 4-7 bbb _", "1-2.1 4-5 b X[1]")

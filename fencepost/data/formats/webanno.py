@@ -28,6 +28,8 @@ from fencepost.data.text import WORD_SPLIT, CharSpan, align
 from fencepost.data.text.units import count_units
 from fencepost.errors import DataError
 
+_CUT = "an entity of this sentence is also in the sentence before or after it, which is invalid"
+
 
 def fits(head: bytes) -> bool:
     return head.removeprefix(BYTE_ORDER_MARK).startswith(b"#FORMAT=WebAnno TSV")
@@ -36,22 +38,29 @@ def fits(head: bytes) -> bool:
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     header, lines = read_header(source.lines(), source, options.spans_key)
     pending: Block | None = None  # which may run on into the next
+    broken: Line | None = None  # the last line of an invalid sentence just before
     for rows in _blocks(lines, source):
-        block: Block | None = None
-        rejected: Rejected | None = None
+        if pending and len(pending.words) > SENTENCE_LINES:
+            reason = f"over {SENTENCE_LINES:,} words in sentences over which entities run"
+            raise DataError(reason, source=source.name, line=pending.line)
         try:
             block = parse_block(rows, header, options, source)
+            if block and broken and block.shares(broken, 0):
+                raise Invalid(0, _CUT)
         except Invalid as error:
-            raw = "\n".join(row.text for row in rows)
-            rejected = Rejected(rows[error.index].number, str(error), raw)
-        only_comments = block is None and rejected is None
-        if only_comments or (block and pending and pending.join(block)):
+            first = next((row for row in rows if not row.text.startswith("#")), rows[-1])
+            if pending and pending.shares(first, len(pending.words) - 1):
+                yield Rejected(pending.line, _CUT, "\n".join(pending.texts))
+            elif pending:
+                yield _convert(pending, source)
+            pending, broken = None, rows[-1]
+            yield Rejected(rows[error.index].number, str(error), "\n".join(row.text for row in rows))
+            continue
+        if block is None or (pending and pending.join(block)):
             continue
         if pending:
             yield _convert(pending, source)
-        if rejected:
-            yield rejected
-        pending = block
+        pending, broken = block, None
     if pending:
         yield _convert(pending, source)
 

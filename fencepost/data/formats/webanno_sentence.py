@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.iob import Invalid
-from fencepost.data.formats.webanno_escapes import unescape
+from fencepost.data.formats.webanno_escapes import escape_value, unescape
 from fencepost.data.formats.webanno_layers import Header
 from fencepost.data.source import Line, Source
 from fencepost.data.text.units import count_units
@@ -38,6 +38,10 @@ class Annotation:
     first: int
     last: int
 
+    def runs_on(self, other: Annotation, words: int) -> bool:
+        """Whether `other`, of the same number, continues it in the sentence after these many words."""
+        return (self.last, other.first) == (words - 1, 0) and self.type == other.type is not None
+
     def shift(self, characters: int, words: int) -> Annotation:
         """Return the same annotation in a text with this much before it."""
         start, end = self.start + characters, self.end + characters
@@ -56,6 +60,15 @@ class Block:
     annotations: list[Annotation] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # of the last sentence, to places in `annotations`
 
+    def shares(self, row: Line, word: int) -> bool:
+        """Whether an entity that begins or ends with this word is also in a line of another sentence."""
+        ends = ((number, self.annotations[index]) for number, index in self.numbers.items())
+        return any(
+            f"{escape_value(one.type)}[{number}]" in row.text
+            for number, one in ends
+            if one.type is not None and word in (one.first, one.last)
+        )
+
     def join(self, other: Block) -> bool:
         """Add the next sentence if an annotation runs on into it; return whether it does."""
         words, characters = len(self.words), self.length + 1
@@ -63,9 +76,7 @@ class Block:
             index: self.numbers[number]
             for number, index in other.numbers.items()
             if number in self.numbers
-            and other.annotations[index].first == 0
-            and self.annotations[self.numbers[number]].last == words - 1
-            and self.annotations[self.numbers[number]].type == other.annotations[index].type
+            and self.annotations[self.numbers[number]].runs_on(other.annotations[index], words)
         }
         if not runs:
             return False
