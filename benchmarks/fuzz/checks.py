@@ -315,17 +315,21 @@ def _pair_complaints(outcome: Outcome) -> Iterator[str]:
     """SpaCy's pairs, beside what `json.loads` or `ast.literal_eval` makes of the whole file."""
     if not outcome.complete or not outcome.found or len(outcome.found) < len(outcome.readings):
         return
-    whole = re.sub(r"\s", " ", outcome.parts[0].decode("utf-8-sig"))
+    whole = outcome.parts[0].decode("utf-8-sig")
     lines = [line for line in outcome.lines if line.strip()]
-    try:
-        pairs = json.loads(whole) if len(lines) > 1 else json.loads(f"[{whole}]")
-        pairs = pairs[0] if len(pairs) == 1 and pairs[0] and isinstance(pairs[0][0], list) else pairs
-    except (ValueError, RecursionError):
-        try:
-            pairs = [json.loads(line) for line in lines]
-        except (ValueError, RecursionError):
-            node: Any = ast.parse(outcome.parts[0]).body[0]
-            pairs = ast.literal_eval(node.value)
+    pairs = None
+    for text in (
+        f"[{','.join(lines)}]",
+        whole,
+        re.sub(r"\s", " ", whole),
+    ):  # or odd white space
+        with contextlib.suppress(ValueError, RecursionError):
+            pairs = pairs or json.loads(text)
+    if pairs is None:
+        node: Any = ast.parse(whole).body[0]
+        pairs = ast.literal_eval(node.value)
+    if len(pairs) == 1 and isinstance(pairs[0][0], list):  # an array on one line
+        pairs = pairs[0]
     objects = [
         {"text": text, "entities": [[*one] if isinstance(one, tuple) else one for one in spans]}
         for text, spans in ((text, others.get("entities") or ()) for text, others in pairs)
