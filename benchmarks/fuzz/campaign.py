@@ -33,7 +33,7 @@ CHUNK = 250  # cases that a worker takes at a time
 KEPT_PER_SIGNATURE = 3  # inputs of one kind of failure that are saved
 
 # How many of a thousand mutations each format gets; those that go through spaCy are slower.
-WEIGHTS = {"jsonl-text": 50, "brat": 40, "spacy": 25, "gpml": 85}
+WEIGHTS = {"jsonl-text": 50, "doccano": 50, "spacy-v2": 50, "brat": 40, "spacy": 25, "gpml": 85}
 WEIGHT = 100
 LEAST = 20_000  # of a full run, for any format
 FUZZED = tuple(name for name in FORMATS if name not in ("xlsx", "parquet"))

@@ -59,6 +59,10 @@ NASTY: dict[str, list[bytes]] = {
     """),
     "conll": DOCUMENTS + _tokens("B- I-PER E-X S-X M-X L-X U-X O B-A-B b-per BxX - O-X"),
     "conll2012": DOCUMENTS + _tokens("(PER* *) (A(B* *)) ( ) * (A) ((A) (A*B) () " + "(" * 300 + "A*"),
+    "webanno": _tokens(r"""
+        [1] [2] PER[1] PER[1]|LOC[2] * *[1] ** \* \ \\ ] [ -> 1-1 1-1.1 1-2.3 0-0 3-2 #Text= |#Text=x|
+        |#Sentence.id=7| #T_SP= |#T_SP=a|b| .. 1-99 \u00e9 \t
+    """),
     "gpml": _tokens("""
         &nbsp; &#0; &#xD800; &lt; & < > ]]> <![CDATA[_x_]]> <!--_c_--> %a; <!DOCTYPE_set_SYSTEM_'gpml.dtd'>
         <!DOCTYPE_a_[<!ENTITY_b_'c'>]> <!ENTITY_a_'b'> <w> </w> <w/> <w_c=''>_</w> <w_c='NN'>x</w> <?pi_x?>
@@ -87,6 +91,11 @@ NASTY["jsonl"] += [
     b"1" * 400,
 ]
 NASTY["gpml"] += [b"<a>" * 1000]
+NASTY["webanno"] += [b"_", b"|", b"\t_", b"\n#T_SP=webanno.custom.X|value"]
+NASTY["spacy-v2"] = NASTY["jsonl"] + _tokens(
+    """( ) ' TRAIN_DATA= ('a',{'entities':[(0,1,'X')]}), f() None #"""
+)
+NASTY["spacy-v2"] += [b"-" * 5000 + b"1", b"(" * 300, b"lambda:" * 1000]
 NASTY["weibo"] = NASTY["conll"] + _tokens("0 1 01 12345678901 ٣")
 NUMBERS = [*_tokens("0 1 2 3 -1 -0 01 1.0 1e2 2147483648 1000000000000"), b"9" * 400]
 CODECS = _tokens(
@@ -317,7 +326,7 @@ def make_case(name: str, number: int, seed: int) -> Case:
 def _mutate(data: bytes, rng: random.Random, name: str, other: bytes) -> bytes:
     if name == "spacy" and rng.random() < 0.85:
         return _mutate_docbin(data, rng)
-    if name.startswith("jsonl") and rng.random() < 0.4:
+    if name.startswith(("jsonl", "doccano", "prodigy")) and rng.random() < 0.4:
         return _mutate_json(data, rng)
     return Damage(rng, name, other).somewhere(data)
 

@@ -108,6 +108,70 @@ BY_HAND: dict[str, list[str]] = {
 {"data": {"text": "Bob"}, "predictions": [{"result": []}]}
 """,
     ],
+    "doccano": [
+        """\
+{"id": 4, "text": "Ada met Bob. He left  Rome.", "label": [[0, 3, "PER"], [8, 11, "PER"], [22, 26, "LOC"]]}
+{"text": "Nothing here.", "label": [], "Comments": []}
+""",
+    ],
+    "prodigy": [
+        """\
+{"text": "Ada left.", "_input_hash": 5, "tokens": [\
+{"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": true}, \
+{"text": "left.", "start": 4, "end": 9, "id": 1, "ws": false}], "spans": [{"start": 0, "end": 3, \
+"token_start": 0, "token_end": 0, "label": "PER"}], "answer": "accept", "meta": {"source": "x"}}
+{"text": "Bob", "spans": [], "answer": "accept"}
+""",
+    ],
+    "spacy-v2": [
+        """\
+[["Ada met Bob. He left  Rome.", {"entities": [[0, 3, "PER"], [8, 11, "PER"], [22, 26, "LOC"]], "cats": {}}],
+ ["Nothing here.", {"entities": []}]]
+""",
+        """\
+TRAIN_DATA = [
+    ("Ada met Bob in Rome", {"entities": [(0, 3, "PER"), (8, 11, 'PER'), (15, 19, "LOC")]}),
+    ('Nothing', {'entities': []}),  # a comment
+]
+""",
+    ],
+    "webanno": [
+        """\
+#FORMAT=WebAnno TSV 3.2
+#T_SP=de.tudarmstadt.ukp.dkpro.core.api.lexmorph.type.pos.POS|PosValue
+#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value
+#T_RL=de.tudarmstadt.ukp.dkpro.core.api.syntax.type.dependency.Dependency|DependencyType|BT_POS
+
+
+#Text=Ms. Haag plays 😀\\tElianti.
+1-1\t0-3\tMs.\tNNP\t*[1]|*[2]\tPER[1]|a\\_b\\[\\][2]\tSUBJ\t1-3\t
+1-2\t4-8\tHaag\tNNP\t*[1]\tPER[1]\tSBJ\t1-3\t
+1-3\t9-14\tplays\tVBD\t_\t_\tP|ROOT\t1-5|1-3\t
+1-3.1\t9-13\tplay\t_\t*\tX\t_\t_\t
+1-4\t15-17\t😀\t_\t_\t_\t_\t_\t
+1-5\t18-25\tElianti\tNNP\thttp://x\tOTH\t_\t_\t
+1-6\t25-26\t.\t.\t_\t_\t_\t_\t
+
+#Sentence.id=s2
+#Text=One
+#Text=two
+2-1\t27-30\tOne\t_\t*[3]\tLOC[3]\t_\t_\t
+2-2\t31-34\ttwo\t_\t*[3]\tLOC[3]\t_\t_\t
+
+#Text=three four
+3-1\t35-40\tthree\t_\t*[3]\tLOC[3]\t_\t_\t
+3-2\t41-45\tfour\t_\t*\t*\t_\t_\t
+""",
+        """\
+#FORMAT=WebAnno TSV 3.1
+#T_SP=webanno.custom.Entity|kind
+#T_CH=webanno.custom.Link|referenceType|referenceRelation
+
+#Text=caf\\u00E9 bar
+1-1\t0-4\tcafé\tPLACE\tpr[1]\tcoref->1-1\t
+1-2\t5-8\tbar\t_\t_\t_\t
+""",
+    ],
     "conll": [
         """\
 -DOCSTART- -X- -X- O

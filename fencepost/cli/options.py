@@ -76,7 +76,13 @@ class FormatOptions(OptionGroup):
         bool,
         option("--pretokenized", "Raw text: words are separated by white space, sentences by line ends."),
     ] = False
-    spans_key: Annotated[str | None, option("--spans-key", "spacy: the span group with the entities.")] = None
+    spans_key: Annotated[
+        str | None,
+        option(
+            "--spans-key",
+            "spacy: the span group with the entities; webanno: the layer with them, or LAYER.FEATURE.",
+        ),
+    ] = None
     keep_rejected: Annotated[
         bool,
         option(

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fuzz.checks import dense_sentences
 from fencepost.data import FORMATS, Reader, ReadOptions, WriteOptions, read, write
 from fencepost.data.formats.overlaps import keep_compatible, overlapping
 from tests import strategies
 
-WORD_FORMATS = [name for name in FORMATS if name != "brat"]  # BRAT keeps characters, not words
+CHARACTER_FORMATS = ("brat", "doccano", "spacy-v2")  # which keep the text, but not how it is split
+WORD_FORMATS = [name for name in FORMATS if name not in CHARACTER_FORMATS]
+READ_AS = {"prodigy": "jsonl-text", "doccano": "jsonl-text"}  # which reads the files of both
 ALL = ReadOptions(keep_rejected=True)  # predictions too, which are no gold data
 
 
@@ -40,6 +43,8 @@ def projected(sentence, name):
     changes = {part: empty.get(part) for part in parts if part not in keeps}
     if name == "weibo":
         changes["meta"] = {"positions": list(sentence.meta.get("positions") or [0] * len(sentence))}
+    if name in ("prodigy", "webanno"):  # which say where there is white space between words
+        changes["space_after"] = [*(sentence.space_after or [True] * len(sentence))[:-1], False]
     if not sentence.words:  # no values for no words are as good as none
         changes |= {"pos": None, "space_after": None}
     kept_entities = [
@@ -81,7 +86,7 @@ def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(n
     assert len(expected) == len(sentences)
     reader = Reader(path, options=ALL)
     assert_same(list(reader), expected, name)
-    assert reader.format.name == name
+    assert reader.format.name == READ_AS.get(name, name)
 
 
 def weibo(sentence):
@@ -150,6 +155,29 @@ def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tm
     found = list(read(path, options=ReadOptions(pretokenized=pretokenized)))
     flat = lambda documents: sorted(itertools.chain.from_iterable(documents.values()))  # noqa: E731
     assert flat(characters(found)) == flat(characters(expected))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_texts_keep_every_character_and_every_entity(name, suffix, data, tmp_path):
+    sentences = data.draw(st.lists(strategies.odd_sentences_for(FORMATS[name]), max_size=4))
+    path = tmp_path / f"corpus{suffix}"
+    expected = fitting(sentences, path, name)
+    assert dense_sentences(list(read(path, name))) == dense_sentences(expected)
+
+
+@pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
+@settings(max_examples=20)
+@given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
+def test_texts_keep_words_where_white_space_separates_them(name, sentences, tmp_path):
+    path = tmp_path / "corpus"
+    expected = fitting(sentences, path, name)
+    reader = Reader(path, options=ReadOptions(pretokenized=True))
+    found = list(reader)
+    assert reader.format.name == READ_AS.get(name, name)
+    assert [(s.words, s.entities) for s in found] == [(s.words, s.entities) for s in expected]
 
 
 @settings(max_examples=25)

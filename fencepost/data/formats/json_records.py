@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
@@ -25,6 +25,7 @@ from fencepost.errors import DataError, describe_error, quote
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
 _BLANK = " \t\n\r"  # no other white space may separate JSON's values
 _STRUCTURE = re.compile(r"[\[\]{},]")
+Convert = Callable[[Any], dict[str, Any] | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,19 @@ class Record:
     problem: str | None = None
 
 
-def records(source: Source) -> Iterator[Record]:
-    """Yield the objects of a file, which has one array of them or one on each line."""
-    if is_array(source):
-        yield from _array_records(source)
+def as_object(value: Any) -> dict[str, Any] | str:
+    """Return the value, or what is wrong with it if it is no object."""
+    return value if isinstance(value, dict) else f"a JSON object was expected, not {kind_of(value)}"
+
+
+def records(source: Source, convert: Convert = as_object, *, array: bool | None = None) -> Iterator[Record]:
+    """Yield the objects of a file, which has one array of them or one on each line.
+
+    `convert` makes an object of each value, or returns what is wrong with it; `array` says which of the two
+    the file has, where its first character does not.
+    """
+    if is_array(source) if array is None else array:
+        yield from _array_records(source, convert)
         return
     for line in source.lines():
         if line.problem:
@@ -49,7 +59,7 @@ def records(source: Source) -> Iterator[Record]:
             problem = "an object over several lines; put each on a line of its own, or all into one array"
             yield Record(line.number, line.text, {}, problem)
         elif line.text.strip():
-            yield _record(line.number, line.text)
+            yield _record(line.number, line.text, convert)
 
 
 def is_array(source: Source) -> bool:
@@ -66,15 +76,15 @@ def head_objects(source: Source, count: int) -> list[dict[str, Any]]:
         return []
 
 
-def _record(line: int, raw: str) -> Record:
+def _record(line: int, raw: str, convert: Convert) -> Record:
     problem = None
     value: Any = {}
     try:
         if SURROGATES.search(raw):  # each stands for a byte that is not UTF-8
             raise ValueError("its bytes are not UTF-8")
-        value = decode_json(raw)
-        if not isinstance(value, dict):
-            problem = f"a JSON object was expected, not {_kind(value)}"
+        value = convert(decode_json(raw))
+        if isinstance(value, str):
+            problem = value
         elif "\\u" in raw or raw.count("[") + raw.count("{") > DEPTH:
             problem = why_not_json(value)
     except (ValueError, RecursionError) as error:
@@ -91,8 +101,9 @@ def _why_not_json(error: Exception, raw: str) -> str:
     return f"not JSON that can be read: {describe_error(error)}"
 
 
-def _kind(value: object) -> str:
-    names = {list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+def kind_of(value: object) -> str:
+    """Return the words for a value's type in JSON, as part of a message."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 
 
@@ -188,12 +199,12 @@ class _Array:
         return self.line + before.count("\n"), element.strip(_BLANK)
 
 
-def _array_records(source: Source) -> Iterator[Record]:
+def _array_records(source: Source, convert: Convert) -> Iterator[Record]:
     array = _Array()
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     for chunk in chain(source.chunks(), [b""]):
         for line, raw in array.feed(decoder.decode(chunk, final=not chunk), last=not chunk):
-            yield _record(line, raw)
+            yield _record(line, raw, convert)
         if array.size > LINE_BYTES:
             raise DataError(
                 f"an element of over {LINE_BYTES >> 20} MB is too long for one; break it up",
@@ -211,8 +222,8 @@ def _printable(raw: str) -> str:
     return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def encode_records(values: Iterable[dict[str, Any]], options: WriteOptions) -> Iterator[str]:
-    """The objects as JSON, a line each; in an array if the options say so."""
+def encode_records(values: Iterable[Any], options: WriteOptions) -> Iterator[str]:
+    """The values as JSON, a line each; in an array if the options say so."""
     dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     if not options.array:
         for value in values:

@@ -39,6 +39,7 @@ NOT_ACCEPTED = ("reject", "ignore")
 NO_SPANS = f"text without a list under {', '.join(SPAN_KEYS)}, read as one without entities"
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _TYPES = ("label", "type", "entity_type")
+_TOKEN_PLACES = ("token_start", "token_end")  # of Prodigy, which say the same as the characters
 
 
 def fits(record: dict[str, Any]) -> bool:
@@ -126,7 +127,7 @@ def _spans(place: str, item: Any, text: str, options: ReadOptions) -> Iterator[C
         )
     types = item["labels"] if isinstance(item.get("labels"), list) else [item.get(type_key)]
     score = confidence(f"{place}.score", item.get("score", 1.0))
-    extra = meta(item, {start_key, end_key, type_key, "labels", "text", "score"})
+    extra = meta(item, {start_key, end_key, type_key, "labels", "text", "score", *_TOKEN_PLACES})
     if not types:
         raise ValueError(f"{place}.labels is empty")
     for type_ in types:
@@ -195,10 +196,21 @@ def to_record(sentence: Sentence) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value is not None}
 
 
+def span_triples(sentence: Sentence) -> list[list[int | str]]:
+    """Return the entities as `[start, end, type]` in the characters of the sentence's text."""
+    offsets = sentence.word_offsets()
+    return [[offsets[one.start][0], offsets[one.end - 1][1], one.type] for one in sentence.entities]
+
+
 def obstacle(sentence: Sentence) -> str | None:
     if any(not word or word != word.strip() for word in sentence.words):
         return "a word that is empty or has white space at its edge"
     return None
+
+
+def text_obstacle(sentence: Sentence) -> str | None:
+    """As `obstacle`, for formats that keep the text alone: without words there is none."""
+    return obstacle(sentence) if sentence.words else "no words"
 
 
 JSONL_TEXT = Format(

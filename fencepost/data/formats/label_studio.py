@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
@@ -23,10 +22,10 @@ from fencepost.data.formats.json_fields import same_text
 from fencepost.data.formats.json_records import Record, encode_records, records
 from fencepost.data.output import text_writer
 from fencepost.data.source import Reading, Source
+from fencepost.data.text.units import count_units
 from fencepost.errors import quote
 
 _LABELS = "labels"
-_ONE_UNIT = "\uffff"  # the last character that takes one UTF-16 unit
 _SKIPPED = "task without a finished annotation skipped; --keep-rejected reads it, with its predictions"
 _NO_LABEL = "result that is no label of text, not read"
 
@@ -55,7 +54,7 @@ def _flatten(source: Source, options: ReadOptions) -> Iterator[Record]:
             key, text = _text_of(task)
             labels = [one for one in results if _is_labels(one)]
             source.note(_NO_LABEL, record.line, times=len(results) - len(labels))
-            units = _count_units(text)
+            units = count_units(text)
             spans = [_span(one, text, units) for one in labels]
             others = {name: value for name, value in task["data"].items() if name != key}
             value = {"id": task.get("id"), **others, "text": text, "spans": spans}
@@ -105,13 +104,6 @@ def _is_labels(result: dict[str, Any]) -> bool:
     if result.get("type") == "hypertextlabels":
         raise ValueError("labels of HTML have no places in a text; only labels of plain text are read")
     return result.get("type") == _LABELS
-
-
-def _count_units(text: str) -> list[int] | None:
-    """Return the UTF-16 units before each character and at the end; None if each character is one unit."""
-    if max(text, default="") <= _ONE_UNIT:
-        return None
-    return list(accumulate((1 + (character > _ONE_UNIT) for character in text), initial=0))
 
 
 def _span(result: dict[str, Any], text: str, units: Sequence[int] | None) -> dict[str, Any]:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fencepost.data.formats import conll, conll2012, json_text, json_tokens, label_studio, tables, weibo
+from fencepost.data.formats import (
+    conll,
+    conll2012,
+    json_text,
+    json_tokens,
+    label_studio,
+    spacy_v2,
+    tables,
+    webanno,
+    weibo,
+)
 from fencepost.data.formats.brat import BRAT
 from fencepost.data.formats.docbin import SPACY, is_docbin
+from fencepost.data.formats.doccano import DOCCANO
 from fencepost.data.formats.format import Format
 from fencepost.data.formats.gpml import GPML
 from fencepost.data.formats.json_records import head_objects
 from fencepost.data.formats.parquet import is_parquet
+from fencepost.data.formats.prodigy import PRODIGY
 from fencepost.data.source import BYTE_ORDER_MARK, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote
 
@@ -19,10 +31,14 @@ FORMATS: dict[str, Format] = {
     for format_ in (
         *json_tokens.FORMATS,
         json_text.JSONL_TEXT,
+        DOCCANO,
+        PRODIGY,
         label_studio.LABEL_STUDIO,
+        spacy_v2.SPACY_V2,
         conll.CONLL,
         weibo.WEIBO,
         conll2012.CONLL2012,
+        webanno.WEBANNO,
         GPML,
         BRAT,
         SPACY,
@@ -52,18 +68,25 @@ def detect_format(source: Source) -> Format:
     path = source.path
     if path is not None and (path.is_dir() or path.suffix == ".ann"):
         return BRAT
-    if table := _detect_binary_table(source):
-        return table
     head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if path is not None and path.suffix == ".txt" and path.with_suffix(".ann").is_file():
         return BRAT
-    if is_docbin(source.head):
-        return SPACY
+    if marked := detect_beginning(source):
+        return marked
     if tables.has_header(source) or (_is_csv(path) and not conll.looks_tagged(source.head_lines())):
         return tables.CSV
     if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
         return _detect_columns(source)
     return GPML if head.startswith(b"<") else _detect_json(source)
+
+
+def detect_beginning(source: Source) -> Format | None:
+    """The format of a file whose first bytes no other kind of file has."""
+    if is_docbin(source.head):
+        return SPACY
+    if webanno.fits(source.head):
+        return webanno.WEBANNO
+    return spacy_v2.SPACY_V2 if spacy_v2.fits(source.head) else _detect_binary_table(source)
 
 
 def detect_table(source: Source) -> Format:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.formats import conll, conll2012, iob, json_tokens
-from fencepost.data.formats.docbin import is_docbin
 from fencepost.data.formats.json_fields import SURROGATES
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.parquet import is_parquet
-from fencepost.data.formats.registry import FORMATS, detect_format
+from fencepost.data.formats.registry import FORMATS, detect_beginning, detect_format
 from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source
 from fencepost.errors import DataError, UsageError
 
@@ -45,6 +44,8 @@ def detect_kind(source: Source, format_: str | None, *, has_column: bool = False
         return format_
     if is_parquet(source.head):
         return PARQUET
+    if marked := detect_beginning(source):
+        return marked.name
     if _has_csv_name(source) and not _has_tags(source.head_lines()):
         return CSV
     if _is_blank(source) and (kind := _kind_of_blank(source)):
@@ -109,7 +110,7 @@ def _is_plain(source: Source) -> bool:
     path = source.path
     if path is not None and (path.is_dir() or _is_corpus_name(path)):
         return False
-    if is_docbin(source.head) or _has_tags(source.head_lines()):
+    if _has_tags(source.head_lines()):
         return False
     if path is not None and path.name.lower().endswith((".txt", ".text")):
         return True
