@@ -38,8 +38,8 @@ def predict(
             metavar="FILE",
             help="Instead of texts: a file, - (standard input) or sample:test. Plain text is one text a "
             'line; so is JSON with a "text" and no annotation, whose other keys go to the output. A corpus '
-            "is predicted sentence by sentence with its own words; its entities are ignored. CSV, TSV and "
-            "Parquet have a text a row, in the column text. With --engine ray also a folder, or a quoted "
+            "is predicted sentence by sentence with its own words; its entities are ignored. CSV, TSV, Excel "
+            "and Parquet have a text a row, in the column text. With --engine ray also a folder, or a quoted "
             "pattern, of such files of texts, but not of CSV.",
         ),
     ] = None,
@@ -49,13 +49,18 @@ def predict(
             "--output",
             metavar="FILE",
             help="Where to write; unless set, entities are drawn. FILE.jsonl and - get a JSON object a text, "
-            "with the entities by character; other names, and --to, a corpus of sentences. With --engine ray "
-            "a folder.",
+            "with the entities by character, and FILE.csv, FILE.xlsx and FILE.parquet a row; FILE.html is "
+            "a page that shows them. Other names, and --to, get a corpus of sentences. With --engine ray a "
+            "folder.",
         ),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", help="Corpus format of the output, if its name does not tell it."),
+        typer.Option(
+            "--to",
+            help="Format of the output, if its name does not tell it: csv, xlsx, parquet, html, or that of "
+            "a corpus.",
+        ),
     ] = None,
     offsets: Annotated[
         Literal["characters", "utf-16", "bytes"],
@@ -117,7 +122,7 @@ def predict(
         str | None,
         reading_option(
             "--text-column",
-            "CSV, TSV and Parquet: the column with the texts; JSON: the key. Unless set, text.",
+            "CSV, TSV, Excel and Parquet: the column with the texts; JSON: the key. Unless set, text.",
         ),
     ] = None,
     skip_invalid: SkipInvalid = False,
@@ -185,19 +190,22 @@ def predict(
     if workers or ray_address:
         raise UsageError(f"{'--workers' if workers else '--ray-address'} is for --engine ray")
     target = check_output(source, output, to, resume=resume, force=force)
-    if offsets != "characters" and (output is None or target is not None):
+    if offsets != "characters" and (output is None or target not in (None, "csv", "xlsx", "parquet")):
         raise UsageError(
-            "--offsets is about JSON lines: give --output FILE.jsonl or --output -, without --to"
+            "--offsets is about JSON lines and tables: give --output FILE.jsonl, FILE.csv, FILE.xlsx or "
+            "FILE.parquet, or --output -"
         )
     with reading.open(source, texts) as (opened, file):
         recogniser = load(threads)
-        if target and target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
+        if target and not isinstance(target, str) and overlaps == "refuse" and not skip_invalid:
             check_flat(recogniser, target)
         prediction = Prediction(recogniser, islice(opened, limit), file, quiet=quiet, unit=offsets)
         if output is None:
             prediction.draw()
         elif target is None:
             prediction.write_lines(output, resume=resume)
+        elif isinstance(target, str):
+            prediction.write_table(output, target)
         else:
             prefer = None if overlaps == "refuse" else overlaps
             prediction.write_corpus(output, target, prefer, leave_out=skip_invalid)

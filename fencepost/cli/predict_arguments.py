@@ -83,10 +83,17 @@ def with_select(changes: Sequence[str] | None, flat: bool | None) -> list[str]:
     return [*changes, f"predict.select={'flat' if flat else 'nested'}"]
 
 
+TABLES = ("csv", "xlsx", "parquet", "html")
+"""Kinds of output with a row, or a paragraph, for each text."""
+
+
 def check_output(
     source: str | None, output: str | None, to: str | None, *, resume: bool, force: bool
-) -> Format | None:
-    """Return the corpus format of the output, or None; refuse an output that cannot be written."""
+) -> Format | str | None:
+    """Return the corpus format of the output, the kind of a table, or None for JSON lines.
+
+    Refuse an output that cannot be written.
+    """
     if output is None:
         for name, given in (("--to", to), ("--resume", resume), ("--force", force)):
             if given:
@@ -99,7 +106,10 @@ def check_output(
 
     path = Path(output)
     lines = to is None and (output == "-" or path.suffix.lower() == ".jsonl")
-    target = None if lines else format_by_name(to) if to else format_by_suffix(path)
+    kind = to or path.suffix.lower().removeprefix(".")
+    target: Format | str | None = None
+    if not lines:
+        target = kind if kind in TABLES else format_by_name(to) if to else format_by_suffix(path)
     if resume and (target or output == "-"):
         raise UsageError("--resume continues a file of JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":

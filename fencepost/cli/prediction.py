@@ -110,6 +110,16 @@ class Prediction:
         else:
             self._finish(f"{output} (and {many(done, 'text')} that were there)" if done else output)
 
+    def write_table(self, output: str, kind: str) -> None:
+        from fencepost.runtime.prediction.tables import write_table
+
+        path = None if output == "-" else Path(output)
+        missing = write_table(self._predict(silent=path is None), path, kind)
+        self._finish(f"{output} ({kind})")
+        for what, count in missing.items():
+            if count:
+                say(f"{kind} has no place for {count:,} {what}", quiet=self.quiet)
+
     def write_corpus(self, output: str, target: Format, prefer: Prefer | None, *, leave_out: bool) -> None:
         from fencepost.data import write
 
@@ -138,7 +148,7 @@ class Prediction:
 
 def check_flat(recogniser: Recogniser, target: Format) -> None:
     """Refuse to write overlapping entities into a format that cannot hold them."""
-    if recogniser.settings["select"] != "flat":
+    if target.overlaps == "none" and recogniser.settings["select"] != "flat":
         raise UsageError(
             f"{target.name} cannot hold overlapping entities, and this model finds them: say which to keep "
             "with --overlaps outermost, innermost or best, let it find none with --flat, "

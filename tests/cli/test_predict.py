@@ -502,3 +502,26 @@ def test_links_in_a_circle(run, small_model, tmp_path, option):
 def test_a_text_column_without_a_file(run, small_model):
     told = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
     assert "--text-column is about --input, which is missing" in told
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.xlsx", "out.parquet", "out.html"])
+def test_tables_are_written_by_their_names(run, tmp_path, name):
+    (tmp_path / "in.csv").write_text("id,body\n1,Ada Lovelace met Bob in London\n2,.\n")
+    arguments = ("--input", tmp_path / "in.csv", "--text-column", "body", "--output", tmp_path / name)
+    result = run("predict", *arguments)
+    assert f"-> {tmp_path / name} ({name.removeprefix('out.')})" in result.output
+    if name == "out.html":
+        assert "Ada Lovelace</mark>" in (tmp_path / name).read_text()
+    else:
+        assert [bool(sentence.entities) for sentence in read(tmp_path / name)] == [True, False]
+
+
+def test_texts_are_read_from_a_workbook(run, tmp_path):
+    (tmp_path / "in.csv").write_text("body,n\nAda Lovelace met Bob in London,1\n")
+    run("predict", "--input", tmp_path / "in.csv", "--text-column", "body", "--output", tmp_path / "in.xlsx")
+    result = run("predict", "--input", tmp_path / "in.xlsx", "--output", "-", "-q")
+    assert json.loads(result.stdout)["n"] == "1"
+    assert (
+        "there must be one column 'x'"
+        in run("predict", "--input", tmp_path / "in.xlsx", "--text-column", "x", code=1).output
+    )

@@ -31,6 +31,9 @@ class Delimited:
         except csv.Error as error:
             raise DataError(f"not a header of CSV: {describe_error(error)}", source=source.name) from None
 
+    def close(self) -> None:
+        """Do nothing: who has opened the source closes it."""
+
     def repeated(self) -> list[str]:
         """Return the names that several columns have; those are not in the records."""
         return sorted({name for name in self.header if self.header.count(name) > 1})

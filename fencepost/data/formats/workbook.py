@@ -46,9 +46,13 @@ class Workbook:
         if len(sheets) > 1:
             source.note(f"only the first sheet is read, {quote(sheets[0].title)}; there are {len(sheets)}")
 
+    def repeated(self) -> list[str]:
+        """Return the names that several columns have, or none; those are not in the records."""
+        return sorted({name for name in self.header if self.header.count(name) > 1 or not name})
+
     def records(self) -> Iterator[Record]:
         """Yield the rows as objects from the names in the header to the values; empty cells are ""."""
-        repeated = {name for name in self.header if self.header.count(name) > 1 or not name}
+        repeated = set(self.repeated())
         try:
             for line, row in self._rows:
                 if _has_value(row):

@@ -14,13 +14,13 @@ from fencepost.data.formats.json_fields import SURROGATES
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.registry import FORMATS, detect_beginning, detect_format
-from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source
+from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source, is_workbook
 from fencepost.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLAIN_TEXT, JSON_TEXT, PARQUET, CSV = "text", "json", "parquet", "csv"
+PLAIN_TEXT, JSON_TEXT, PARQUET, CSV, XLSX = "text", "json", "parquet", "csv", "xlsx"
 """The kinds of files that are not corpora."""
 
 _JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
@@ -62,13 +62,15 @@ def _kind_with_column(source: Source, format_: str | None) -> str:
     if format_ is None:
         if is_parquet(source.head):
             return PARQUET
+        if is_workbook(source.head):
+            return XLSX
         if _has_csv_name(source):
             return CSV
         if _JSON.match(_head(source).lstrip()) or (_is_blank(source) and _kind_of_blank(source) == JSON_TEXT):
             return JSON_TEXT
     raise UsageError(
-        f"{source.name}: --text-column names a column of CSV, TSV or Parquet, or a key of JSON objects, and "
-        "this file is not read as any of these; CSV with another ending needs --format csv"
+        f"{source.name}: --text-column names a column of CSV, TSV, Excel or Parquet, or a key of JSON objects, "
+        "and this file is not read as any of these; CSV with another ending needs --format csv"
     )
 
 

@@ -2,7 +2,7 @@
 
 A corpus has words and entities, and is predicted sentence by sentence with the words that it has. All other
 files are raw text, which the model's own rules split: lines of plain text, JSON with nothing but a text, and
-CSV, TSV and Parquet with a column of texts.
+CSV, TSV, Excel and Parquet with a column of texts.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record, records
 from fencepost.data.formats.parquet import Table
 from fencepost.data.formats.registry import FORMATS
-from fencepost.data.source import ReadSentence, Rejected, Source
+from fencepost.data.formats.workbook import Workbook
+from fencepost.data.source import ReadSentence, Rejected, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote, shorten
-from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT, detect_kind, string_of
+from fencepost.runtime.prediction.kinds import (
+    CSV,
+    JSON_TEXT,
+    PARQUET,
+    PLAIN_TEXT,
+    XLSX,
+    detect_kind,
+    string_of,
+)
 from fencepost.runtime.prediction.text import TEXT, Text, with_words
 
 if TYPE_CHECKING:
@@ -75,11 +84,11 @@ def read_texts(
     source: Source, kind: str, options: ReadOptions, column: str = TEXT
 ) -> Iterator[Text | Rejected]:
     """Yield the texts of a file of this kind, and the records that are none."""
-    if kind in FORMATS and kind not in (CSV, PARQUET):
+    if kind in FORMATS and kind not in (CSV, PARQUET, XLSX):
         return _read_corpus(source, kind, options)
     if kind == PLAIN_TEXT:
         return _read_lines(source, options)
-    read = {JSON_TEXT: _read_json, CSV: _read_csv}.get(kind, _read_parquet)
+    read = {JSON_TEXT: _read_json, CSV: _read_table, XLSX: _read_table}.get(kind, _read_parquet)
     return _to_texts(read(source, column), column, options, source)
 
 
@@ -103,8 +112,9 @@ def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
         yield record if text is None else Record(record.line, record.raw, {column: text}), end
 
 
-def _read_csv(source: Source, column: str) -> Iterator[tuple[Record, int]]:
-    table = Delimited(source, [column])
+def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
+    """Yield the rows of CSV or of a workbook."""
+    table = Workbook(source) if is_workbook(source.head) else Delimited(source, [column])
     if table.header and table.header.count(column) != 1:
         names = shorten(", ".join(map(quote, table.header)))
         raise DataError(
@@ -114,8 +124,9 @@ def _read_csv(source: Source, column: str) -> Iterator[tuple[Record, int]]:
         )
     for name in table.repeated():
         source.note(f"columns with the same name are not in the output: {quote(name)}")
-    for record in table.records():
-        yield record, source.bytes_read
+    with closing(table):
+        for record in table.records():
+            yield record, source.bytes_read
 
 
 def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:

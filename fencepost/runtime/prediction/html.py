@@ -1,0 +1,105 @@
+"""Predicted texts as one HTML file that loads nothing and runs nothing; all text in it is escaped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from fencepost.runtime.prediction.results import PredictedText
+    from fencepost.runtime.recogniser import Span
+
+_COLOURS = ("#1f77b4", "#d1495b", "#2e8b57", "#b8860b", "#7b4fa3", "#008b9a", "#c45a1b", "#5d6d7e")
+_LINE, _GAP = 3, 2  # pixels: of the line under an entity, and between two lines
+_BEGINNING = """<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Entities</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
+article { border-top: 1px solid #8884; padding: .5rem 0; white-space: pre-wrap; overflow-wrap: anywhere;
+  line-height: 2.2; }
+article > header { color: #888; font-size: .8rem; line-height: 1.4; }
+mark { background: none; color: inherit; background-repeat: no-repeat;
+  -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+small { font-size: .65rem; font-weight: 600; margin-left: .15em; white-space: nowrap; }
+</style>
+</head>
+<body>
+"""
+
+
+def write_html(predicted: Iterable[PredictedText], stream: BinaryIO) -> None:
+    """Write each text with a line under each entity, and its type and confidence after it."""
+    stream.write(_BEGINNING.encode())
+    colours: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for one in predicted:
+        spans = one.annotated.spans
+        counts.update(span.type for span in spans)
+        for span in spans:
+            colours.setdefault(span.type, _COLOURS[len(colours) % len(_COLOURS)])
+        fields = ", ".join(f"{name}: {value}" for name, value in one.source.fields.items() if value)
+        header = f"<header>{escape(fields)}</header>" if fields else ""
+        body = "".join(_mark(one.annotated.text, spans, colours))
+        stream.write(f'<article dir="auto">{header}{body}</article>\n'.encode())
+    total = ", ".join(f"{escape(name)}: {count:,}" for name, count in counts.most_common())
+    stream.write(f"<footer><p>{total or 'No entities'}</p></footer>\n</body>\n</html>\n".encode())
+
+
+def _mark(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator[str]:
+    """Yield the pieces of a text between boundaries, each with the lines of the entities that cover it."""
+    lanes = _assign_lanes(spans)
+    starts: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}
+    for index, span in enumerate(spans):
+        starts.setdefault(span.start, []).append(index)
+        ends.setdefault(span.end, []).append(index)
+    boundaries = sorted({0, len(text), *starts, *ends})
+    covering: set[int] = set()
+
+    def underline(piece: str) -> str:
+        return (
+            f'<mark style="{_style(covering, spans, lanes, colours)}">{piece}</mark>' if covering else piece
+        )
+
+    for start, end in zip(boundaries, [*boundaries[1:], len(text)], strict=True):
+        for index in sorted(ends.get(start, ()), key=lambda one: -lanes[one]):
+            covering.discard(index)
+            label = escape(f"{spans[index].type} {spans[index].score:.2f}")
+            yield underline(f'<small style="color: {colours[spans[index].type]}">{label}</small>')
+        covering.update(starts.get(start, ()))
+        yield underline(escape(text[start:end]))
+
+
+def _assign_lanes(spans: Sequence[Span]) -> list[int]:
+    """Return a lane for each entity; those that overlap have different ones."""
+    lanes = [0] * len(spans)
+    free: list[int] = []  # where the last entity of each lane ends
+    for index in sorted(range(len(spans)), key=lambda one: (spans[one].start, -spans[one].end)):
+        span = spans[index]
+        lane = next((number for number, end in enumerate(free) if end <= span.start), len(free))
+        free[lane : lane + 1] = [span.end]
+        lanes[index] = lane
+    return lanes
+
+
+def _style(covering: set[int], spans: Sequence[Span], lanes: Sequence[int], colours: dict[str, str]) -> str:
+    """Return the style that draws a line for each entity; each lane has its own distance from the text."""
+    step = _LINE + _GAP
+    height = (max(lanes[index] for index in covering) + 1) * step
+    images, places = [], []
+    for index in sorted(covering, key=lambda one: lanes[one]):
+        colour = colours[spans[index].type]
+        images.append(f"linear-gradient({colour}, {colour})")
+        places.append(f"0 calc(100% - {height - (lanes[index] + 1) * step}px)")
+    return (
+        f"padding-bottom: {height}px; background-image: {', '.join(images)}; "
+        f"background-position: {', '.join(places)}; background-size: 100% {_LINE}px"
+    )
