@@ -9,6 +9,7 @@ from itertools import chain, islice, tee
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.json_fields import is_json
+from fencepost.errors import UsageError
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.prediction.results import PredictedText, to_sentences
 from fencepost.runtime.prediction.text import Text
@@ -30,6 +31,8 @@ def read_blocks(
     for block in chunks(texts, lambda text: len(text.text)):
         prepared: list[Prepared] = []
         for number, text in enumerate(block, start=passed + 1):
+            if (text.sentences is None) != (stream is None):
+                raise UsageError("texts are strings, or all of them sentences; they cannot be mixed")
             if stream is not None:
                 of_text = list(islice(stream, len(text.sentences or ())))
             else:
@@ -40,6 +43,7 @@ def read_blocks(
 
 
 def to_text(text: str | Sentence) -> Text:
+    """Return a string, or a sentence without its entities, as a text to predict."""
     if isinstance(text, Sentence):
         return Text(text.text, sentences=[text.with_entities(())], offsets=[text.word_offsets()])
     return Text(text)

@@ -65,7 +65,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as arrays:
+            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 about = json.loads(arrays["about"].tobytes())
                 self._check(about)
                 counts = {name: about[name] for name in _COUNTS}

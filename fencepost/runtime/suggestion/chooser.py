@@ -96,6 +96,8 @@ def choose(
     No sentence is chosen twice, nor one with the same text as one of `exclude`. The seed determines what is
     random. Texts are read once, and a bounded number of sentences is kept.
     """
+    if isinstance(texts, str):  # else each of its characters would be one
+        raise UsageError("texts are a list of strings, not a string")
     chooser = Chooser(recogniser, count, strategy=strategy, seed=seed, exclude=exclude)
     chooser.read(map(to_text, texts))
     return chooser.finish()
@@ -119,14 +121,15 @@ class Chooser:
             raise UsageError.unknown("strategy", strategy, STRATEGIES)
         self.recogniser, self.count, self.name, self.seed = recogniser, count, strategy, seed
         self.strategy = STRATEGIES[strategy]
-        self._compares = self.strategy.spreads and self.strategy.evidence is None
+        compares = self.strategy.spreads and self.strategy.evidence is None
         self._known: list[Sentence] = []
         self._excluded: set[bytes] = set()
         for sentence in exclude:
             self._excluded.add(key_of(sentence.words))
-            if self._compares and sentence.words:
+            if compares and sentence.words:
                 self._known.append(sentence.with_entities(()))
-        self.state = State(Pool(max(count, min(POOL * count, LARGEST_POOL))))
+        size = max(count, min(POOL * count, LARGEST_POOL)) if self.strategy.spreads else count
+        self.state = State(Pool(size))
 
     def describe(self) -> dict[str, Any]:
         """Return what determines the choice besides the model and the texts."""
@@ -173,7 +176,6 @@ class Chooser:
 
     def _sift(self, state: State, prepared: Sequence[Prepared]) -> tuple[State, list[tuple[Prepared, float]]]:
         """Return the sentences that may be chosen, with a random number each, and count all."""
-        lowest = -np.inf if self.strategy.evidence else state.pool.lowest
         excluded = 0
         new: dict[bytes, tuple[Prepared, float]] = {}
         for one in prepared:
@@ -181,11 +183,14 @@ class Chooser:
             if key in self._excluded:
                 excluded += 1
             elif key not in new and key not in state.pool.keys:
-                number = draw_number(key, self.seed)
-                if number > lowest:
-                    new[key] = one, number
+                new[key] = one, draw_number(key, self.seed)
+        pairs = list(new.values())
+        if self.strategy.evidence is None:  # these numbers are the scores, and so are known already
+            best = sorted((number for _, number in pairs), reverse=True)[: state.pool.size]
+            least = max(state.pool.lowest, best[-1] if best else 0.0)
+            pairs = [(one, number) for one, number in pairs if number >= least]
         sentences, excluded = state.sentences + len(prepared), state.excluded + excluded
-        return replace(state, sentences=sentences, excluded=excluded), list(new.values())
+        return replace(state, sentences=sentences, excluded=excluded), pairs
 
     def finish(self) -> list[Sentence]:
         """Return the sentences that are chosen, the best first."""
