@@ -19,7 +19,7 @@ from fencepost.runtime.suggestion.evidence import examine
 from tests.methods.running import recogniser_of
 from tests.runtime import models
 
-TEXTS = [sentence.text for sentence in islice(read("sample:train"), 40)]
+TEXTS = [sentence.text for sentence in islice(read("sample:train"), 24)]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def texts_of(sentences) -> list[str]:
 
 
 def test_scores_are_errors_for_the_effort(recogniser):
-    chosen = choose(recogniser, TEXTS, 40)
+    chosen = choose(recogniser, TEXTS, 24)
     sentences = [replace(one, entities=(), meta={}, id=None, doc=None) for one in chosen]
     _, found = examine(recogniser, list(recogniser.prepare_sentences(sentences)))
     lengths = np.array([len(sentence) for sentence in sentences])
@@ -68,7 +68,7 @@ def test_repeated_and_excluded_sentences_are_not_chosen(recogniser, strategy):
 
 
 def test_near_duplicates_are_avoided(recogniser):
-    ranked = texts_of(choose(recogniser, TEXTS, 40, strategy="uncertainty"))
+    ranked = texts_of(choose(recogniser, TEXTS, 24, strategy="uncertainty"))
     best = next(text for text in TEXTS if "".join(text.split()) == ranked[0])
     copies = [f"{best[:-1]} {'!' * number}" for number in range(1, 6)]  # each a text of its own
     chosen = texts_of(choose(recogniser, [*TEXTS, *copies], 8))
