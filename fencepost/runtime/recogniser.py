@@ -215,8 +215,7 @@ class Recogniser:
         calibration, reaches the threshold, whether they clash or not, and what is predicted. A span
         starts at `b * T + t` if it starts at word `t` of sentence `b`; confidences are calibrated.
         """
-        lowest = min(threshold, self._predictor.predict_settings.lowest_threshold())
-        every = self._predictor.using({"threshold": lowest, "select": "keep-all"})
+        every = self._predictor.using({"threshold": threshold, "select": "keep-all"})
         wanted = np.array([self._wanted is None or type_ in self._wanted for type_ in self.types])
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:
