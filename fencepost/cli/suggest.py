@@ -110,7 +110,7 @@ def suggest(
     with reading.open_file(source) as (texts, _):
         recogniser = model.load(folder, options.lines, options.language)
         if target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
-            check_flat(recogniser, target)
+            check_flat(recogniser, target, "--set predict.select=flat")
         known = chain.from_iterable(_read_known(path, reading, recogniser) for path in exclude or ())
         chooser = Chooser(recogniser, count, strategy=strategy, seed=seed, exclude=known)
         sentences = job.choose(
