@@ -9,8 +9,8 @@ entities, and a new model is trained on all, up to `--to` sentences. Of the trai
 can be chosen, and `--scored` sentences of the test part are scored; both are drawn once.
 Each round is a process with one thread, and a line of `results/suggest.jsonl` as soon as it has ended, with
 what its model chooses; rounds of the same code and settings that are there are not repeated, nor, with
-`--since COMMIT`, those of that commit and of later ones. Prints progress and tables to standard error and one
-JSON object as its last line.
+`--since COMMIT`, those of that commit and of later ones. So `--to` can be raised later. Prints progress and
+tables to standard error and one JSON object as its last line.
 """
 
 from __future__ import annotations
@@ -119,10 +119,9 @@ def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
     result = evaluate(test, list(recogniser.predict(one.with_entities(()) for one in test)))
     following = {}
     for strategy in STRATEGIES if key["strategy"] == START else (key["strategy"],):
-        step = min(key["step"], key["to"] - key["sentences"])
-        if step > 0:
-            found = choose(recogniser, numbered, step, strategy=strategy, seed=key["seed"], exclude=learnt)
-            following[strategy] = [int(one.id or 0) for one in found]
+        options = {"strategy": strategy, "seed": key["seed"], "exclude": learnt}
+        found = choose(recogniser, numbered, key["step"], **options)
+        following[strategy] = [int(one.id or 0) for one in found]
     return {
         **scores_of(result),
         "words": sum(map(len, learnt)),
@@ -170,7 +169,7 @@ def list_tasks(
     arguments: argparse.Namespace, size: int, before: Sequence[Line] | None, folder: Path
 ) -> list[Task]:
     """Return the rounds with this number of sentences; None before is the first round."""
-    same = {name: getattr(arguments, name) for name in ("start", "step", "to", "pool", "scored")}
+    same = {name: getattr(arguments, name) for name in ("start", "step", "pool", "scored")}
     same |= {"settings": arguments.changes, "commit": code_version(), "sentences": size}
     tasks = []
     for corpus in arguments.corpora:
@@ -180,7 +179,7 @@ def list_tasks(
                 line = None if before is None else find_before(before, key)
                 if before is not None and line is None:
                     continue  # the round before it has failed
-                chosen = [] if line is None else [*line["chosen"], *line["next"][strategy]]
+                chosen = [] if line is None else [*line["chosen"], *line["next"][strategy]][:size]
                 path = folder / f"{corpus}-{seed}-{strategy}-{size}.json"
                 path.write_text(json.dumps({"key": key, "chosen": chosen}), encoding="utf-8")
                 name = f"{corpus}, seed {seed}, {strategy}, {size} sentences"
