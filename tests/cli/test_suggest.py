@@ -58,8 +58,12 @@ def test_other_formats_and_standard_output(suggest, source):
     scores = [result["score"] for task in tasks for one in task["predictions"] for result in one["result"]]
     assert scores
     assert all(0 < score < 1 for score in scores)
-    lines = suggest("--count", 3, output=None).stdout.splitlines()
+    lines = suggest(
+        "--count", 3, "--exclude", source.with_name("tasks.json"), output=None
+    ).stdout.splitlines()
     assert len(lines) == 3
+    found = {"".join(json.loads(line)["words"]) for line in lines}  # unfinished tasks are excluded, too
+    assert not found & {"".join(task["data"]["text"].split()) for task in tasks}
     assert "suggest" in json.loads(lines[0])["meta"]
     refused = suggest("--count", 3, output="next.conll", code=2).stderr
     assert "conll cannot hold overlapping entities" in refused
