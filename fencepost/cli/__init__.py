@@ -32,6 +32,7 @@ COMMANDS = (
     "recipes",
     "report",
     "serve",
+    "suggest",
     "sweep",
     "train",
     "tune",

@@ -74,10 +74,15 @@ class ModelOptions(OptionGroup):
     threads: Threads = None
     changes: Changes = None
 
-    def load(self, folder: str | Path, lines: LinesName | None = None) -> Recogniser:
-        """Load the model in a folder; `lines` are the line breaks that end a sentence, unless the model's."""
+    def load(
+        self, folder: str | Path, lines: LinesName | None = None, language: str | None = None
+    ) -> Recogniser:
+        """Load the model in a folder; raw text is split by these rules, unless the model's.
+
+        `lines` are the line breaks that end a sentence.
+        """
         return load_recogniser(
-            Path(folder), self.engine, self.changes, self.threads, device=self.device, lines=lines
+            Path(folder), self.engine, self.changes, self.threads, language, self.device, lines
         )
 
     def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:

@@ -114,7 +114,7 @@ def check_output(
         raise UsageError("--resume continues a file of JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":
         check_no_loop(path)
-        if source is not None and _is_same(path, Path(source)):
+        if source is not None and is_same(path, Path(source)):
             raise UsageError(f"{output}: the output would overwrite the input; give another name")
         check_new(path, resume=resume, force=force)
     return target
@@ -125,7 +125,7 @@ def check_one_of(*, resume: bool, force: bool) -> None:
         raise UsageError("--resume continues the output, and --force overwrites it: choose one of them")
 
 
-def _is_same(path: Path, other: Path) -> bool:
+def is_same(path: Path, other: Path) -> bool:
     """Return whether both are one file, through whatever links."""
     same_name = os.path.realpath(path) == os.path.realpath(other)
     return same_name or (path.exists() and other.exists() and path.samefile(other))

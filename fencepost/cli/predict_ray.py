@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +16,7 @@ from fencepost.cli.progress import progress_bar
 from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.ray import Progress, check_ready, predict, running
-from fencepost.runtime.folder import compute_sums, files_of, format_sums
-from fencepost.runtime.loading import SHIPPED
+from fencepost.runtime.loading import SHIPPED, describe_model
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
@@ -75,7 +73,7 @@ class RayPrediction:
         """Predict the files with the model of a recogniser, and these settings and filters of `load`."""
         job: dict[str, Any] = {
             "fencepost": __version__,
-            "model": _describe_model(recogniser),
+            "model": describe_model(recogniser),
             "options": {
                 **filters,
                 "format": self.reading.format,
@@ -153,16 +151,3 @@ class RayPrediction:
             raise
         except FencepostError as error:
             raise FencepostError(f"{error}; {advice}") from error
-
-
-def _describe_model(recogniser: Recogniser) -> dict[str, Any]:
-    folder = recogniser.folder or SHIPPED
-    sums = format_sums(compute_sums(folder, files_of(folder)))
-    return {
-        "name": folder.name,
-        "engine": recogniser.engine,
-        "language": recogniser.language,
-        "lines": recogniser.lines,
-        "settings": recogniser.settings,
-        "sha256": hashlib.sha256(sums.encode()).hexdigest(),
-    }

@@ -146,12 +146,12 @@ class Prediction:
         say(f"{describe(self.counts)} -> {where}; {speed} a second", quiet=self.quiet)
 
 
-def check_flat(recogniser: Recogniser, target: Format) -> None:
-    """Refuse to write overlapping entities into a format that cannot hold them."""
+def check_flat(recogniser: Recogniser, target: Format, flat: str = "--flat") -> None:
+    """Refuse to write overlapping entities into a format that cannot hold them; `flat` prevents them."""
     if target.overlaps == "none" and recogniser.settings["select"] != "flat":
         raise UsageError(
             f"{target.name} cannot hold overlapping entities, and this model finds them: say which to keep "
-            "with --overlaps outermost, innermost or best, let it find none with --flat, "
+            f"with --overlaps outermost, innermost or best, let it find none with {flat}, "
             "leave such sentences out with --skip-invalid, or write jsonl"
         )
 

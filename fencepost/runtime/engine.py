@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -195,20 +196,24 @@ class Predictor:
             scores = self.decoder.score(words, graphs, predict)
             if watch is not None:  # before candidates, which are refused if they are NaN
                 watch(sentences, words, scores)
-            candidates = self.decoder.candidates(scores, predict)
-            if candidates.type.max(initial=-1) >= len(self.types):
-                raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
-            kept = predict.select_entities(candidates, self.types, sentences)
+            kept = self.select(sentences, scores)
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None
         return self._make_entities(kept, len(sentences), words.vectors.shape[1])
 
+    def select(self, sentences: Sequence[Sentence], scores: Any) -> Candidates:
+        """Return what the decoder's scores of a batch make entities, with calibrated confidences."""
+        candidates = self.decoder.candidates(scores, self.predict_settings)
+        if candidates.type.max(initial=-1) >= len(self.types):
+            raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
+        kept = self.predict_settings.select_entities(candidates, self.types, sentences)
+        return replace(kept, confidence=self.calibration.apply(kept.confidence))
+
     def _make_entities(self, kept: Candidates, sentences: int, length: int) -> list[list[Entity]]:
         """Return what was selected in a batch of sentences padded to `length` words, by sentence."""
         entities: list[list[Entity]] = [[] for _ in range(sentences)]
-        confidences = self.calibration.apply(kept.confidence)
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), confidences.tolist())
+        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
         for start, end, type_, confidence in zip(*columns, strict=True):
             owner, first = divmod(start, length)
             entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))

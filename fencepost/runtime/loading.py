@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from fencepost.data.text.lines import Lines
 from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
-from fencepost.runtime.folder import CONFIG_FILE
+from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
 from fencepost.runtime.recogniser import Recogniser
 
@@ -74,3 +75,17 @@ def load_engine(
     with require_extra("train", f"{folder}: without graphs (fencepost export) the model"):
         from fencepost.runtime import pytorch
     return pytorch.load_predictor(folder, device)
+
+
+def describe_model(recogniser: Recogniser) -> dict[str, Any]:
+    """Return what of a model determines its predictions, for files that say what they were made with."""
+    folder = recogniser.folder or SHIPPED
+    sums = format_sums(compute_sums(folder, files_of(folder)))
+    return {
+        "name": folder.name,
+        "engine": recogniser.engine,
+        "language": recogniser.language,
+        "lines": recogniser.lines,
+        "settings": recogniser.settings,
+        "sha256": hashlib.sha256(sums.encode()).hexdigest(),
+    }

@@ -6,7 +6,7 @@ text -> sentences -> words -> entities -> characters
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, tee
 from pathlib import Path
@@ -23,12 +23,14 @@ from fencepost.encoder.windows import Part, split_sentence
 from fencepost.errors import UsageError
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import Report
+from fencepost.methods.decoder import Report, WordArrays
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
 from fencepost.runtime.language import LanguageCheck
 
 C = TypeVar("C")
+AddCandidates = Callable[[Sequence[Sentence], WordArrays, Candidates, Candidates], None]
+"""Gets sentences, their word vectors, what could be an entity in them, and what is predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class Recogniser:
         Use it where words are known already. `watch` is called with each batch that is computed: sentences,
         or windows of long ones, their word vectors and the scores of the method's decoder.
         """
-        yield from self._entities(self._prepared(sentences), watch)
+        yield from self._entities(self.prepare_sentences(sentences), watch)
 
     def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
         """Return new reports that the model's method declares about its own steps, all or some, by name."""
@@ -205,6 +207,25 @@ class Recogniser:
     def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
         """Return what fills these reports: a `watch` for `predict` of annotated sentences."""
         return self._predictor.watch_reports(reports)
+
+    def watch_candidates(self, add: AddCandidates, threshold: float) -> Watch:
+        """Return a `watch` that calls `add` with the possible and the predicted entities of each batch.
+
+        The arguments of `add` are the sentences, their word vectors, all spans whose confidence, before
+        calibration, reaches the threshold, whether they clash or not, and what is predicted. A span
+        starts at `b * T + t` if it starts at word `t` of sentence `b`; confidences are calibrated.
+        """
+        every = self._predictor.using({"threshold": threshold, "select": "keep-all"})
+        wanted = np.array([self._wanted is None or type_ in self._wanted for type_ in self.types])
+
+        def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:
+            possible = every.select(sentences, scores)
+            predicted = self._predictor.select(sentences, scores)
+            predicted = predicted.take(predicted.confidence >= self._min_confidence)
+            chosen = [spans.take(wanted[spans.type]) for spans in (possible, predicted)]
+            add(sentences, words, *chosen)
+
+        return watch
 
     def prepare(self, text: str, limit: int | None = None) -> Iterator[Prepared]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
@@ -216,12 +237,21 @@ class Recogniser:
         offsets, again = tee(self._splitter.sentences(text, limit))
         sentences = (Sentence([text[start:end] for start, end in words], doc="") for words in again)
         check = self._language_check
-        for prepared, words in zip(self._prepared(sentences), offsets, strict=False):
+        for prepared, words in zip(self.prepare_sentences(sentences), offsets, strict=False):
             if check.rest:
                 check.add(prepared.sentence.words)
             yield replace(prepared, sentence=replace(prepared.sentence, doc=None), words=words)
         if not check.is_finished:
             check.finish_text()
+
+    def prepare_sentences(self, sentences: Iterable[Sentence]) -> Iterator[Prepared]:
+        """Yield sentences whose words are known already with their parts, as `prepare` does for a text."""
+        originals, sentences = tee(sentences)  # the neighbours are for the engine alone
+        read = with_context(sentences, self._predictor.context)
+        for sentence, original in zip(read, originals, strict=False):
+            sizes = self._predictor.sizes(sentence.words)
+            parts = split_sentence(sentence, sizes, self._predictor.room)
+            yield Prepared(original, sum(sizes), parts)
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
@@ -231,14 +261,6 @@ class Recogniser:
         """Return the sentence with the entities that were found in its parts."""
         entities = found[0] if len(prepared.parts) == 1 else self._merged(prepared.parts, found)
         return prepared.sentence.with_entities(entity for entity in entities if self._keeps(entity))
-
-    def _prepared(self, sentences: Iterable[Sentence]) -> Iterator[Prepared]:
-        originals, sentences = tee(sentences)  # the neighbours are for the engine alone
-        read = with_context(sentences, self._predictor.context)
-        for sentence, original in zip(read, originals, strict=False):
-            sizes = self._predictor.sizes(sentence.words)
-            parts = split_sentence(sentence, sizes, self._predictor.room)
-            yield Prepared(original, sum(sizes), parts)
 
     def _entities(self, prepared: Iterable[Prepared], watch: Watch | None = None) -> Iterator[Sentence]:
         stream = iter(prepared)

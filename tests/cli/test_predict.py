@@ -523,5 +523,5 @@ def test_texts_are_read_from_a_workbook(run, tmp_path):
     assert json.loads(result.stdout)["n"] == "1"
     assert (
         "there must be one column 'x'"
-        in run("predict", "--input", tmp_path / "in.xlsx", "--text-column", "x", code=1).output
+        in run("predict", "--input", tmp_path / "in.xlsx", "--text-column", "x", code=2).output
     )

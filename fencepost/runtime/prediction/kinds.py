@@ -69,7 +69,7 @@ def _kind_with_column(source: Source, format_: str | None) -> str:
         if _JSON.match(_head(source).lstrip()) or (_is_blank(source) and _kind_of_blank(source) == JSON_TEXT):
             return JSON_TEXT
     raise UsageError(
-        f"{source.name}: --text-column names a column of CSV, TSV, Excel or Parquet, or a key of JSON objects, "
+        f"{source.name}: --text-column names a column of CSV, TSV, Excel or Parquet, or a key of JSON, "
         "and this file is not read as any of these; CSV with another ending needs --format csv"
     )
 

@@ -88,9 +88,12 @@ def predict_texts(
         yield PredictedText(text, Annotated(text.text, sentences, text.offsets), unit)
 
 
-def to_sentences(predicted: Iterable[PredictedText]) -> Iterator[Sentence]:
-    """Yield the sentences, for corpus formats; those of a raw text name the text that they belong to."""
-    for number, one in enumerate(predicted, start=1):
+def to_sentences(predicted: Iterable[PredictedText], first: int = 1) -> Iterator[Sentence]:
+    """Yield the sentences, for corpus formats; those of a raw text name the text that they belong to.
+
+    `first` is the number of the first text.
+    """
+    for number, one in enumerate(predicted, start=first):
         if one.source.sentences is None:
             yield from _with_names(one, number)
         else:

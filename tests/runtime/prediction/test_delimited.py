@@ -105,7 +105,7 @@ def test_columns_with_tags_are_still_a_corpus(texts):
 
 @pytest.mark.parametrize(("name", "format_"), [("texts.txt", None), ("texts.csv", "text"), ("a.conll", None)])
 def test_a_column_of_what_has_none_is_refused(texts, name, format_):
-    with pytest.raises(UsageError, match="--text-column names a column of CSV, TSV, Excel or Parquet, or a key"):
+    with pytest.raises(UsageError, match="--text-column names a column of CSV, TSV, Excel or Parquet"):
         texts("Ada\tO\n", name=name, format_=format_, column="text")
 
 
