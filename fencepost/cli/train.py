@@ -14,11 +14,12 @@ from fencepost.cli.frame import check_json_target, command, output_result, resum
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import TrainingOptions
+from fencepost.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
     from fencepost.config import Config
     from fencepost.data.entity import Sentence
-    from fencepost.training import Outcome
+    from fencepost.training import Outcome, Start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,22 @@ class TrainOptions(TrainingOptions):
     resume: Annotated[
         bool, Option("--resume", help="Continue a run in --out that was interrupted, with the same data.")
     ] = False
+    from_: Annotated[
+        Path | None,
+        Option(
+            "--from",
+            metavar="MODEL",
+            help="Start with the weights, types and settings of a trained model; new types are added.",
+        ),
+    ] = None
+    old_test: Annotated[
+        str | None,
+        Option(
+            "--old-test",
+            metavar="FILE",
+            help="With --from: test data of that model, to measure what the new one has forgotten.",
+        ),
+    ] = None
     report: Annotated[
         bool, Option("--report/--no-report", help="Whether to write a report, report.html, at the end.")
     ] = True
@@ -55,7 +72,11 @@ def train(options: TrainOptions) -> None:
     check_json_target(options.json)
     if os.environ.get("RANK", "0") != "0":  # of several processes, only the first prints messages
         options = replace(options, quiet=True)
-    config = options.settings(resumed=options.out if options.resume else None)
+    start = _start(options)
+    config = options.settings(
+        resumed=options.out if options.resume else None,
+        base=start.settings(options.method) if start else None,
+    )
     if options.show_config:
         typer.echo(config.to_yaml(), nl=False)
         return
@@ -65,6 +86,8 @@ def train(options: TrainOptions) -> None:
 
     training.check_folder(out, resume=options.resume)
     learnt, dev, test = options.read_data(config)
+    if start is not None and options.old_test is not None:
+        start = replace(start, test=options.read(options.old_test, config.text.model_dump()))
     options.say(_plan(config, learnt, dev))
     for note in (*training.idle_settings(config, learnt, dev), *unknown_types(learnt, dev, test)):
         options.say(note)
@@ -85,7 +108,22 @@ def train(options: TrainOptions) -> None:
             quiet=options.quiet,
             at_end=at_end,
             device=options.device,
+            start=start,
         )
+
+
+def _start(options: TrainOptions) -> Start | None:
+    """Return the model to start from, if there is one."""
+    if options.from_ is None:
+        if options.old_test is not None:
+            raise UsageError("--old-test is about --from, which is missing")
+        return None
+    if options.recipe is not None or options.config is not None:
+        given = "--recipe" if options.recipe is not None else "--config"
+        raise UsageError(f"{given} contradicts --from, whose model has settings of its own; use --set")
+    with require_extra("train", "training"):
+        from fencepost.training import Start
+    return Start(options.from_)
 
 
 def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:
@@ -111,6 +149,7 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         "calibration": outcome.calibration,
         "test": outcome.test.to_dict() if outcome.test else None,
         "warnings": list(outcome.warnings),
+        "forgetting": outcome.forgetting,
     }
 
     def show() -> None:
@@ -125,6 +164,8 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
             console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
         if outcome.test is not None:
             print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
+        if outcome.forgetting is not None:
+            console.print(_forgetting(outcome.forgetting), soft_wrap=True, markup=False)
         console.print(f"the model is in {out}", soft_wrap=True, markup=False)
 
     output_result(scores, json, show)
@@ -137,6 +178,11 @@ def _threshold(best: dict[str, Any]) -> str:
         f"threshold: {best['dev_threshold']:.2f}, fitted on the development data; F1 there "
         f"{100 * best['dev_f1']:.1f}, with the usual threshold {100 * best['dev_f1_usual_threshold']:.1f}"
     )
+
+
+def _forgetting(found: dict[str, Any]) -> str:
+    before, after = (100 * found[name]["f1"] for name in ("before", "after"))
+    return f"old test data: F1 {before:.1f} before, {after:.1f} now ({after - before:+.1f}), of the old types"
 
 
 def _calibration(found: dict[str, float | None]) -> str:

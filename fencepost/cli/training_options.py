@@ -91,9 +91,15 @@ class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
         parts = self.flags.items()
         return {f"{part}.{key}" for part, values in parts for key, one in values.items() if one is not None}
 
-    def settings(self, changes: Sequence[str] = (), resumed: Path | None = None) -> Config:
-        """Return all settings, with these changes after those of `--set`."""
-        return settings_of(self.recipe, self.config, [*(self.changes or ()), *changes], self.flags, resumed)
+    def settings(
+        self,
+        changes: Sequence[str] = (),
+        resumed: Path | None = None,
+        base: dict[str, Any] | None = None,
+    ) -> Config:
+        """Return all settings, with these changes after those of `--set`; `base` stands in for a recipe."""
+        changes = [*(self.changes or ()), *changes]
+        return settings_of(self.recipe, self.config, changes, self.flags, resumed, base)
 
     def check_sources(self, out: Path | None, content: str) -> Path:
         """Return the folder for the output; raises `UsageError` if options are missing or contradictory."""
@@ -128,14 +134,15 @@ def settings_of(
     changes: Sequence[str] | None,
     flags: Mapping[str, Mapping[str, Any]],
     resumed: Path | None = None,
+    base: dict[str, Any] | None = None,
 ) -> Config:
     """Return all settings: of the recipe, then the file, then `--set`, then the flags that are not None.
 
-    The run in the folder `resumed` has its own settings in place of a file's.
+    `base` stands in for a recipe. The run in the folder `resumed` has its own settings in place of a file's.
     """
     from fencepost.experiments import recipes
 
-    base = recipes.recipe(recipe).config if recipe is not None else None
+    base = recipes.recipe(recipe).config if recipe is not None else base
     with require_extra("train"):
         from fencepost.config import Config
         from fencepost.training.run import RUN_FILE

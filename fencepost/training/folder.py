@@ -62,6 +62,9 @@ def check_run(out: Path, config: Config, data: Mapping[str, Any], *, resume: boo
             f"{out / RUN_FILE} ({changed})"
         )
     if not has_data(out, data):
+        there = read_json(out / DATA_FILE) if (out / DATA_FILE).is_file() else {}
+        if isinstance(there, dict) and there.get("start") != data.get("start"):
+            raise UsageError(f"{out}: the run there starts from another model; give the same --from, or none")
         raise UsageError(
             f"{out}: the run there has other training or development data; resume it with the same"
         )

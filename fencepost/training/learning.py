@@ -47,6 +47,8 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     device: DeviceName = "auto",
+    start: str | Path | None = None,
+    old_test: Data | None = None,
 ) -> Outcome:
     """Train a recogniser and save it in the folder `out`, from where `fencepost.load` loads it.
 
@@ -57,7 +59,9 @@ def train(
     how to read what data cannot say of itself. `config` are settings: a YAML file, a dictionary, or a
     `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
     `batch_size` and `seed`. `resume` continues a run in `out` that was interrupted. `device` is `cpu`, `cuda`
-    or `mps`; `auto` is an accelerator if there is one.
+    or `mps`; `auto` is an accelerator if there is one. `start` is the folder of a trained model: the new one
+    has its settings, starts with its weights, and adds new types to its own; `old_test` is test data of it,
+    on which forgetting is measured.
     """
     with require_extra("train", "training"):
         from fencepost import training
@@ -70,7 +74,14 @@ def train(
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
         "text": {} if options is None else {"language": options.language, "lines": options.lines},
     }
-    settings = _settings(config, recipe, flags, Path(out) if resume else None)
+    if old_test is not None and start is None:
+        raise UsageError("old_test is about start, which is missing")
+    if start is not None and (recipe is not None or config is not None):
+        raise UsageError("start has settings of its own: leave out recipe and config")
+    begin = None if start is None else training.Start(Path(start))
+    settings = _settings(
+        begin.settings(method) if begin is not None else config, recipe, flags, Path(out) if resume else None
+    )
     options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
@@ -85,7 +96,11 @@ def train(
         tested = read(test, "test") if test is not None else None
         for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
             _say(note, quiet=quiet)
-        return training.train(settings, learnt, out, held, tested, resume=resume, quiet=quiet, device=device)
+        if begin is not None and old_test is not None:
+            begin = replace(begin, test=read(old_test, "old test"))
+        return training.train(
+            settings, learnt, out, held, tested, resume=resume, quiet=quiet, device=device, start=begin
+        )
 
 
 def unknown_types(

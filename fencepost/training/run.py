@@ -39,6 +39,7 @@ from fencepost.training.folder import (
 from fencepost.training.processes import as_launched, start_processes
 from fencepost.training.records import Display, Listener, Record, Records, best_epoch
 from fencepost.training.scoring import calibrate
+from fencepost.training.start import Start
 from fencepost.training.trainer import Trainer
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "AfterEpoch",
     "AtEnd",
     "Outcome",
+    "Start",
     "check_folder",
     "fingerprint",
     "has_data",
@@ -72,7 +74,8 @@ class Outcome:
 
     `calibration` has its temperature and shift, and the expected calibration errors before and after.
     `predicted` are the predictions in the test data, or else in the development data, which took `seconds`.
-    `warnings` say that the model has not learnt, and why; there are none if it has.
+    `warnings` say that the model has not learnt, and why; there are none if it has. `forgetting` has the
+    scores of the model that it started from, and its own, on the old test data.
     """
 
     model: Model
@@ -83,6 +86,7 @@ class Outcome:
     predicted: list[Sentence] | None = None
     seconds: float = 0.0
     warnings: Sequence[str] = ()
+    forgetting: dict[str, Any] | None = None
 
 
 def train(
@@ -97,9 +101,11 @@ def train(
     after_epoch: AfterEpoch | None = None,
     at_end: AtEnd | None = None,
     device: DeviceName = "auto",
+    start: Start | None = None,
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 
+    `start` is a trained model whose weights and types it starts with, in place of none.
     The best epoch by development F1 is kept; without `dev`, the last one. With `resume`, a run that
     was stopped continues from its last undamaged checkpoint, and ends as if it had not been stopped. What
     `after_epoch` and `at_end` raise stops it, too; a run that stops in `at_end` is resumed there. Of several
@@ -114,14 +120,16 @@ def train(
     for name, part in (("training", learnt), ("development", dev), ("test", test)):
         if part is not None and not part:
             raise UsageError(f"the {name} data has no sentences")
-    data = {"train": fingerprint(learnt), "dev": None if dev is None else fingerprint(dev)}
+    data: dict[str, Any] = {"train": fingerprint(learnt), "dev": None if dev is None else fingerprint(dev)}
+    if start is not None:
+        data["start"] = start.fingerprint()
     accelerator, place = start_processes(device)
     first = accelerator.process_index == 0  # of several, where torchrun or a similar tool has started them
     if first:
         check_run(out, config, data, resume=resume)
     checkpoint = checkpoint_to_resume(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
-    model = Model.build(config, learnt)
+    model = Model.build(config, learnt) if start is None else start.build(config, learnt)
     listeners: list[Listener] = []
     parts = model.split(learnt)
     trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, place)
@@ -138,7 +146,7 @@ def train(
     model.eval()
     if not first:
         return Outcome(model, [], None, None)
-    outcome = _finish(trainer, out, test)
+    outcome = _finish(trainer, out, test, start)
     if at_end is not None:
         at_end(outcome)
     remove_checkpoints(out)
@@ -149,7 +157,7 @@ def _warn(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
-def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Outcome:
+def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
     """Save the model with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
@@ -157,7 +165,8 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Out
     warnings = explain_failure(
         model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
     )
-    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings)
+    forgetting = None if start is None else start.measure(model)
+    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting)
     save_model(model, out)
     scores = {
         "epochs": epochs,
@@ -166,6 +175,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None) -> Out
         "calibration": calibration,
         "test": result.to_dict() if result else None,
         "warnings": warnings,
+        **({"forgetting": forgetting} if forgetting else {}),
     }
     write_text(out / CARD_FILE, model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
