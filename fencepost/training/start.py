@@ -17,7 +17,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
-from fencepost.runtime.folder import compute_sums, files_of, format_sums, read_saved_config
+from fencepost.runtime.folder import WEIGHTS_FILE, compute_sums, files_of, format_sums, read_saved_config
 from fencepost.runtime.pytorch import load_model
 from fencepost.training.scoring import make_recogniser
 
@@ -35,6 +35,10 @@ class Start:
         Raises `UsageError` if another method is wanted.
         """
         saved = read_saved_config(self.folder).parse_config().model_dump(mode="json")
+        if not (self.folder / WEIGHTS_FILE).is_file():
+            raise UsageError(
+                f"{self.folder}: has graphs for prediction, but no weights ({WEIGHTS_FILE}) to start from"
+            )
         if method not in (None, saved["method"]["name"]):
             raise UsageError(
                 f"{self.folder}: is a model of {saved['method']['name']}, whose weights {method} cannot use; "

@@ -10,6 +10,7 @@ from fencepost.config import Config
 from fencepost.data import read
 from fencepost.errors import UsageError
 from fencepost.methods.registry import METHODS
+from fencepost.runtime.loading import SHIPPED
 from fencepost.runtime.pytorch import load_model
 from fencepost.training import Start, train
 from fencepost.training.start import extend_weights
@@ -86,6 +87,8 @@ def test_python_and_files(tmp_path):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "old", config={})
     with pytest.raises(UsageError, match="is a model of boundary-smoothing"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "old", method="diffusion")
+    with pytest.raises(UsageError, match="has graphs for prediction, but no weights"):
+        fencepost.train(SENTENCES, tmp_path / "x", start=SHIPPED)
     with pytest.raises(UsageError, match="there is no model here"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "none")
     with pytest.raises(UsageError, match="old_test is about start"):
