@@ -1,0 +1,172 @@
+"""Cross-validation by documents: every sentence is judged by a model that has not seen its document.
+
+The folder of an audit has `audit.json`, which identifies its data and settings, and a folder for each fold:
+the training run while it lasts, then `candidates.jsonl` (every span with a type that is not too improbable)
+and `predictions.jsonl` (those of them that the model selects). So an audit continues wherever it was stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fencepost.analysis.audit.suggestions import Judged
+from fencepost.config import Config
+from fencepost.data import read, write
+from fencepost.data.entity import Sentence
+from fencepost.data.files import read_json
+from fencepost.data.output import TEMPORARY
+from fencepost.errors import DataError, UsageError
+from fencepost.evaluation import Temperature, best_cut, match
+from fencepost.experiments.trials import is_started, locked, lock_file, tidy, write_failure, write_json
+from fencepost.experiments.workers import Ended, attempt, in_processes
+from fencepost.runtime.engine import DeviceName
+from fencepost.runtime.loading import load
+from fencepost.training.run import fingerprint, is_complete, train
+from fencepost.training.scoring import apply_temperature
+
+AUDIT_FILE, CANDIDATES_FILE, PREDICTIONS_FILE = "audit.json", "candidates.jsonl", "predictions.jsonl"
+LOWEST = 0.02
+"""The smallest confidence, before calibration, of a candidate."""
+
+
+def split_folds(sentences: Sequence[Sentence], count: int, seed: int) -> list[int]:
+    """Return the fold of each sentence, from 0; the sentences of a document are in the same one.
+
+    A sentence without `doc` is a document of its own. Folds have nearly the same number of sentences: the
+    documents, in random order and the largest first, go to the fold with the fewest.
+    """
+    names = [sentence.doc if sentence.doc is not None else index for index, sentence in enumerate(sentences)]
+    sizes = Counter(names)
+    if len(sizes) < count:
+        raise UsageError(
+            f"--folds {count}: the corpus has {len(sizes):,} document{'s' * (len(sizes) != 1)}, and each "
+            "fold needs one; give fewer folds"
+        )
+    documents = list(sizes)
+    shuffled = [documents[index] for index in np.random.default_rng(seed).permutation(len(documents))]
+    totals, folds = [0] * count, {}
+    for name in sorted(shuffled, key=lambda one: -sizes[one]):
+        folds[name] = totals.index(min(totals))
+        totals[folds[name]] += sizes[name]
+    return [folds[name] for name in names]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The trainings of an audit in a folder, of which some may be complete already."""
+
+    out: Path
+    sentences: Sequence[Sentence]
+    config: Config
+    folds: int = 5
+    device: DeviceName = "auto"
+    quiet: bool = True
+
+    def check(self) -> None:
+        """Refuse a folder with anything but this audit, of the same data and settings."""
+        if self.folds < 2:
+            raise UsageError(f"--folds {self.folds}: a model must not judge what it has learnt; give 2 or more")
+        split_folds(self.sentences, self.folds, self.config.training.seed)
+        path = self.out / AUDIT_FILE
+        if path.is_file():
+            there = read_json(path)
+            if not isinstance(there, dict) or {**there, "fencepost": ""} != {**self._identity(), "fencepost": ""}:
+                raise UsageError(
+                    f"{self.out}: the audit there has other data, settings or folds; give another --out, or "
+                    "remove that folder"
+                )
+            return
+        try:
+            names = [one.name for one in self.out.iterdir()] if self.out.exists() else []
+        except OSError as error:
+            raise UsageError(f"{self.out}: cannot be read: {error.strerror}") from None
+        if any(not name.startswith(TEMPORARY) and name != lock_file("audit") for name in names):
+            raise UsageError(f"{self.out}: is there already and no audit; give another --out")
+
+    def _identity(self) -> dict[str, object]:
+        settings = self.config.model_dump(mode="json")
+        return {"data": fingerprint(self.sentences), "folds": self.folds, "settings": settings}
+
+    def folder(self, fold: int) -> Path:
+        return self.out / f"fold-{fold + 1}"
+
+    def is_done(self, fold: int) -> bool:
+        return (self.folder(fold) / PREDICTIONS_FILE).is_file()
+
+    def go(self, workers: int = 1) -> Iterator[Ended[int]]:
+        """Train and predict the folds that are not done; yield each when it has ended."""
+        todo = [fold for fold in range(self.folds) if not self.is_done(fold)]
+        work = partial(judge_fold, self if workers == 1 else replace(self, quiet=True))
+        every = (attempt(work, fold) for fold in todo) if workers == 1 else in_processes(work, todo, workers)
+        with locked(self.out, "audit"), closing(every):
+            if not (self.out / AUDIT_FILE).is_file():
+                write_json(self.out / AUDIT_FILE, self._identity())
+            for ended in every:
+                write_failure(self.folder(ended.task), ended.failure)
+                yield ended
+
+    def judged(self) -> Judged:
+        """Return the sentences with what the models of their folds say, with calibrated confidences.
+
+        A fold's calibration and threshold are fitted to its own predictions: three numbers, which can hardly
+        remember an annotation.
+        """
+        assigned = split_folds(self.sentences, self.folds, self.config.training.seed)
+        candidates: list[Sentence] = list(self.sentences)
+        predicted: list[Sentence] = list(self.sentences)
+        for fold in range(self.folds):
+            places = [place for place, of in enumerate(assigned) if of == fold]
+            gold = [self.sentences[place] for place in places]
+            of_fold = [_read(self.folder(fold) / name, gold) for name in (CANDIDATES_FILE, PREDICTIONS_FILE)]
+            for place, proposed, selected in zip(places, *self._calibrated(gold, *of_fold), strict=True):
+                candidates[place], predicted[place] = proposed, selected
+        return Judged(self.sentences, candidates, predicted)
+
+    def _calibrated(
+        self, gold: Sequence[Sentence], candidates: Sequence[Sentence], selected: Sequence[Sentence]
+    ) -> tuple[list[Sentence], list[Sentence]]:
+        """Return both with calibrated confidences, and of those selected the ones above the threshold.
+
+        Unless the threshold is set, it is the best one.
+        """
+        if self.config.predict.threshold is None:
+            cut = best_cut(match(gold, selected))
+            least = 1.1 if cut is None else cut  # without a cut, nothing is right
+            selected = [s.with_entities(e for e in s.entities if e.score >= least) for s in selected]
+        mentions = match(gold, candidates).predicted
+        temperature = Temperature.fit(mentions.score, mentions.matched)
+        return apply_temperature(temperature, candidates), apply_temperature(temperature, selected)
+
+
+def judge_fold(audit: Audit, fold: int) -> None:
+    """Train on all other folds, or continue; write what the model says about this one; remove the model."""
+    folder = audit.folder(fold)
+    if audit.is_done(fold):
+        return
+    assigned = split_folds(audit.sentences, audit.folds, audit.config.training.seed)
+    pairs = list(zip(audit.sentences, assigned, strict=True))
+    learnt = [sentence for sentence, of in pairs if of != fold]
+    held = [Sentence(sentence.words, doc=sentence.doc) for sentence, of in pairs if of == fold]
+    if not is_complete(folder):
+        resume = is_started(folder)
+        train(audit.config, learnt, folder, resume=resume, quiet=audit.quiet, device=audit.device)
+    recogniser = load(folder, engine="pytorch", device=audit.device)
+    lenient = recogniser.using(threshold=LOWEST)
+    write(lenient.using(select="keep-all").predict(held), folder / CANDIDATES_FILE)
+    selected = lenient if audit.config.predict.threshold is None else recogniser
+    write(selected.predict(held), folder / PREDICTIONS_FILE)
+    tidy(folder, keep_model=False)
+
+
+def _read(path: Path, gold: Sequence[Sentence]) -> list[Sentence]:
+    found = list(read(path, "jsonl"))
+    if [one.words for one in found] != [one.words for one in gold]:
+        raise DataError(f"not the sentences of this fold; remove {path.parent} to repeat it", source=str(path))
+    return [one.with_entities(other.entities) for one, other in zip(gold, found, strict=True)]
