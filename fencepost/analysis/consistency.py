@@ -15,6 +15,7 @@ Case does not matter. The lists of articles and titles are English.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,11 +40,14 @@ Check = Literal[
 CHECKS: tuple[Check, ...] = get_args(Check)
 
 _ARTICLES = frozenset(
-    "a an the this that these those my your his her its our their some any each every no".split()
+    re.findall(r"\w+", "a an the this that these those my your his her its our their some any each every no")
 )
 _TITLES = frozenset(
-    "mr mrs ms miss dr prof professor president sir lady lord king queen prince princess pope senator governor "
-    "general captain chancellor judge justice minister mayor saint st".split()
+    re.findall(
+        r"\w+",
+        "mr mrs ms miss dr prof professor president sir lady lord king queen prince princess pope senator "
+        "governor general captain chancellor judge justice minister mayor saint st",
+    )
 )
 _POSSESSIVES = frozenset(("'s", "’s", "'", "’"))
 _PUNCTUATION = frozenset(",;:.!?")

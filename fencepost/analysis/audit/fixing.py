@@ -85,7 +85,7 @@ def apply_suggestions(
     Raises `DataError` if a sentence has other words than the suggestion, or not the entity to replace.
     """
     number = -1
-    for number, sentence in enumerate(sentences):  # noqa: B007 - the last one is the number
+    for number, sentence in enumerate(sentences):
         yield _apply(sentence, accepted.get(number, ()), name)
     beyond = [one for number_, of in accepted.items() if number_ > number for one in of]
     if beyond:

@@ -24,7 +24,7 @@ from fencepost.data.files import read_json
 from fencepost.data.output import TEMPORARY
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature, best_cut, match
-from fencepost.experiments.trials import is_started, locked, lock_file, tidy, write_failure, write_json
+from fencepost.experiments.trials import is_started, lock_file, locked, tidy, write_failure, write_json
 from fencepost.experiments.workers import Ended, attempt, in_processes
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.loading import load
@@ -72,12 +72,17 @@ class Audit:
     def check(self) -> None:
         """Refuse a folder with anything but this audit, of the same data and settings."""
         if self.folds < 2:
-            raise UsageError(f"--folds {self.folds}: a model must not judge what it has learnt; give 2 or more")
+            raise UsageError(
+                f"--folds {self.folds}: a model must not judge what it has learnt; give 2 or more"
+            )
         split_folds(self.sentences, self.folds, self.config.training.seed)
         path = self.out / AUDIT_FILE
         if path.is_file():
             there = read_json(path)
-            if not isinstance(there, dict) or {**there, "fencepost": ""} != {**self._identity(), "fencepost": ""}:
+            if not isinstance(there, dict) or {**there, "fencepost": ""} != {
+                **self._identity(),
+                "fencepost": "",
+            }:
                 raise UsageError(
                     f"{self.out}: the audit there has other data, settings or folds; give another --out, or "
                     "remove that folder"
@@ -168,5 +173,7 @@ def judge_fold(audit: Audit, fold: int) -> None:
 def _read(path: Path, gold: Sequence[Sentence]) -> list[Sentence]:
     found = list(read(path, "jsonl"))
     if [one.words for one in found] != [one.words for one in gold]:
-        raise DataError(f"not the sentences of this fold; remove {path.parent} to repeat it", source=str(path))
+        raise DataError(
+            f"not the sentences of this fold; remove {path.parent} to repeat it", source=str(path)
+        )
     return [one.with_entities(other.entities) for one, other in zip(gold, found, strict=True)]

@@ -100,13 +100,13 @@ def _change(
         drawn = chance.random()
         if drawn < TYPES and len(types) > 1:
             others = [type_ for type_ in types if type_ != entity.type]
-            entities.append(replace(entity, type=others[chance.integers(len(others))]))
+            entities.append(replace(entity, type=others[int(chance.integers(len(others)))]))
         elif not TYPES <= drawn < TYPES + DELETIONS:
             entities.append(entity)
-        length = lengths[chance.integers(len(lengths))]
+        length = lengths[int(chance.integers(len(lengths)))]
         if chance.random() < ADDITIONS and length <= len(sentence):
             start = int(chance.integers(len(sentence) - length + 1))
-            entities.append(Entity(start, start + length, types[chance.integers(len(types))]))
+            entities.append(Entity(start, start + length, types[int(chance.integers(len(types)))]))
     return sentence.with_entities(entities)
 
 

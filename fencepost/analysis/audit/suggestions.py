@@ -17,7 +17,8 @@ Kind = Literal["boundary", "type", "boundary and type", "missing", "spurious", "
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of annotation errors, as those of `evaluation.mistakes`, seen from the other side.
 
-A prediction that is not annotated may be a missing annotation, an entity that is not predicted a spurious one.
+A prediction that is not annotated may be a missing annotation, an entity that is not predicted may be a
+spurious one.
 """
 
 _KIND_OF: dict[str, Kind] = {
@@ -117,9 +118,9 @@ def to_dicts(suggestions: Iterable[Suggestion], sentences: Sequence[Sentence]) -
 def sentences_to_review(suggestions: Sequence[Suggestion], judged: Judged) -> Iterator[Sentence]:
     """Yield the sentences that have suggestions, with these applied, for review in an annotation tool.
 
-    The most suspicious one comes first. Every score is below 1, so that tools take the entities as predictions
-    of a model: that of an entity is the model's confidence. An entity that only should be removed stays, with
-    that low score. `meta["audit"]` says what is suggested.
+    The most suspicious one comes first. The score of an entity is the model's confidence, and always below 1,
+    so that tools take it as the prediction of a model. An entity that should only be removed stays, with its
+    low score. `meta["audit"]` says what is suggested.
     """
     by_sentence: dict[int, list[tuple[int, Suggestion]]] = {}
     for rank, one in enumerate(suggestions, start=1):
@@ -129,10 +130,12 @@ def sentences_to_review(suggestions: Sequence[Suggestion], judged: Judged) -> It
         entities = {entity.key: entity for entity in sentence.entities}
         for _, one in ranked:
             if one.suggested is not None:
-                entities.pop(one.gold.key if one.gold is not None else None, None)
+                if one.gold is not None:
+                    entities.pop(one.gold.key, None)
                 entities[one.suggested.key] = one.suggested
         scored = (
-            replace(entity, score=min(UNCERTAIN, confidences.get(key, 0.0))) for key, entity in entities.items()
+            replace(entity, score=min(UNCERTAIN, confidences.get(key, 0.0)))
+            for key, entity in entities.items()
         )
         notes = [_note(rank, one) for rank, one in ranked]
         yield replace(sentence.with_entities(scored), meta={**sentence.meta, "audit": notes})
