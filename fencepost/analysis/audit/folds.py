@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from fencepost.analysis.audit.suggestions import Judged
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
-from fencepost.data.files import read_json
+from fencepost.data.files import read_json_object
 from fencepost.data.output import TEMPORARY
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature, best_cut, match
@@ -75,14 +74,11 @@ class Audit:
             raise UsageError(
                 f"--folds {self.folds}: a model must not judge what it has learnt; give 2 or more"
             )
-        split_folds(self.sentences, self.folds, self.config.training.seed)
+        self._assigned()
         path = self.out / AUDIT_FILE
         if path.is_file():
-            there = read_json(path)
-            if not isinstance(there, dict) or {**there, "fencepost": ""} != {
-                **self._identity(),
-                "fencepost": "",
-            }:
+            there = read_json_object(path)
+            if {key: there.get(key) for key in self._identity()} != self._identity():
                 raise UsageError(
                     f"{self.out}: the audit there has other data, settings or folds; give another --out, or "
                     "remove that folder"
@@ -108,7 +104,7 @@ class Audit:
     def go(self, workers: int = 1) -> Iterator[Ended[int]]:
         """Train and predict the folds that are not done; yield each when it has ended."""
         todo = [fold for fold in range(self.folds) if not self.is_done(fold)]
-        work = partial(judge_fold, self if workers == 1 else replace(self, quiet=True))
+        work = (self if workers == 1 else replace(self, quiet=True)).judge_fold
         every = (attempt(work, fold) for fold in todo) if workers == 1 else in_processes(work, todo, workers)
         with locked(self.out, "audit"), closing(every):
             if not (self.out / AUDIT_FILE).is_file():
@@ -118,62 +114,70 @@ class Audit:
                 yield ended
 
     def judged(self) -> Judged:
-        """Return the sentences with what the models of their folds say, with calibrated confidences.
-
-        A fold's calibration and threshold are fitted to its own predictions: three numbers, which can hardly
-        remember an annotation.
-        """
-        assigned = split_folds(self.sentences, self.folds, self.config.training.seed)
+        """Return the sentences with what the models of their folds say, with calibrated confidences."""
         candidates: list[Sentence] = list(self.sentences)
         predicted: list[Sentence] = list(self.sentences)
+        assigned = self._assigned()
         for fold in range(self.folds):
             places = [place for place, of in enumerate(assigned) if of == fold]
-            gold = [self.sentences[place] for place in places]
-            of_fold = [_read(self.folder(fold) / name, gold) for name in (CANDIDATES_FILE, PREDICTIONS_FILE)]
-            for place, proposed, selected in zip(places, *self._calibrated(gold, *of_fold), strict=True):
+            of_fold = read_judged(self.folder(fold), [self.sentences[place] for place in places], self.config)
+            for place, proposed, selected in zip(places, of_fold.candidates, of_fold.predicted, strict=True):
                 candidates[place], predicted[place] = proposed, selected
         return Judged(self.sentences, candidates, predicted)
 
-    def _calibrated(
-        self, gold: Sequence[Sentence], candidates: Sequence[Sentence], selected: Sequence[Sentence]
-    ) -> tuple[list[Sentence], list[Sentence]]:
-        """Return both with calibrated confidences, and of those selected the ones above the threshold.
+    def judge_fold(self, fold: int) -> None:
+        """Train on all other folds, or continue, and write what the model says about this one."""
+        pairs = list(zip(self.sentences, self._assigned(), strict=True))
+        learnt = [sentence for sentence, of in pairs if of != fold]
+        held = [sentence for sentence, of in pairs if of == fold]
+        judge(self.config, learnt, held, self.folder(fold), device=self.device, quiet=self.quiet)
 
-        Unless the threshold is set, it is the best one.
-        """
-        if self.config.predict.threshold is None:
-            cut = best_cut(match(gold, selected))
-            least = 1.1 if cut is None else cut  # without a cut, nothing is right
-            selected = [s.with_entities(e for e in s.entities if e.score >= least) for s in selected]
-        mentions = match(gold, candidates).predicted
-        temperature = Temperature.fit(mentions.score, mentions.matched)
-        return apply_temperature(temperature, candidates), apply_temperature(temperature, selected)
+    def _assigned(self) -> list[int]:
+        return split_folds(self.sentences, self.folds, self.config.training.seed)
 
 
-def judge_fold(audit: Audit, fold: int) -> None:
-    """Train on all other folds, or continue; write what the model says about this one; remove the model."""
-    folder = audit.folder(fold)
-    if audit.is_done(fold):
+def judge(
+    config: Config,
+    learnt: Sequence[Sentence],
+    held: Sequence[Sentence],
+    folder: Path,
+    *,
+    device: DeviceName = "auto",
+    quiet: bool = True,
+) -> None:
+    """Train a model, or continue; write what it says about the sentences `held`; remove it."""
+    if (folder / PREDICTIONS_FILE).is_file():
         return
-    assigned = split_folds(audit.sentences, audit.folds, audit.config.training.seed)
-    pairs = list(zip(audit.sentences, assigned, strict=True))
-    learnt = [sentence for sentence, of in pairs if of != fold]
-    held = [Sentence(sentence.words, doc=sentence.doc) for sentence, of in pairs if of == fold]
     if not is_complete(folder):
-        resume = is_started(folder)
-        train(audit.config, learnt, folder, resume=resume, quiet=audit.quiet, device=audit.device)
-    recogniser = load(folder, engine="pytorch", device=audit.device)
+        train(config, learnt, folder, resume=is_started(folder), quiet=quiet, device=device)
+    recogniser = load(folder, engine="pytorch", device=device)
     lenient = recogniser.using(threshold=LOWEST)
-    write(lenient.using(select="keep-all").predict(held), folder / CANDIDATES_FILE)
-    selected = lenient if audit.config.predict.threshold is None else recogniser
-    write(selected.predict(held), folder / PREDICTIONS_FILE)
+    bare = [replace(sentence, entities=(), meta={}) for sentence in held]
+    write(lenient.using(select="keep-all").predict(bare), folder / CANDIDATES_FILE)
+    selected = lenient if config.predict.threshold is None else recogniser
+    write(selected.predict(bare), folder / PREDICTIONS_FILE)
     tidy(folder, keep_model=False)
+
+
+def read_judged(folder: Path, gold: Sequence[Sentence], config: Config) -> Judged:
+    """Return what `judge` has written, with calibrated confidences, and the threshold of the best F1.
+
+    Both are fitted to these sentences: three numbers, which can hardly remember an annotation. A threshold
+    that is set is kept.
+    """
+    candidates, selected = (_read(folder / name, gold) for name in (CANDIDATES_FILE, PREDICTIONS_FILE))
+    if config.predict.threshold is None:
+        cut = best_cut(match(gold, selected))
+        least = 1.1 if cut is None else cut  # without a cut, nothing is right
+        selected = [s.with_entities(e for e in s.entities if e.score >= least) for s in selected]
+    mentions = match(gold, candidates).predicted
+    temperature = Temperature.fit(mentions.score, mentions.matched)
+    return Judged(gold, apply_temperature(temperature, candidates), apply_temperature(temperature, selected))
 
 
 def _read(path: Path, gold: Sequence[Sentence]) -> list[Sentence]:
     found = list(read(path, "jsonl"))
     if [one.words for one in found] != [one.words for one in gold]:
-        raise DataError(
-            f"not the sentences of this fold; remove {path.parent} to repeat it", source=str(path)
-        )
+        message = f"not the sentences of this fold; remove {path.parent} to repeat it"
+        raise DataError(message, source=str(path))
     return [one.with_entities(other.entities) for one, other in zip(gold, found, strict=True)]
