@@ -35,7 +35,7 @@ class PhraseIndex:
         for start, word in enumerate(words):
             for length in sorted(self._lengths.get(word, ())):
                 phrase = words[start : start + length]
-                if phrase in self.phrases:
+                if len(phrase) == length and phrase in self.phrases:
                     yield start, phrase
 
 
