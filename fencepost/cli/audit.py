@@ -79,10 +79,19 @@ class AuditOptions(ConfiguredOptions):
             raise UsageError("--consistency-only has one result, for --json; leave out --out and --write")
         if self.fix is None and not self.consistency_only and self.out is None:
             raise UsageError("give the folder for the results with --out (or --consistency-only, or --fix)")
-        if self.to is not None:
-            from fencepost.data.formats.registry import format_by_name
+        if self.write is not None:
+            self._check_written(self.write)
 
+    def _check_written(self, path: Path) -> None:
+        """Refuse a name that does not tell the format, before hours of training."""
+        from fencepost.data.formats.registry import format_by_name, format_by_suffix
+
+        if self.to is not None:
             format_by_name(self.to)
+        elif str(path) != "-":
+            format_by_suffix(path)
+        if str(path) == "-" and (self.fix is None or str(self.json) == "-"):
+            raise UsageError("--write - would mix the corpus with other output; name a file")
 
 
 @command("audit")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from fencepost.analysis.audit import folds
 from fencepost.cli import app
 from fencepost.data import read, write
+from fencepost.data.entity import Sentence
 from tests.cli.conftest import Run
 
 SMALL = [
@@ -28,7 +29,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "train.jsonl"
-    write(list(read("sample:train"))[:40], path)
+    write([Sentence([]), *list(read("sample:train"))[:39]], path)
     return path
 
 
@@ -140,6 +141,8 @@ def test_consistency_only_trains_nothing(run: Run) -> None:
         (["--consistency-only", "--out", "c"], "--consistency-only has one result"),
         (["--out", "c", "--to", "label-studio"], "--to is the format of --write"),
         (["--out", "c", "--write", "b", "--to", "labelstudio"], "label-studio"),
+        (["--out", "c", "--write", "b.unknown"], "the name does not tell the format"),
+        (["--out", "c", "--write", "-"], "--write - would mix the corpus with other output"),
         (["--out", "c", "--folds", "1000"], "each fold needs one; give fewer folds"),
     ],
 )

@@ -109,6 +109,8 @@ class Audit:
         with locked(self.out, "audit"), closing(every):
             if not (self.out / AUDIT_FILE).is_file():
                 write_json(self.out / AUDIT_FILE, self._identity())
+            for fold in set(range(self.folds)) - set(todo):
+                tidy(self.folder(fold), keep_model=False)  # a process may have been killed before that
             for ended in every:
                 write_failure(self.folder(ended.task), ended.failure)
                 yield ended
