@@ -10,13 +10,14 @@ suggestion about the same error is wrong. Errors that the corpus had before coun
 Compared are
 
 - `audit`: the ranking of `fencepost audit`;
-- `held-out, by confidence`: the same suggestions, by the model's confidence in the prediction, or in that
-  there is no such entity;
+- `audit, by confidence`: the same suggestions, by the models' confidence in the prediction, or in that there
+  is no such entity;
 - `one model, by confidence`: the suggestions of one model that has learnt from the same sentences, ranked so;
 - `random order`: the suggestions of the audit, mean of 20 draws.
 
-The audit fits its ranking to errors that it makes itself, in other places and at other rates, of the same
-kinds: boundaries (by one word), types, removals, and additions, which are not made here.
+The audit fits its ranking to errors that it makes itself, in other places and at lower rates, of the same
+kinds: boundaries (by one word), types, removals, and additions, which are not made here. So the figures say
+how well errors are found that look like these; errors of annotators may look different.
 
 Trainings are kept in `--work`, so that the same command continues after an interruption. Each run appends a
 line to `results/audit.jsonl`; `--table` prints the mean and the standard deviation over the seeds.
@@ -49,12 +50,15 @@ from benchmarks.common import (
     summarise,
 )
 from fencepost import Sentence
-from fencepost.analysis.audit.folds import Audit, judge, read_judged
+from fencepost.analysis.audit.folds import Audit, fit_temperature, judge, read_candidates
+from fencepost.analysis.audit.judged import Judged, select_entities
 from fencepost.analysis.audit.ranking import rank
-from fencepost.analysis.audit.suggestions import Judged, Suggestion
+from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Entity
+from fencepost.evaluation import evaluate, mistakes
+from fencepost.training.scoring import apply_temperature
 
 FILE = RESULTS / "audit.jsonl"
 CORPORA = {"genia": "genia/train.jsonl", "gum": "gum/train.jsonl"}
@@ -117,11 +121,11 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         say(f"fold {ended.task + 1} of {arguments.folds}: {ended.seconds:.0f} s")
     judge(config, noisy, noisy, work / "one-model", quiet=False)
     judged = audit.judged()
-    suggestions = rank(judged, arguments.seed)
-    one_model = rank(read_judged(work / "one-model", noisy, config), arguments.seed)
+    suggestions = rank(judged)
+    one_model = judge_alone(work / "one-model", noisy, config)
     rankings = {
         "audit": score(suggestions, errors),
-        "held-out, by confidence": score(by_confidence(suggestions), errors),
+        "audit, by confidence": score(by_confidence(suggestions), errors),
         "one model, by confidence": score(by_confidence(one_model), errors),
         "random order": score_random(suggestions, errors, arguments.seed),
     }
@@ -139,12 +143,24 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings,
         "entities": sum(len(sentence.entities) for sentence in sentences),
         "errors": dict(Counter(error.kind for error in errors)),
-        "held_out_f1": round(f1_of(judged), 4),
+        "held_out_f1": round(held_out_f1(judged, config), 4),
         "rankings": rankings,
         "found_by_kind": found_by_kind(suggestions, errors),
         "average_precision_by_better_baseline": round(rankings["audit"]["average_precision"] / better, 2),
         "cpu_seconds": round(time.process_time() - start),
     }
+
+
+def judge_alone(folder: Path, sentences: Sequence[Sentence], config: Config) -> list[Suggestion]:
+    """Return the suggestions of a model that has learnt from these sentences, in any order."""
+    candidates = read_candidates(folder, sentences)
+    calibrated = apply_temperature(fit_temperature(sentences, candidates), candidates)
+    confidences = [{entity.key: entity.score for entity in one.entities} for one in calibrated]
+    predicted = select_entities(sentences, confidences, config)
+    return [
+        Suggestion.of(one, 0.0, confidences[one.sentence].get(one.gold.key, 0.0) if one.gold else None)
+        for one in mistakes(sentences, predicted).all
+    ]
 
 
 def put_errors(sentences: Sequence[Sentence], seed: int) -> tuple[list[Sentence], list[Error]]:
@@ -247,10 +263,10 @@ def found_by_kind(suggestions: Sequence[Suggestion], errors: Sequence[Error]) ->
     }
 
 
-def f1_of(judged: Judged) -> float:
-    from fencepost.evaluation import evaluate
-
-    return evaluate(judged.sentences, judged.predicted).overall.f1
+def held_out_f1(judged: Judged, config: Config) -> float:
+    """Return the F1 of the models on sentences that they have not seen, by the annotations with errors."""
+    predicted = select_entities(judged.sentences, judged.unseen, config)
+    return evaluate(judged.sentences, predicted).overall.f1
 
 
 def tabulate() -> None:

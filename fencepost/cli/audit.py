@@ -21,7 +21,8 @@ from fencepost.errors import FencepostError, UsageError, require_extra
 
 if TYPE_CHECKING:
     from fencepost.analysis.audit.folds import Audit
-    from fencepost.analysis.audit.suggestions import Judged, Suggestion
+    from fencepost.analysis.audit.judged import Judged
+    from fencepost.analysis.audit.suggestions import Suggestion
     from fencepost.analysis.consistency import Inconsistency
     from fencepost.experiments.workers import Failure
 
@@ -142,7 +143,7 @@ def _audit(data: str, options: AuditOptions) -> None:
         _train(plan, options)
         options.say("comparing the annotations with the predictions")
         judged = plan.judged()
-        suggestions, found = rank(judged, config.training.seed), find_inconsistencies(sentences)
+        suggestions, found = rank(judged), find_inconsistencies(sentences)
         files = _write_files(data, options, judged, suggestions, found)
     kinds = Counter(one.kind for one in suggestions)
     result = {

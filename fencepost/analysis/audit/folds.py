@@ -1,8 +1,10 @@
 """Cross-validation by documents: every sentence is judged by a model that has not seen its document.
 
-The folder of an audit has `audit.json`, which identifies its data and settings, and a folder for each fold:
-the training run while it lasts, then `candidates.jsonl` (every span with a type that is not too improbable)
-and `predictions.jsonl` (those of them that the model selects). So an audit continues wherever it was stopped.
+The models learn from the corpus with a few errors that are put in on purpose, so that the ranking can be
+fitted to them, and each says something about all sentences: of those that it has learnt from, whether it
+could be convinced of the annotation. The folder of an audit has `audit.json`, which identifies its data and
+settings, and a folder for each fold: the training run while it lasts, then `candidates.jsonl`, every span and
+type that is not too improbable. So an audit continues wherever it was stopped.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fencepost.analysis.audit.suggestions import Judged
+from fencepost.analysis.audit.errors import make_errors
+from fencepost.analysis.audit.judged import Confidences, Judged, Key
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json_object
 from fencepost.data.output import TEMPORARY
 from fencepost.errors import DataError, UsageError
-from fencepost.evaluation import Temperature, best_cut, match
+from fencepost.evaluation import Temperature, match
 from fencepost.experiments.trials import is_started, lock_file, locked, tidy, write_failure, write_json
 from fencepost.experiments.workers import Ended, attempt, in_processes
 from fencepost.runtime.engine import DeviceName
@@ -30,7 +33,7 @@ from fencepost.runtime.loading import load
 from fencepost.training.run import fingerprint, is_complete, train
 from fencepost.training.scoring import apply_temperature
 
-AUDIT_FILE, CANDIDATES_FILE, PREDICTIONS_FILE = "audit.json", "candidates.jsonl", "predictions.jsonl"
+AUDIT_FILE, CANDIDATES_FILE = "audit.json", "candidates.jsonl"
 LOWEST = 0.02
 """The smallest confidence, before calibration, of a candidate."""
 
@@ -99,7 +102,7 @@ class Audit:
         return self.out / f"fold-{fold + 1}"
 
     def is_done(self, fold: int) -> bool:
-        return (self.folder(fold) / PREDICTIONS_FILE).is_file()
+        return (self.folder(fold) / CANDIDATES_FILE).is_file()
 
     def go(self, workers: int = 1) -> Iterator[Ended[int]]:
         """Train and predict the folds that are not done; yield each when it has ended."""
@@ -116,23 +119,36 @@ class Audit:
                 yield ended
 
     def judged(self) -> Judged:
-        """Return the sentences with what the models of their folds say, with calibrated confidences."""
-        candidates: list[Sentence] = list(self.sentences)
-        predicted: list[Sentence] = list(self.sentences)
+        """Return the sentences with what the models say about them, with calibrated confidences.
+
+        A model's calibration is fitted to the fold that it has not seen: two numbers, which can hardly
+        remember an annotation.
+        """
         assigned = self._assigned()
+        unseen: list[Confidences] = [{} for _ in self.sentences]
+        seen: list[Counter[Key]] = [Counter() for _ in self.sentences]
         for fold in range(self.folds):
-            places = [place for place, of in enumerate(assigned) if of == fold]
-            of_fold = read_judged(self.folder(fold), [self.sentences[place] for place in places], self.config)
-            for place, proposed, selected in zip(places, of_fold.candidates, of_fold.predicted, strict=True):
-                candidates[place], predicted[place] = proposed, selected
-        return Judged(self.sentences, candidates, predicted)
+            candidates = read_candidates(self.folder(fold), self.sentences)
+            own = [number for number, of in enumerate(assigned) if of == fold]
+            temperature = fit_temperature(
+                [self.sentences[number] for number in own], [candidates[number] for number in own]
+            )
+            for number, sentence in enumerate(apply_temperature(temperature, candidates)):
+                found = {entity.key: entity.score for entity in sentence.entities}
+                if assigned[number] == fold:
+                    unseen[number] = found
+                else:
+                    seen[number].update({key: score / (self.folds - 1) for key, score in found.items()})
+        planted, _, _ = make_errors(self.sentences, self.config.training.seed)
+        return Judged.of(self.sentences, planted, unseen, seen, self.config)
 
     def judge_fold(self, fold: int) -> None:
-        """Train on all other folds, or continue, and write what the model says about this one."""
-        pairs = list(zip(self.sentences, self._assigned(), strict=True))
+        """Train on all other folds, or continue, and write what the model says about all sentences."""
+        planted, _, _ = make_errors(self.sentences, self.config.training.seed)
+        pairs = zip(planted, self._assigned(), strict=True)
         learnt = [sentence for sentence, of in pairs if of != fold]
-        held = [sentence for sentence, of in pairs if of == fold]
-        judge(self.config, learnt, held, self.folder(fold), device=self.device, quiet=self.quiet)
+        folder = self.folder(fold)
+        judge(self.config, learnt, self.sentences, folder, device=self.device, quiet=self.quiet)
 
     def _assigned(self) -> list[int]:
         return split_folds(self.sentences, self.folds, self.config.training.seed)
@@ -141,45 +157,33 @@ class Audit:
 def judge(
     config: Config,
     learnt: Sequence[Sentence],
-    held: Sequence[Sentence],
+    sentences: Sequence[Sentence],
     folder: Path,
     *,
     device: DeviceName = "auto",
     quiet: bool = True,
 ) -> None:
-    """Train a model, or continue; write what it says about the sentences `held`; remove it."""
-    if (folder / PREDICTIONS_FILE).is_file():
+    """Train a model, or continue; write its candidates in the sentences; remove it."""
+    if (folder / CANDIDATES_FILE).is_file():
         return
     if not is_complete(folder):
         train(config, learnt, folder, resume=is_started(folder), quiet=quiet, device=device)
-    recogniser = load(folder, engine="pytorch", device=device)
-    lenient = recogniser.using(threshold=LOWEST)
-    bare = [replace(sentence, entities=(), meta={}) for sentence in held]
-    write(lenient.using(select="keep-all").predict(bare), folder / CANDIDATES_FILE)
-    selected = lenient if config.predict.threshold is None else recogniser
-    write(selected.predict(bare), folder / PREDICTIONS_FILE)
+    recogniser = load(folder, engine="pytorch", device=device).using(threshold=LOWEST, select="keep-all")
+    bare = (replace(sentence, entities=(), meta={}) for sentence in sentences)
+    write(recogniser.predict(bare), folder / CANDIDATES_FILE)
     tidy(folder, keep_model=False)
 
 
-def read_judged(folder: Path, gold: Sequence[Sentence], config: Config) -> Judged:
-    """Return what `judge` has written, with calibrated confidences, and the threshold of the best F1.
-
-    Both are fitted to these sentences: three numbers, which can hardly remember an annotation. A threshold
-    that is set is kept.
-    """
-    candidates, selected = (_read(folder / name, gold) for name in (CANDIDATES_FILE, PREDICTIONS_FILE))
-    if config.predict.threshold is None:
-        cut = best_cut(match(gold, selected))
-        least = 1.1 if cut is None else cut  # without a cut, nothing is right
-        selected = [s.with_entities(e for e in s.entities if e.score >= least) for s in selected]
-    mentions = match(gold, candidates).predicted
-    temperature = Temperature.fit(mentions.score, mentions.matched)
-    return Judged(gold, apply_temperature(temperature, candidates), apply_temperature(temperature, selected))
-
-
-def _read(path: Path, gold: Sequence[Sentence]) -> list[Sentence]:
+def read_candidates(folder: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Return what `judge` has written, before calibration."""
+    path = folder / CANDIDATES_FILE
     found = list(read(path, "jsonl"))
-    if [one.words for one in found] != [one.words for one in gold]:
-        message = f"not the sentences of this fold; remove {path.parent} to repeat it"
+    if [one.words for one in found] != [one.words for one in sentences]:
+        message = f"not the sentences of this audit; remove {folder} to repeat this part"
         raise DataError(message, source=str(path))
-    return [one.with_entities(other.entities) for one, other in zip(gold, found, strict=True)]
+    return [one.with_entities(other.entities) for one, other in zip(sentences, found, strict=True)]
+
+
+def fit_temperature(gold: Sequence[Sentence], candidates: Sequence[Sentence]) -> Temperature:
+    mentions = match(gold, candidates).predicted
+    return Temperature.fit(mentions.score, mentions.matched)

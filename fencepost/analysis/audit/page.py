@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from fencepost import __version__
-from fencepost.analysis.audit.suggestions import KINDS, Judged, Suggestion, to_dicts
+from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.suggestions import KINDS, Suggestion, to_dicts
 from fencepost.analysis.consistency import Inconsistency, count_checks
 from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, example
 from fencepost.analysis.report.page import environment

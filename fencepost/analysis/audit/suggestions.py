@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, get_args
 
+from fencepost.analysis.audit.judged import Judged
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import GROUPS, Mistake
 from fencepost.evaluation import Kind as MistakeKind
@@ -32,24 +32,6 @@ _KIND_OF: dict[str, Kind] = {
 KIND_OF: dict[MistakeKind, Kind] = {kind: _KIND_OF[group] for group, of in GROUPS.items() for kind in of}
 UNCERTAIN = 0.9999
 """Largest score of an entity that is exported for review: one that is certain is no prediction."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Annotated sentences and what models that have not seen them say, with calibrated confidences.
-
-    `candidates` are all spans and types that are not too improbable, also those that contradict each other;
-    `predicted` are those that the models select.
-    """
-
-    sentences: Sequence[Sentence]
-    candidates: Sequence[Sentence]
-    predicted: Sequence[Sentence]
-
-    @cached_property
-    def confidences(self) -> list[dict[tuple[int, int, str], float]]:
-        """The confidence of each candidate, by sentence and key."""
-        return [{entity.key: entity.score for entity in sentence.entities} for sentence in self.candidates]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.analysis.audit.errors import make_errors
 from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
 from fencepost.analysis.audit.folds import split_folds
-from fencepost.analysis.audit.ranking import make_errors, rank
-from fencepost.analysis.audit.suggestions import Judged, Suggestion, sentences_to_review, to_dicts
+from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.ranking import rank
+from fencepost.analysis.audit.suggestions import Suggestion, sentences_to_review, to_dicts
+from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
@@ -24,6 +27,14 @@ SAMPLE = list(read("sample:train"))[:300]
 def perfect(sentences):
     """What models say that find every entity of these sentences, with confidence 0.95."""
     return [s.with_entities(replace(e, score=0.95) for e in s.entities) for s in sentences]
+
+
+def judge(sentences, found, seen=None, planted=None):
+    """What models find: `found` in what they have not seen, `seen` in what they have."""
+    unseen, seen = (
+        [{entity.key: entity.score for entity in s.entities} for s in side] for side in (found, seen or found)
+    )
+    return Judged.of(sentences, planted or make_errors(sentences, 0)[0], unseen, seen, Config.parse({}))
 
 
 def keys(one):
@@ -57,7 +68,7 @@ class TestFolds:
 
 class TestRanking:
     def test_no_disagreement_no_suggestion(self):
-        assert rank(Judged(SAMPLE, perfect(SAMPLE), perfect(SAMPLE))) == []
+        assert rank(judge(SAMPLE, perfect(SAMPLE))) == []
 
     @pytest.mark.parametrize(
         ("kind", "change"),
@@ -71,7 +82,7 @@ class TestRanking:
         sentences = [Sentence(["Ada", "met", "Eve"], [Entity(0, 1, "person"), Entity(2, 3, "person")])]
         sentences += SAMPLE
         noisy = with_first(sentences, change)
-        [one] = rank(Judged(noisy, perfect(sentences), perfect(sentences)))
+        [one] = rank(judge(noisy, perfect(sentences)))
         assert (one.kind, one.sentence, one.suggested) == (kind, 0, Entity(0, 1, "person", 0.95))
         assert one.suspicion > 0.5
         assert one.confidence == (None if kind == "missing" else 0.0)
@@ -81,20 +92,20 @@ class TestRanking:
         noisy, wrong, lost = make_errors(SAMPLE, 7)
         numbers = iter(range(10**6))
         found = [s.with_entities(e for e in s.entities if next(numbers) % 10) for s in perfect(SAMPLE)]
-        ranked = rank(Judged(noisy, found, found))
+        ranked = rank(judge(noisy, found))
         right = [
             any((one.sentence, key) in places for key, places in zip(keys(one), (wrong, lost), strict=True))
             for one in ranked
         ]
         errors = sum(right)
-        assert errors > 20
+        assert errors > 10
         assert sum(right[:errors]) / errors > 0.85
         assert sum(right) / len(right) < 0.5  # which a random order would have
         assert [one.suspicion for one in ranked] == sorted((one.suspicion for one in ranked), reverse=True)
 
     def test_each_annotation_and_each_prediction_is_in_one_suggestion(self):
         noisy, _, _ = make_errors(SAMPLE, 3)
-        ranked = rank(Judged(noisy, perfect(SAMPLE), perfect(SAMPLE)))
+        ranked = rank(judge(noisy, perfect(SAMPLE)))
         for side in (0, 1):
             places = [(one.sentence, keys(one)[side]) for one in ranked if keys(one)[side] is not None]
             assert len(places) == len(set(places))
@@ -114,7 +125,7 @@ class TestRanking:
             for s in perfect(SAMPLE)
         ]
         sentences, found = [*gold, *others, *SAMPLE], [*predicted, *perfect(others), *found]
-        ranked = rank(Judged(sentences, found, found))
+        ranked = rank(judge(sentences, found))
         assert [one.sentence for one in ranked if one.sentence < 2] == [0, 1]
 
     def test_errors_that_are_made_are_those_that_are_returned(self):
@@ -123,14 +134,39 @@ class TestRanking:
             {(n, entity.key) for n, s in enumerate(part) for entity in s.entities} for part in (SAMPLE, noisy)
         )
         assert (now - before, before - now) == (wrong, lost)
-        assert 0.03 < len(lost) / len(before) < 0.1
+        assert 0.02 < len(lost) / len(before) < 0.06
         assert make_errors(SAMPLE, 1)[0] == noisy != make_errors(SAMPLE, 2)[0]
 
     def test_sentences_without_entities(self):
         bare = [Sentence(["a", "b"]), Sentence([])]
-        assert rank(Judged(bare, bare, bare)) == []
-        found = [bare[0].with_entities([Entity(0, 1, "T", 0.9)]), bare[1]]
-        assert [one.kind for one in rank(Judged(bare, found, found))] == ["missing"]
+        assert rank(judge(bare, bare)) == []
+
+    def test_models_that_were_convinced_make_an_annotation_less_suspicious(self):
+        """Two like disagreements: of one, the models that have seen it have learnt the annotation."""
+        texts = [["Oslo", "won"], ["Riga", "won"]]
+        gold = [Sentence(words, [Entity(0, 1, "person")]) for words in texts]
+        found = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
+        learnt = [gold[0].with_entities([Entity(0, 1, "person", 0.3), Entity(0, 1, "place", 0.5)]), found[1]]
+        sentences = [*gold, *SAMPLE]
+        judged = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
+        assert [one.sentence for one in rank(judged)] == [1, 0]
+
+    def test_where_an_error_was_put_in_those_that_have_learnt_it_are_not_asked(self):
+        """The models that have seen the first sentence have learnt the error that was put in there."""
+        words = ["Oslo", "won"]
+        gold = Sentence(words, [Entity(0, 1, "place")])
+        wrong = gold.with_entities([Entity(0, 1, "person", 0.9)])
+        planted, other = make_errors(SAMPLE, 0)[0], Sentence(["Riga", "won"], [Entity(0, 1, "place")])
+        unseen = [gold.with_entities([Entity(0, 1, "place", 0.6)]), other.with_entities(wrong.entities)]
+        seen = [wrong, other.with_entities(wrong.entities)]
+        judged = judge(
+            [gold, other, *SAMPLE],
+            [*unseen, *perfect(SAMPLE)],
+            [*seen, *perfect(SAMPLE)],
+            [wrong.with_entities([Entity(0, 1, "person")]), other, *planted],
+        )
+        suspicions = {one.sentence: one.suspicion for one in rank(judged)}
+        assert suspicions.get(0, 0.0) < suspicions[1] / 2
 
 
 WORDS = ["Ada", "of", "Rome", "met", "Eve", "."]
@@ -202,7 +238,7 @@ class TestFixing:
 
     def test_errors_that_are_made_are_undone(self, tmp_path):
         noisy, _, _ = make_errors(SAMPLE, 5)
-        ranked = rank(Judged(noisy, perfect(SAMPLE), perfect(SAMPLE)))
+        ranked = rank(judge(noisy, perfect(SAMPLE)))
         lines = ({**one, "accept": True} for one in to_dicts(ranked, noisy))
         path = tmp_path / "accepted.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -214,8 +250,9 @@ class TestFixing:
 
 class TestReview:
     def judged(self):
-        candidates = [GOLD.with_entities([Entity(0, 3, "person", 0.9), Entity(2, 3, "person", 0.2)])] * 2
-        return Judged(CORPUS, candidates, candidates)
+        return judge(
+            CORPUS, [GOLD.with_entities([Entity(0, 3, "person", 0.9), Entity(2, 3, "person", 0.2)])] * 2
+        )
 
     def test_sentences_have_the_suggestions_and_scores_below_1(self):
         [one] = sentences_to_review([CHANGE, REMOVE], self.judged())

@@ -12,8 +12,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
+from fencepost.analysis.audit.judged import Judged
 from fencepost.analysis.audit.page import MARK, AuditPage, render
-from fencepost.analysis.audit.suggestions import Judged, Suggestion
+from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.analysis.consistency import find_inconsistencies
 from fencepost.data.entity import Entity, Sentence
 from tests.analysis.pages import Page
@@ -38,7 +39,7 @@ SUGGESTIONS = [
 
 
 def page(**changes) -> str:
-    judged = Judged(SENTENCES, PREDICTED, PREDICTED)
+    judged = Judged(SENTENCES, SENTENCES, [{}] * 3, [{}] * 3, PREDICTED)
     contents = {"judged": judged, "suggestions": SUGGESTIONS, **changes}
     return render(AuditPage("corpus.jsonl", SENTENCES, find_inconsistencies(SENTENCES), **contents))
 
