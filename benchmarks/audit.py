@@ -15,9 +15,7 @@ Compared are
 - `one model, by confidence`: the suggestions of one model that has learnt from the same sentences, ranked so;
 - `random order`: the suggestions of the audit, mean of 20 draws.
 
-The audit fits its ranking to errors that it makes itself, in other places and at lower rates, of the same
-kinds: boundaries (by one word), types, removals, and additions, which are not made here. So the figures say
-how well errors are found that look like these; errors of annotators may look different.
+The figures say how well errors are found that look like these; errors of annotators may look different.
 
 Trainings are kept in `--work`, so that the same command continues after an interruption. Each run appends a
 line to `results/audit.jsonl`; `--table` prints the mean and the standard deviation over the seeds.

@@ -1,10 +1,9 @@
 """Cross-validation by documents: every sentence is judged by a model that has not seen its document.
 
-The models learn from the corpus with a few errors that are put in on purpose, so that the ranking can be
-fitted to them, and each says something about all sentences: of those that it has learnt from, whether it
-could be convinced of the annotation. The folder of an audit has `audit.json`, which identifies its data and
-settings, and a folder for each fold: the training run while it lasts, then `candidates.jsonl`, every span and
-type that is not too improbable. So an audit continues wherever it was stopped.
+The other models, which have learnt from the sentence, say whether they could be convinced of the annotation.
+The folder of an audit has `audit.json`, which identifies its data and settings, and a folder for each fold:
+the training run while it lasts, then `candidates.jsonl`, every span and type that is not too improbable. So
+an audit continues wherever it was stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fencepost.analysis.audit.errors import make_errors
 from fencepost.analysis.audit.judged import Confidences, Judged, Key
 from fencepost.config import Config
 from fencepost.data import read, write
@@ -139,13 +137,11 @@ class Audit:
                     unseen[number] = found
                 else:
                     seen[number].update({key: score / (self.folds - 1) for key, score in found.items()})
-        planted, _, _ = make_errors(self.sentences, self.config.training.seed)
-        return Judged.of(self.sentences, planted, unseen, seen, self.config)
+        return Judged.of(self.sentences, unseen, seen, self.config)
 
     def judge_fold(self, fold: int) -> None:
         """Train on all other folds, or continue, and write what the model says about all sentences."""
-        planted, _, _ = make_errors(self.sentences, self.config.training.seed)
-        pairs = zip(planted, self._assigned(), strict=True)
+        pairs = zip(self.sentences, self._assigned(), strict=True)
         learnt = [sentence for sentence, of in pairs if of != fold]
         folder = self.folder(fold)
         judge(self.config, learnt, self.sentences, folder, device=self.device, quiet=self.quiet)

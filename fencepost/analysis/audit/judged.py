@@ -23,12 +23,10 @@ class Judged:
     """Annotated sentences and what models say about them, with calibrated confidences.
 
     `unseen` are the confidences of the model that has not seen the sentence's document, `seen` the means of
-    those that have. These have learnt from `planted`: the sentences with some errors. `predicted` is what
-    all of them find together.
+    those that have learnt from it. `predicted` is what all of them find together.
     """
 
     sentences: Sequence[Sentence]
-    planted: Sequence[Sentence]
     unseen: Sequence[Confidences]
     seen: Sequence[Confidences]
     predicted: Sequence[Sentence]
@@ -37,31 +35,18 @@ class Judged:
     def of(
         cls,
         sentences: Sequence[Sentence],
-        planted: Sequence[Sentence],
         unseen: Sequence[Confidences],
         seen: Sequence[Confidences],
         config: Config,
     ) -> Judged:
         """Combine what the models say; the settings decide about clashes and the threshold."""
         predicted = select_entities(sentences, _mean(unseen, seen), config)
-        return cls(sentences, planted, unseen, seen, predicted)
+        return cls(sentences, unseen, seen, predicted)
 
     @cached_property
     def confidences(self) -> list[Confidences]:
         """The means of both sides, by sentence."""
         return _mean(self.unseen, self.seen)
-
-    def is_planted(self, number: int, now: Entity | None, before: Entity | None) -> bool:
-        """Return whether `now` is an error that was put into this sentence, or `before` was lost by one."""
-        added, lost = self._changes[number]
-        return (now is not None and now.key in added) or (before is not None and before.key in lost)
-
-    @cached_property
-    def _changes(self) -> list[tuple[set[Key], set[Key]]]:
-        keys = [
-            [{entity.key for entity in s.entities} for s in side] for side in (self.sentences, self.planted)
-        ]
-        return [(after - before, before - after) for before, after in zip(*keys, strict=True)]
 
 
 def _mean(unseen: Sequence[Confidences], seen: Sequence[Confidences]) -> list[Confidences]:

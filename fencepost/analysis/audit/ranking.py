@@ -1,30 +1,43 @@
-"""Rank disagreements by the probability that the annotation is wrong, and not the models.
+"""Rank disagreements by how much speaks for the suggestion, and against the annotation.
 
 A confident model that contradicts an annotation is often wrong itself, and more often so for some kinds of
 disagreement than for others: that it does not find an entity says little, that it finds the same words with
-another boundary says much. How much is learnt from errors that were put into the training data on purpose: a
-logistic regression learns to tell disagreements about these from others. The features of a disagreement
-are its kind, the confidences in the suggestion and in the annotation, of the model that has not seen the
-sentence and of those that have, and how the same words are annotated elsewhere in the corpus, as log odds.
+another boundary says much. So the score of a disagreement is a sum of log odds: where its kind starts, the
+confidences in the suggestion and in the annotation, of the model that has not seen the sentence and of those
+that have, and how the same words are annotated elsewhere in the corpus.
+
+The weights were chosen by hand, the same for all corpora, on predictions for three corpora with errors put
+in: GUM's test part, 200 sentences of GENIA, and the sample corpus. Average precision varied by at most 0.06
+among thirty similar choices.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
-from fencepost.analysis.audit.judged import Confidences, Judged
+from fencepost.analysis.audit.judged import Judged
 from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.analysis.phrases import PhraseCounts
-from fencepost.evaluation import KINDS, Mistake, mistakes
+from fencepost.data.entity import Entity
+from fencepost.evaluation import Kind, Mistake, mistakes
 
-FloatArray = npt.NDArray[np.float64]
-_PRIOR = np.array([*(-2.0 for _ in KINDS), 0.4, 0.3, 0.4, 0.0, -0.3, -0.3])
-"""The weights without any errors to learn from: of each kind, and of the six log odds of `_features`."""
+_STARTS: dict[Kind, float] = {
+    "start": -2.0,
+    "end": -2.0,
+    "start and end": -2.0,
+    "type": -2.5,
+    "boundary and type": -2.0,
+    "wrong level": -2.0,
+    "extra level": -4.0,
+    "missing level": -4.0,
+    "spurious": -3.5,
+    "missed": -4.0,
+}
+"""The log odds of each kind of a model's mistake to be one of the annotation."""
+
+_SUGGESTED, _ANNOTATED = (0.3, 0.3, 0.4), (-0.15, -0.15, -0.3)
+"""Weights of log odds: of the model that has not seen the sentence, of those that have, and elsewhere."""
 
 _LEAST = 0.005
 """Confidences nearer to 0 or 1 than this are clipped, since log odds must be finite."""
@@ -35,71 +48,47 @@ def rank(judged: Judged) -> list[Suggestion]:
 
     Each annotation and each prediction is part of at most one.
     """
-    disagreements = mistakes(judged.sentences, judged.predicted).all
-    if not disagreements:
-        return []
-    suspicions = _sigmoid(_features(disagreements, judged) @ fit_weights(judged)).tolist()
+    counts = PhraseCounts(judged.sentences)
     found = [
-        Suggestion.of(one, suspicion, _confidence(one, judged.confidences))
-        for one, suspicion in zip(disagreements, suspicions, strict=True)
+        Suggestion.of(one, _suspicion(one, judged, counts), _confidence(one, judged))
+        for one in mistakes(judged.sentences, judged.predicted).all
     ]
     return sorted(found, key=lambda one: -one.suspicion)
 
 
-def fit_weights(judged: Judged) -> FloatArray:
-    """Return the weights of the features, fitted to the errors that were put in."""
-    learnt = replace(judged, sentences=judged.planted)
-    found = mistakes(learnt.sentences, judged.predicted).all
-    labels = [judged.is_planted(one.sentence, one.gold, one.predicted) for one in found]
-    return _fit(_features(found, learnt), np.array(labels, dtype=np.float64))
+def _suspicion(one: Mistake, judged: Judged, counts: PhraseCounts) -> float:
+    """Return the sum of log odds as a number between 0 and 1."""
+    total = _STARTS[one.kind]
+    if one.predicted is not None:
+        total += _weigh(_SUGGESTED, one.sentence, one.predicted, judged, counts, annotated=False)
+    if one.gold is not None:
+        total += _weigh(_ANNOTATED, one.sentence, one.gold, judged, counts, annotated=True)
+    return 1 / (1 + math.exp(-total))
 
 
-def _features(found: Sequence[Mistake], judged: Judged) -> FloatArray:
-    """Return a row for each disagreement: its kind, and log odds (0 where there are none): `[N, K + 6]`.
-
-    The latter are of the suggestion (confidence of the model that has not seen the sentence, of those that
-    have, how often the same words have this type elsewhere), and the same three of the annotation. Where the
-    models have learnt another annotation than this one, those that have seen it are not asked.
-    """
-    counts = PhraseCounts(judged.sentences)
-    is_original = judged.sentences is not judged.planted
-    features = np.zeros((len(found), len(_PRIOR)))
-    for row, one in zip(features, found, strict=True):
-        unseen, seen = judged.unseen[one.sentence], judged.seen[one.sentence]
-        if is_original and judged.is_planted(one.sentence, one.predicted, one.gold):
-            seen = unseen
-        row[KINDS.index(one.kind)] = 1
-        for place, entity, annotated in ((-6, one.predicted, False), (-3, one.gold, True)):
-            if entity is not None:
-                same, other = counts.elsewhere(judged.sentences[one.sentence], entity, annotated=annotated)
-                row[place] = _logit(unseen.get(entity.key, 0.0))
-                row[place + 1] = _logit(seen.get(entity.key, 0.0))
-                row[place + 2] = math.log((same + 0.5) / (other + 0.5))
-    return features
+def _weigh(
+    weights: Sequence[float],
+    number: int,
+    entity: Entity,
+    judged: Judged,
+    counts: PhraseCounts,
+    *,
+    annotated: bool,
+) -> float:
+    same, other = counts.elsewhere(judged.sentences[number], entity, annotated=annotated)
+    odds = (
+        _logit(judged.unseen[number].get(entity.key, 0.0)),
+        _logit(judged.seen[number].get(entity.key, 0.0)),
+        math.log((same + 0.5) / (other + 0.5)),
+    )
+    return sum(weight * one for weight, one in zip(weights, odds, strict=True))
 
 
-def _confidence(one: Mistake, confidences: Sequence[Confidences]) -> float | None:
-    """Return the models' confidence in the gold entity, 0 if it is no candidate."""
-    return None if one.gold is None else confidences[one.sentence].get(one.gold.key, 0.0)
+def _confidence(one: Mistake, judged: Judged) -> float | None:
+    """Return the models' confidence in the annotation, 0 if it is no candidate."""
+    return None if one.gold is None else judged.confidences[one.sentence].get(one.gold.key, 0.0)
 
 
 def _logit(confidence: float) -> float:
     clipped = min(max(confidence, _LEAST), 1 - _LEAST)
     return math.log(clipped / (1 - clipped))
-
-
-def _sigmoid(values: FloatArray) -> FloatArray:
-    return 1 / (1 + np.exp(-values))
-
-
-def _fit(features: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return the most probable weights of a logistic regression; the prior is normal, around `_PRIOR`."""
-    from scipy.optimize import minimize
-
-    def cost(weights: FloatArray) -> tuple[float, FloatArray]:
-        values, change = features @ weights, weights - _PRIOR
-        loss = (np.logaddexp(0, values) - labels * values).sum() + change @ change / 2
-        return float(loss), features.T @ (_sigmoid(values) - labels) + change
-
-    found: FloatArray = minimize(cost, _PRIOR, jac=True, method="L-BFGS-B").x
-    return found

@@ -1,4 +1,4 @@
-"""Suggestions: where a model contradicts an annotation, and what it would put in its place."""
+"""Suggestions: where models contradict an annotation, and what they would put in its place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNCERTAIN = 0.9999
 class Suggestion:
     """Replace the entity `gold` by `suggested`; without one of them, add or remove an entity.
 
-    `suspicion` is the estimated probability that the annotation is wrong; `confidence` is the model's in the
+    `suspicion` is between 0 and 1, and orders suggestions of all kinds; `confidence` is the models' in the
     gold entity.
     """
 
@@ -100,7 +100,7 @@ def to_dicts(suggestions: Iterable[Suggestion], sentences: Sequence[Sentence]) -
 def sentences_to_review(suggestions: Sequence[Suggestion], judged: Judged) -> Iterator[Sentence]:
     """Yield the sentences that have suggestions, with these applied, for review in an annotation tool.
 
-    The most suspicious one comes first. The score of an entity is the model's confidence, and always below 1,
+    The most suspicious one comes first. The score of an entity is the models' confidence, and always below 1,
     so that tools take it as the prediction of a model. An entity that should only be removed stays, with its
     low score. `meta["audit"]` says what is suggested.
     """

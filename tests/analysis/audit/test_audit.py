@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.analysis.audit.errors import make_errors
+from benchmarks.audit import put_errors
 from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
 from fencepost.analysis.audit.folds import split_folds
 from fencepost.analysis.audit.judged import Judged
@@ -29,12 +29,12 @@ def perfect(sentences):
     return [s.with_entities(replace(e, score=0.95) for e in s.entities) for s in sentences]
 
 
-def judge(sentences, found, seen=None, planted=None):
+def judge(sentences, found, seen=None):
     """What models find: `found` in what they have not seen, `seen` in what they have."""
     unseen, seen = (
         [{entity.key: entity.score for entity in s.entities} for s in side] for side in (found, seen or found)
     )
-    return Judged.of(sentences, planted or make_errors(sentences, 0)[0], unseen, seen, Config.parse({}))
+    return Judged.of(sentences, unseen, seen, Config.parse({}))
 
 
 def keys(one):
@@ -84,27 +84,28 @@ class TestRanking:
         noisy = with_first(sentences, change)
         [one] = rank(judge(noisy, perfect(sentences)))
         assert (one.kind, one.sentence, one.suggested) == (kind, 0, Entity(0, 1, "person", 0.95))
-        assert one.suspicion > 0.5
+        assert 0 < one.suspicion < 1
         assert one.confidence == (None if kind == "missing" else 0.0)
 
     def test_what_a_model_does_not_find_is_less_suspicious_than_what_it_corrects(self):
-        """The models of this test miss every tenth entity; so it says little that they miss one."""
-        noisy, wrong, lost = make_errors(SAMPLE, 7)
+        """The models of this test miss every fifth entity; so it says little that they miss one."""
+        noisy, errors = put_errors(SAMPLE, 7)
+        wrong = {(error.sentence, error.now) for error in errors}
+        lost = {(error.sentence, error.before) for error in errors}
         numbers = iter(range(10**6))
-        found = [s.with_entities(e for e in s.entities if next(numbers) % 10) for s in perfect(SAMPLE)]
+        found = [s.with_entities(e for e in s.entities if next(numbers) % 5) for s in perfect(SAMPLE)]
         ranked = rank(judge(noisy, found))
         right = [
             any((one.sentence, key) in places for key, places in zip(keys(one), (wrong, lost), strict=True))
             for one in ranked
         ]
-        errors = sum(right)
-        assert errors > 10
-        assert sum(right[:errors]) / errors > 0.85
+        assert sum(right) > 50
+        assert sum(right[:50]) / 50 > 0.9
         assert sum(right) / len(right) < 0.5  # which a random order would have
         assert [one.suspicion for one in ranked] == sorted((one.suspicion for one in ranked), reverse=True)
 
     def test_each_annotation_and_each_prediction_is_in_one_suggestion(self):
-        noisy, _, _ = make_errors(SAMPLE, 3)
+        noisy, _ = put_errors(SAMPLE, 3)
         ranked = rank(judge(noisy, perfect(SAMPLE)))
         for side in (0, 1):
             places = [(one.sentence, keys(one)[side]) for one in ranked if keys(one)[side] is not None]
@@ -128,15 +129,6 @@ class TestRanking:
         ranked = rank(judge(sentences, found))
         assert [one.sentence for one in ranked if one.sentence < 2] == [0, 1]
 
-    def test_errors_that_are_made_are_those_that_are_returned(self):
-        noisy, wrong, lost = make_errors(SAMPLE, 1)
-        before, now = (
-            {(n, entity.key) for n, s in enumerate(part) for entity in s.entities} for part in (SAMPLE, noisy)
-        )
-        assert (now - before, before - now) == (wrong, lost)
-        assert 0.02 < len(lost) / len(before) < 0.06
-        assert make_errors(SAMPLE, 1)[0] == noisy != make_errors(SAMPLE, 2)[0]
-
     def test_sentences_without_entities(self):
         bare = [Sentence(["a", "b"]), Sentence([])]
         assert rank(judge(bare, bare)) == []
@@ -150,23 +142,6 @@ class TestRanking:
         sentences = [*gold, *SAMPLE]
         judged = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
         assert [one.sentence for one in rank(judged)] == [1, 0]
-
-    def test_where_an_error_was_put_in_those_that_have_learnt_it_are_not_asked(self):
-        """The models that have seen the first sentence have learnt the error that was put in there."""
-        words = ["Oslo", "won"]
-        gold = Sentence(words, [Entity(0, 1, "place")])
-        wrong = gold.with_entities([Entity(0, 1, "person", 0.9)])
-        planted, other = make_errors(SAMPLE, 0)[0], Sentence(["Riga", "won"], [Entity(0, 1, "place")])
-        unseen = [gold.with_entities([Entity(0, 1, "place", 0.6)]), other.with_entities(wrong.entities)]
-        seen = [wrong, other.with_entities(wrong.entities)]
-        judged = judge(
-            [gold, other, *SAMPLE],
-            [*unseen, *perfect(SAMPLE)],
-            [*seen, *perfect(SAMPLE)],
-            [wrong.with_entities([Entity(0, 1, "person")]), other, *planted],
-        )
-        suspicions = {one.sentence: one.suspicion for one in rank(judged)}
-        assert suspicions.get(0, 0.0) < suspicions[1] / 2
 
 
 WORDS = ["Ada", "of", "Rome", "met", "Eve", "."]
@@ -237,7 +212,7 @@ class TestFixing:
             list(apply_suggestions(corpus, accepted, "a.jsonl"))
 
     def test_errors_that_are_made_are_undone(self, tmp_path):
-        noisy, _, _ = make_errors(SAMPLE, 5)
+        noisy, _ = put_errors(SAMPLE, 5)
         ranked = rank(judge(noisy, perfect(SAMPLE)))
         lines = ({**one, "accept": True} for one in to_dicts(ranked, noisy))
         path = tmp_path / "accepted.jsonl"

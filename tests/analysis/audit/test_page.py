@@ -39,7 +39,7 @@ SUGGESTIONS = [
 
 
 def page(**changes) -> str:
-    judged = Judged(SENTENCES, SENTENCES, [{}] * 3, [{}] * 3, PREDICTED)
+    judged = Judged(SENTENCES, [{}] * 3, [{}] * 3, PREDICTED)
     contents = {"judged": judged, "suggestions": SUGGESTIONS, **changes}
     return render(AuditPage("corpus.jsonl", SENTENCES, find_inconsistencies(SENTENCES), **contents))
 
