@@ -155,3 +155,13 @@ def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     assert "is there already and no audit" in run("audit", "sample:dev", "--out", tmp_path, code=2).stderr
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_suggestions(
+    audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
+) -> None:
+    run("audit", corpus, "--out", tmp_path / "audit", *SMALL, "--workers", 2)
+    assert [one["id"] for one in suggestions(tmp_path / "audit")] == [
+        one["id"] for one in suggestions(audited[0])
+    ]

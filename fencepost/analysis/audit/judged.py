@@ -52,7 +52,10 @@ class Judged:
 def _mean(unseen: Sequence[Confidences], seen: Sequence[Confidences]) -> list[Confidences]:
     """Return the mean confidence of each candidate of either side."""
     return [
-        {key: (one.get(key, 0.0) + other.get(key, 0.0)) / 2 for key in one.keys() | other.keys()}
+        {
+            key: min(1.0, (one.get(key, 0.0) + other.get(key, 0.0)) / 2)  # sums of shares may be rounded up
+            for key in one.keys() | other.keys()
+        }
         for one, other in zip(unseen, seen, strict=True)
     ]
 
