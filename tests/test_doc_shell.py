@@ -6,6 +6,7 @@ Trainings are made small by options behind their own. What needs a network, a cl
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
@@ -38,10 +40,11 @@ SMALL = {
     "train": "--epochs 1 --batch-size 8",
     "sweep": "--epochs 1 --batch-size 8 --seeds 1",
     "tune": "--epochs 1 --trials 2",
+    "audit": "--epochs 1 --batch-size 8 --folds 2",
 }
 SCRATCH = "--encoder scratch --set encoder.lstm.size=8"
 PLACES = {"RECIPE": "boundary-smoothing/conll2003", "--nproc-per-node 4": "--nproc-per-node 2"}
-COMMANDS = re.compile(r"fencepost (train|sweep|tune) ")
+COMMANDS = re.compile(r"fencepost (train|sweep|tune|audit(?=.* --out )) ")
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +59,10 @@ def prepared(tmp_path_factory) -> Path:
         write(sentences, folder / f"{name}.conll", prefer="outermost")
     write(parts["test"], folder / "spans-of-another-program.jsonl")
     write(_as_in_genia(parts["dev"]), folder / "GENIAcorpus3.02p.xml")
+    write(parts["train"], folder / "noisy.jsonl")
+    gold = next(entity for entity in parts["train"][0].entities)
+    accepted = Suggestion("spurious", 0, gold, None, 0.5, 0.0).to_dict(1, parts["train"][0])
+    (folder / "accepted.jsonl").write_text(json.dumps({**accepted, "accept": True}), encoding="utf-8")
     learnt = list(islice(read("sample:train"), 150))
     train(_small("boundary-smoothing", epochs=10), learnt, folder / "my-model", parts["dev"], quiet=True)
     train(_small("diffusion", epochs=1), parts["train"], folder / "diffusion-model", parts["dev"], quiet=True)

@@ -169,6 +169,7 @@ pipeline("Ada Lovelace was born in London.")
         (*FENCEPOST, "train", "--train", "data.jsonl", "--out", "minilm", "--epochs", "1"),
         (*FENCEPOST, "sweep", *DATA, "--out", "sweep", "--seeds", "1", *TINY),
         (*FENCEPOST, "tune", *DATA, "--out", "tune", "--trials", "2", *TINY),
+        (*FENCEPOST, "audit", "data.jsonl", "--out", "audit", "--folds", "2", *TINY),
         (*FENCEPOST, "predict", "--engine", "ray", "--input", "texts.txt", "--output", "ray"),
         (sys.executable, "-c", SPACY),
     ],

@@ -22,6 +22,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (
     "analyze",
+    "audit",
     "check",
     "compare",
     "convert",

@@ -100,6 +100,15 @@ def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, i
         yield report
 
 
+def duration(seconds: float) -> str:
+    """Return a time for people."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
 def _bar(*columns: ProgressColumn) -> Progress:
     from rich.console import Console
     from rich.progress import Progress

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, output_result, resumable
+from fencepost.cli.progress import duration
 from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import FencepostError, UsageError, require_extra
 
@@ -177,14 +178,6 @@ def _idle(sweep: Sweep) -> Iterator[str]:
             cells.setdefault(note, []).append(cell.label)
     for note, labels in cells.items():
         yield note if len(labels) == len(sweep.cells) else f"{note} (in {'; '.join(labels)})"
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _number(count: int, of: str) -> str:

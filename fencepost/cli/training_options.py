@@ -70,10 +70,8 @@ class SettingsOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
-    """All that the commands that train have in common."""
-
-    json: Json = None
+class ConfiguredOptions(SettingsOptions, ReadingOptions):
+    """The settings of a training, and how to read its data."""
 
     @property
     def flags(self) -> dict[str, dict[str, Any]]:
@@ -100,6 +98,13 @@ class TrainingOptions(DataOptions, SettingsOptions, ReadingOptions):
         """Return all settings, with these changes after those of `--set`; `base` stands in for a recipe."""
         changes = [*(self.changes or ()), *changes]
         return settings_of(self.recipe, self.config, changes, self.flags, resumed, base)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(DataOptions, ConfiguredOptions):
+    """All that the commands that train have in common."""
+
+    json: Json = None
 
     def check_sources(self, out: Path | None, content: str) -> Path:
         """Return the folder for the output; raises `UsageError` if options are missing or contradictory."""

@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, output_result, resumable
-from fencepost.cli.sweep import duration
+from fencepost.cli.progress import duration
 from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import UsageError, require_extra
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -131,7 +131,7 @@ def calibrate(
             calibration |= _calibration_errors("test", mentions, temperature)
     model.calibration = temperature
     if predicted is not None:
-        predicted = list(_apply(temperature, predicted))
+        predicted = apply_temperature(temperature, predicted)
     result = None if test is None or predicted is None else evaluate(test, predicted)
     return calibration, result, predicted, seconds
 
@@ -143,12 +143,11 @@ def _calibration_errors(part: str, mentions: Mentions, temperature: Temperature)
     }
 
 
-def _apply(temperature: Temperature, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
-    """Yield what the model would have predicted with this temperature."""
+def apply_temperature(temperature: Temperature, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Return what the model would have predicted with this temperature."""
     scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
     rest = iter(temperature.apply(scores).tolist())
-    for sentence in sentences:
-        yield sentence.with_entities(replace(entity, score=next(rest)) for entity in sentence.entities)
+    return [s.with_entities(replace(entity, score=next(rest)) for entity in s.entities) for s in sentences]
 
 
 def _time_prediction(model: Model, sentences: Sequence[Sentence]) -> tuple[list[Sentence], float]:

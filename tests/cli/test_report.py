@@ -131,7 +131,7 @@ def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
 
 
 def test_without_jinja_it_is_told_in_words(run, small_model, tmp_path, monkeypatch):
-    page._environment.cache_clear()
+    page.environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     told = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
     assert "a report needs jinja2, which is not installed: pip install jinja2" in told

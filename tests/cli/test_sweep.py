@@ -23,7 +23,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from fencepost.cli import app
-from fencepost.cli.sweep import duration
+from fencepost.cli.progress import duration
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module

@@ -39,7 +39,7 @@ def render(contents: Contents) -> str:
     types = Counter[str]()
     for corpus in corpora.values():
         types.update(corpus.get("by_type", {}))
-    template = _environment().get_template("report.html")
+    template = environment().get_template("report.html")
     return template.render(
         mark=MARK,
         contents=contents,
@@ -117,14 +117,15 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of our pages, with their filters; all text is escaped."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
         raise FencepostError(
             f"a report needs {error.name}, which is not installed: pip install jinja2"
         ) from None
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("fencepost.analysis.report", "templates"),
         autoescape=True,
         finalize=_harmless,
@@ -132,12 +133,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
+    made.filters.update(
         percent=_percent,
         count="{:,.0f}".format,
         short=lambda text, most=_VALUE: shortened(str(text), most),
     )
-    return environment
+    return made
 
 
 def _harmless(value: Any) -> Any:

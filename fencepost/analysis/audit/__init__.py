@@ -1,0 +1,1 @@
+"""Annotations that are probably wrong: models judge sentences that they have not seen."""

@@ -1,0 +1,280 @@
+"""Annotations that contradict each other, found without a model, in time linear in the words of a corpus.
+
+Each check compares annotations in like contexts and counts the conventions; the rarer ones are suspects:
+
+- `article`, `title`, `possessive`, `punctuation`: a word such as "the", "Dr.", "'s" or "," at the edge of an
+  entity is part of some entities of a type, and stands just outside of others;
+- `type`: the same words have different types; `annotated or not`: they are an entity in some places, and in
+  others no word of them is part of any;
+- `plural`: the same words but for the ending of a plural have different types, or only one form is annotated;
+- `cut word`: an entity begins or ends inside a word, where the corpus says which words have a space between;
+- `duplicate`: sentences with the same words have different entities.
+
+Case does not matter. The lists of articles and titles are English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from fencepost.analysis.phrases import Phrase, PhraseIndex, phrase_of
+
+if TYPE_CHECKING:
+    from fencepost.data.entity import Sentence
+
+Check = Literal[
+    "article",
+    "title",
+    "possessive",
+    "punctuation",
+    "type",
+    "annotated or not",
+    "plural",
+    "cut word",
+    "duplicate",
+]
+CHECKS: tuple[Check, ...] = get_args(Check)
+
+_ARTICLES = frozenset(
+    re.findall(r"\w+", "a an the this that these those my your his her its our their some any each every no")
+)
+_TITLES = frozenset(
+    re.findall(
+        r"\w+",
+        "mr mrs ms miss dr prof professor president sir lady lord king queen prince princess pope senator "
+        "governor general captain chancellor judge justice minister mayor saint st",
+    )
+)
+_POSSESSIVES = frozenset(("'s", "’s", "'", "’"))
+_PUNCTUATION = frozenset(",;:.!?")
+_EDGES: tuple[tuple[Check, bool, Callable[[str], bool]], ...] = (
+    ("article", True, _ARTICLES.__contains__),
+    ("title", True, lambda word: word.rstrip(".") in _TITLES),
+    ("possessive", False, _POSSESSIVES.__contains__),
+    ("punctuation", False, _PUNCTUATION.__contains__),
+)
+"""The checks of edges: whether it is the start, and the words, in lower case."""
+
+UNANNOTATED = "not annotated"
+_RARE = 0.25
+"""Largest share of the annotated, or of the other, occurrences of a phrase that is reported as a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Words of a sentence (from 0) that an inconsistency is about; the type is None without annotation."""
+
+    sentence: int
+    start: int
+    end: int
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """What is annotated in more than one way: how often in each, and where in the rarer ones."""
+
+    check: Check
+    subject: str
+    counts: Mapping[str, int]
+    suspects: Sequence[Place]
+
+    def to_dict(self, sentences: Sequence[Sentence]) -> dict[str, Any]:
+        """Return it for JSON; sentences count from 1."""
+        return {
+            "check": self.check,
+            "subject": self.subject,
+            "counts": dict(self.counts),
+            "suspects": [
+                {
+                    "sentence": place.sentence + 1,
+                    "id": sentences[place.sentence].id,
+                    "start": place.start,
+                    "end": place.end,
+                    "type": place.type,
+                    "text": " ".join(sentences[place.sentence].words[place.start : place.end]),
+                }
+                for place in self.suspects
+            ],
+        }
+
+
+Variants = dict[str, list[Place]]
+"""By the name of a convention, where it is followed."""
+
+
+def find_inconsistencies(sentences: Sequence[Sentence]) -> list[Inconsistency]:
+    """Return what is annotated in more than one way, by check; those with most suspects come first."""
+    found = [*_edges(sentences), *_phrases(sentences), *_cut_words(sentences), *_duplicates(sentences)]
+    return sorted(found, key=lambda one: (CHECKS.index(one.check), -len(one.suspects), one.subject))
+
+
+def _inconsistency(check: Check, subject: str, variants: Variants) -> Inconsistency:
+    """Count the variants; all places but those of the most frequent one are suspects."""
+    ranked = sorted(variants, key=lambda name: (-len(variants[name]), name))
+    rarer = [place for name in ranked[1:] for place in variants[name]]
+    counts = {name: len(variants[name]) for name in ranked}
+    return Inconsistency(check, subject, counts, sorted(rarer, key=_order))
+
+
+def _order(place: Place) -> tuple[int, int, int, str]:
+    return place.sentence, place.start, place.end, place.type or ""
+
+
+def _edges(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    """Count by check and type the entities that include a word of the check's list, and those next to one.
+
+    A word that is part of a larger entity around both is no like context: "the [York] Museum".
+    """
+    variants: dict[tuple[Check, str], Variants] = {}
+    for number, sentence in enumerate(sentences):
+        words = phrase_of(sentence, 0, len(sentence))
+        keys = sorted({entity.key for entity in sentence.entities})
+        for start, end, type_ in keys:
+            place = Place(number, start, end, type_)
+            for check, first, fits in _EDGES:
+                edge, beside = (start, start - 1) if first else (end - 1, end)
+                if end - start > 1 and fits(words[edge]) and not _is_verb(sentence, edge):
+                    name = "part of the entity"
+                elif 0 <= beside < len(words) and fits(words[beside]) and not _is_verb(sentence, beside):
+                    low, high = min(start, beside), max(end, beside + 1)
+                    if any(left <= low and high <= right for left, right, _ in keys):
+                        continue
+                    name = "outside of it"
+                else:
+                    continue
+                variants.setdefault((check, type_), {}).setdefault(name, []).append(place)
+    for (check, type_), of_type in variants.items():
+        if len(of_type) > 1:
+            yield _inconsistency(check, type_, of_type)
+
+
+def _is_verb(sentence: Sentence, place: int) -> bool:
+    """Return whether the corpus says that a word is a verb, as the 's of "it's"."""
+    return sentence.pos is not None and sentence.pos[place].startswith(("V", "AUX"))
+
+
+def _phrases(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    """Compare the occurrences of the same words, and of singular and plural forms."""
+    places: dict[Phrase, Variants] = defaultdict(lambda: defaultdict(list))
+    for number, sentence in enumerate(sentences):
+        for start, end, type_ in sorted({entity.key for entity in sentence.entities}):
+            places[phrase_of(sentence, start, end)][type_].append(Place(number, start, end, type_))
+    forms: dict[Phrase, list[Phrase]] = defaultdict(list)
+    for phrase in places:
+        forms[_singular(phrase)].append(phrase)
+    index = PhraseIndex({*places, *(form for singular in forms for form in _forms(singular))})
+    bare: dict[Phrase, list[Place]] = defaultdict(list)
+    for number, sentence in enumerate(sentences):
+        covered = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
+        for start, phrase in index.find(sentence):
+            end = start + len(phrase)
+            if covered.isdisjoint(range(start, end)):
+                bare[phrase].append(Place(number, start, end))
+    for phrase, variants in places.items():
+        subject = " ".join(phrase)
+        if len(variants) > 1:
+            yield _inconsistency("type", subject, variants)
+        yield from _annotated_or_not(subject, variants, bare[phrase])
+    for singular, annotated in forms.items():
+        yield from _plurals(singular, annotated, places, bare)
+
+
+def _annotated_or_not(subject: str, variants: Variants, bare: Sequence[Place]) -> Iterator[Inconsistency]:
+    """Report words that are nearly always an entity, or nearly never."""
+    annotated = [place for of_type in variants.values() for place in of_type]
+    if bare and min(len(annotated), len(bare)) <= _RARE * (len(annotated) + len(bare)):
+        sides = {"annotated": annotated, UNANNOTATED: list(bare)}
+        yield _inconsistency("annotated or not", subject, sides)
+
+
+def _plurals(
+    singular: Phrase,
+    annotated: Sequence[Phrase],
+    places: Mapping[Phrase, Variants],
+    bare: Mapping[Phrase, Sequence[Place]],
+) -> Iterator[Inconsistency]:
+    """Compare the forms of a phrase, where each form alone has one type and is always annotated, or never."""
+    variants: Variants = {}
+    for form in _forms(singular):
+        types = places[form] if form in annotated else {}
+        if len(types) > 1 or (types and bare.get(form)):
+            return  # reported for the form itself
+        for name, found in {**types, UNANNOTATED: list(bare.get(form, ()))}.items():
+            if found:
+                variants.setdefault(name, []).extend(found)
+    if len(variants) > 1:
+        yield _inconsistency("plural", " ".join(singular), variants)
+
+
+def _singular(phrase: Phrase) -> Phrase:
+    """Return the phrase with the usual English ending of a plural removed from its last word."""
+    last = phrase[-1]
+    if last.endswith("ies") and len(last) > 4:
+        last = last[:-3] + "y"
+    elif last.endswith(("ses", "xes", "zes", "ches", "shes")) and len(last) > 4:
+        last = last[:-2]
+    elif last.endswith("s") and not last.endswith(("ss", "us", "is")) and len(last) > 3:
+        last = last[:-1]
+    return (*phrase[:-1], last)
+
+
+def _forms(singular: Phrase) -> list[Phrase]:
+    """Return the phrase and its possible plurals."""
+    last = singular[-1]
+    plurals = [f"{last}s", f"{last}es", *([f"{last[:-1]}ies"] if last.endswith("y") else [])]
+    every = [singular, *((*singular[:-1], plural) for plural in plurals)]
+    return [form for form in every if _singular(form) == singular]
+
+
+def _cut_words(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    by_type: dict[str, list[Place]] = {}
+    total: Counter[str] = Counter()
+    for number, sentence in enumerate(sentences):
+        for entity in sentence.entities:
+            total[entity.type] += 1
+            if _is_cut(sentence, entity.start) or _is_cut(sentence, entity.end):
+                by_type.setdefault(entity.type, []).append(Place(number, *entity.key))
+    for type_, places in by_type.items():
+        counts = {"whole words": total[type_] - len(places), "cut words": len(places)}
+        yield Inconsistency("cut word", type_, counts, places)
+
+
+def _is_cut(sentence: Sentence, place: int) -> bool:
+    """Return whether letters or digits stand on both sides of a boundary, without a space."""
+    if sentence.space_after is None or not 0 < place < len(sentence) or sentence.space_after[place - 1]:
+        return False
+    return sentence.words[place - 1][-1:].isalnum() and sentence.words[place][:1].isalnum()
+
+
+def _duplicates(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, sentence in enumerate(sentences):
+        if sentence.words:
+            groups.setdefault(tuple(sentence.words), []).append(number)
+    for words, numbers in groups.items():
+        variants: Variants = {}
+        for number in numbers:
+            places = variants.setdefault(_annotation(sentences[number], words), [])
+            places.append(Place(number, 0, len(words)))
+        if len(variants) > 1:
+            yield _inconsistency("duplicate", " ".join(words), variants)
+
+
+def _annotation(sentence: Sentence, words: Sequence[str]) -> str:
+    keys = sorted({entity.key for entity in sentence.entities})
+    entities = (f"[{' '.join(words[start:end])}] {type_} ({start}-{end})" for start, end, type_ in keys)
+    return ", ".join(entities) or "no entities"
+
+
+def count_checks(found: Iterable[Inconsistency]) -> dict[Check, tuple[int, int]]:
+    """Return by check how many inconsistencies there are, and how many suspects."""
+    counts = {check: [0, 0] for check in CHECKS}
+    for one in found:
+        counts[one.check][0] += 1
+        counts[one.check][1] += len(one.suspects)
+    return {check: (cases, suspects) for check, (cases, suspects) in counts.items()}

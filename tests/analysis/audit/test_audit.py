@@ -1,0 +1,247 @@
+"""Folds, suggestions, their ranking and their application, from hand-made predictions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.audit import put_errors
+from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
+from fencepost.analysis.audit.folds import split_folds
+from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.ranking import rank
+from fencepost.analysis.audit.suggestions import Suggestion, sentences_to_review, to_dicts
+from fencepost.config import Config
+from fencepost.data import read, write
+from fencepost.data.entity import Entity, Sentence
+from fencepost.errors import DataError, UsageError
+
+SAMPLE = list(read("sample:train"))[:300]
+
+
+def perfect(sentences):
+    """What models say that find every entity of these sentences, with confidence 0.95."""
+    return [s.with_entities(replace(e, score=0.95) for e in s.entities) for s in sentences]
+
+
+def judge(sentences, found, seen=None):
+    """What models find: `found` in what they have not seen, `seen` in what they have."""
+    unseen, seen = (
+        [{entity.key: entity.score for entity in s.entities} for s in side] for side in (found, seen or found)
+    )
+    return Judged.of(sentences, unseen, seen, Config.parse({}))
+
+
+def keys(one):
+    return tuple(None if entity is None else entity.key for entity in (one.gold, one.suggested))
+
+
+def with_first(sentences, change):
+    """The sentences with the entities of the first one changed."""
+    first, *others = sentences
+    return [first.with_entities(change(list(first.entities))), *others]
+
+
+class TestFolds:
+    @given(st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=8, max_size=30), st.integers(0, 5))
+    def test_a_document_is_in_one_fold_and_folds_are_as_even_as_documents_allow(self, docs, seed):
+        sentences = [Sentence(["x"], doc=doc) for doc in docs]
+        names = [n if doc is None else doc for n, doc in enumerate(docs)]
+        if len(set(names)) < 3:
+            with pytest.raises(UsageError, match="give fewer folds"):
+                split_folds(sentences, 3, seed)
+            return
+        folds = split_folds(sentences, 3, seed)
+        assert all(len({f for f, n in zip(folds, names, strict=True) if n == name}) == 1 for name in names)
+        sizes = Counter(folds)
+        assert set(sizes) == {0, 1, 2}
+        assert max(sizes.values()) - min(sizes.values()) <= max(Counter(names).values())
+
+    def test_the_seed_decides(self):
+        assert split_folds(SAMPLE, 3, 1) == split_folds(SAMPLE, 3, 1) != split_folds(SAMPLE, 3, 2)
+
+
+class TestRanking:
+    def test_no_disagreement_no_suggestion(self):
+        assert rank(judge(SAMPLE, perfect(SAMPLE))) == []
+
+    @pytest.mark.parametrize(
+        ("kind", "change"),
+        [
+            ("type", lambda entities: [replace(entities[0], type="work"), *entities[1:]]),
+            ("missing", lambda entities: entities[1:]),
+            ("boundary", lambda entities: [replace(entities[0], end=entities[0].end + 1), *entities[1:]]),
+        ],
+    )
+    def test_an_error_among_correct_annotations_is_found_with_its_correction(self, kind, change):
+        sentences = [Sentence(["Ada", "met", "Eve"], [Entity(0, 1, "person"), Entity(2, 3, "person")])]
+        sentences += SAMPLE
+        noisy = with_first(sentences, change)
+        [one] = rank(judge(noisy, perfect(sentences)))
+        assert (one.kind, one.sentence, one.suggested) == (kind, 0, Entity(0, 1, "person", 0.95))
+        assert 0 < one.suspicion < 1
+        assert one.confidence == (None if kind == "missing" else 0.0)
+
+    def test_what_a_model_does_not_find_is_less_suspicious_than_what_it_corrects(self):
+        """The models of this test miss every fifth entity; so it says little that they miss one."""
+        noisy, errors = put_errors(SAMPLE, 7)
+        wrong = {(error.sentence, error.now) for error in errors}
+        lost = {(error.sentence, error.before) for error in errors}
+        numbers = iter(range(10**6))
+        found = [s.with_entities(e for e in s.entities if next(numbers) % 5) for s in perfect(SAMPLE)]
+        ranked = rank(judge(noisy, found))
+        right = [
+            any((one.sentence, key) in places for key, places in zip(keys(one), (wrong, lost), strict=True))
+            for one in ranked
+        ]
+        assert sum(right) > 50
+        assert sum(right[:50]) / 50 > 0.9
+        assert sum(right) / len(right) < 0.5  # which a random order would have
+        assert [one.suspicion for one in ranked] == sorted((one.suspicion for one in ranked), reverse=True)
+
+    def test_each_annotation_and_each_prediction_is_in_one_suggestion(self):
+        noisy, _ = put_errors(SAMPLE, 3)
+        ranked = rank(judge(noisy, perfect(SAMPLE)))
+        for side in (0, 1):
+            places = [(one.sentence, keys(one)[side]) for one in ranked if keys(one)[side] is not None]
+            assert len(places) == len(set(places))
+
+    def test_how_the_same_words_are_annotated_elsewhere_counts(self):
+        """Two sentences with the same disagreement: the words of one have the suggested type elsewhere.
+
+        The models of this test take every tenth entity for a work of art.
+        """
+        texts = [["Oslo", "won"], ["Riga", "won"]]
+        gold = [Sentence(words, [Entity(0, 1, "person")]) for words in texts]
+        predicted = [Sentence(words, [Entity(0, 1, "place", 0.7)]) for words in texts]
+        others = [Sentence(["to", "Oslo", str(n)], [Entity(1, 2, "place")]) for n in range(8)]
+        numbers = iter(range(10**6))
+        found = [
+            s.with_entities(e if next(numbers) % 10 else replace(e, type="work") for e in s.entities)
+            for s in perfect(SAMPLE)
+        ]
+        sentences, found = [*gold, *others, *SAMPLE], [*predicted, *perfect(others), *found]
+        ranked = rank(judge(sentences, found))
+        assert [one.sentence for one in ranked if one.sentence < 2] == [0, 1]
+
+    def test_sentences_without_entities(self):
+        bare = [Sentence(["a", "b"]), Sentence([])]
+        assert rank(judge(bare, bare)) == []
+
+    def test_models_that_were_convinced_make_an_annotation_less_suspicious(self):
+        """Two like disagreements: of one, the models that have seen it have learnt the annotation."""
+        texts = [["Oslo", "won"], ["Riga", "won"]]
+        gold = [Sentence(words, [Entity(0, 1, "person")]) for words in texts]
+        found = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
+        learnt = [gold[0].with_entities([Entity(0, 1, "person", 0.3), Entity(0, 1, "place", 0.5)]), found[1]]
+        sentences = [*gold, *SAMPLE]
+        judged = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
+        assert [one.sentence for one in rank(judged)] == [1, 0]
+
+
+WORDS = ["Ada", "of", "Rome", "met", "Eve", "."]
+GOLD = Sentence(WORDS, [Entity(0, 1, "person", meta={"named": True}), Entity(2, 3, "person")], id="s1")
+CHANGE = Suggestion("boundary", 0, GOLD.entities[0], Entity(0, 3, "person", 0.9), 0.8, 0.1)
+REMOVE = Suggestion("spurious", 0, GOLD.entities[1], None, 0.3, 0.2)
+ADD = Suggestion("missing", 1, None, Entity(4, 5, "person", 0.7), 0.5)
+CORPUS = [GOLD, replace(GOLD, id="s2")]
+
+
+def save(path, suggestions, **changes):
+    lines = [{**one, "accept": True, **changes} for one in to_dicts(suggestions, CORPUS)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+class TestFixing:
+    def test_accepted_suggestions_are_applied(self, tmp_path):
+        accepted = read_accepted(save(tmp_path / "a.jsonl", [CHANGE, ADD, REMOVE]))
+        first, second = apply_suggestions(CORPUS, accepted, "a.jsonl")
+        assert [entity.key for entity in first.entities] == [(0, 3, "person")]
+        assert first.entities[0].meta == {"named": True}
+        assert [entity.key for entity in second.entities] == [
+            (0, 1, "person"), (2, 3, "person"), (4, 5, "person")
+        ]  # fmt: skip
+
+    def test_only_accepted_ones(self, tmp_path):
+        path = save(tmp_path / "a.jsonl", [CHANGE])
+        with path.open("a", encoding="utf-8") as stream:
+            for accept in (None, False):
+                stream.write(json.dumps({**ADD.to_dict(2, CORPUS[1]), "accept": accept}) + "\n")
+        assert list(read_accepted(path)) == [0]
+
+    @pytest.mark.parametrize("accept", [None, False])
+    def test_none_is_accepted(self, tmp_path, accept):
+        with pytest.raises(DataError, match="no suggestion is accepted"):
+            read_accepted(save(tmp_path / "a.jsonl", [CHANGE], accept=accept))
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({"accept": "yes"}, "'accept' must be true, false or null"),
+            ({"sentence": 0}, "'sentence' must be a number from 1"),
+            ({"gold": None, "suggested": None}, "both null"),
+            ({"gold": {"start": 0, "end": 1}}, "'type' is missing"),
+            ({"gold": {"start": 0, "end": 9, "type": "T"}}, "among the 6 words"),
+            ({"gold": {"start": 2, "end": 1, "type": "T"}}, "start < end"),
+            ({"suggested": 5}, "no suggestion"),
+        ],
+    )
+    def test_lines_that_are_no_suggestions(self, tmp_path, changes, reason):
+        path = save(tmp_path / "a.jsonl", [CHANGE], **changes)
+        with pytest.raises(DataError, match=reason) as caught:
+            read_accepted(path)
+        assert f"{path}:1" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("corpus", "reason"),
+        [
+            ([replace(GOLD, words=["Eva", *WORDS[1:]])], "sentence 1 of the data has other words now"),
+            ([GOLD.with_entities(GOLD.entities[1:])], "sentence 1 of the data has no 'person' \\[0, 1\\)"),
+            ([], "there is no sentence 1 in the data, which has 0"),
+        ],
+    )
+    def test_other_data_is_refused(self, tmp_path, corpus, reason):
+        accepted = read_accepted(save(tmp_path / "a.jsonl", [CHANGE]))
+        with pytest.raises(DataError, match=reason):
+            list(apply_suggestions(corpus, accepted, "a.jsonl"))
+
+    def test_errors_that_are_made_are_undone(self, tmp_path):
+        noisy, _ = put_errors(SAMPLE, 5)
+        ranked = rank(judge(noisy, perfect(SAMPLE)))
+        lines = ({**one, "accept": True} for one in to_dicts(ranked, noisy))
+        path = tmp_path / "accepted.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        fixed = list(apply_suggestions(noisy, read_accepted(path), str(path)))
+        assert [[e.key for e in s.entities] for s in fixed] == [
+            sorted({e.key for e in s.entities}) for s in SAMPLE
+        ]
+
+
+class TestReview:
+    def judged(self):
+        return judge(
+            CORPUS, [GOLD.with_entities([Entity(0, 3, "person", 0.9), Entity(2, 3, "person", 0.2)])] * 2
+        )
+
+    def test_sentences_have_the_suggestions_and_scores_below_1(self):
+        [one] = sentences_to_review([CHANGE, REMOVE], self.judged())
+        assert [(entity.key, entity.score) for entity in one.entities] == [
+            ((0, 3, "person"), 0.9), ((2, 3, "person"), 0.2)
+        ]  # fmt: skip
+        assert [note["rank"] for note in one.meta["audit"]] == [1, 2]
+        assert one.meta["audit"][1] == {
+            "rank": 2, "kind": "spurious", "suspicion": 0.3, "gold": [2, 3, "person"], "suggested": None
+        }  # fmt: skip
+
+    def test_label_studio_gets_predictions(self, tmp_path):
+        write(sentences_to_review([ADD, REMOVE], self.judged()), tmp_path / "r.json", "label-studio")
+        tasks = json.loads((tmp_path / "r.json").read_text())
+        assert [task["data"]["id"] for task in tasks] == ["s2", "s1"]
+        assert all(set(task) == {"data", "predictions"} for task in tasks)
+        assert tasks[0]["data"]["meta"]["audit"][0]["kind"] == "missing"

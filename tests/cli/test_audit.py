@@ -1,0 +1,167 @@
+"""`fencepost audit`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fencepost.analysis.audit import folds
+from fencepost.cli import app
+from fencepost.data import read, write
+from fencepost.data.entity import Sentence
+from tests.cli.conftest import Run
+
+SMALL = [
+    "--folds=2",
+    "--encoder=scratch",
+    "--epochs=3",
+    "--batch-size=4",
+    "--set=encoder.lstm.size=32",
+    "--set=method.size=16",
+    "--set=training.learning_rate=0.02",
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "train.jsonl"
+    write([Sentence([]), *list(read("sample:train"))[:39]], path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def audited(corpus: Path) -> tuple[Path, Result]:
+    """An audit, and what the command printed."""
+    out = corpus.parent / "audit"
+    review = ["--write", str(out.with_suffix(".json")), "--to", "label-studio"]
+    result = CliRunner().invoke(
+        app,
+        ["audit", str(corpus), "--out", str(out), *SMALL, *review, "--json", str(corpus.parent / "a.json")],
+    )
+    assert result.exit_code == 0, result.output
+    return out, result
+
+
+def suggestions(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / "suggestions.jsonl").read_text().splitlines()]
+
+
+def test_files_tables_and_json(audited: tuple[Path, Result], corpus: Path) -> None:
+    out, printed = audited
+    result = json.loads((corpus.parent / "a.json").read_text())
+    ranked = suggestions(out)
+    assert result["suggestions"] == len(ranked) == sum(result["kinds"].values()) > 0
+    assert [one["rank"] for one in ranked] == list(range(1, len(ranked) + 1))
+    assert {one["accept"] for one in ranked} == {None}
+    sentences = list(read(corpus))
+    assert all(one["words"] == list(sentences[one["sentence"] - 1].words) for one in ranked)  # type: ignore[operator]
+    assert "Annotations that are probably wrong" in printed.stdout
+    assert "Annotations that contradict each other" in printed.stdout
+    assert "fold 2 of 2: " in printed.stderr
+    assert set(result["files"]) == {"suggestions", "consistency", "page", "review"}
+    assert all(Path(path).is_file() for path in result["files"].values())
+    tasks = json.loads(Path(result["files"]["review"]).read_text())
+    assert len(tasks) == len({one["sentence"] for one in ranked})
+    assert all("predictions" in task for task in tasks)
+    assert not list(out.rglob("*.safetensors"))
+
+
+def test_the_same_command_continues(
+    audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
+) -> None:
+    """A fold that is complete is not trained again, and one that is not gives the same result again."""
+    out = shutil.copytree(audited[0], tmp_path / "audit")
+    shutil.rmtree(out / "fold-2")
+    (out / "suggestions.jsonl").unlink()
+    result = run("audit", corpus, "--out", out, *SMALL)
+    assert "2 folds of 40 sentences; 1 finished already" in result.stderr
+    assert "fold 1 of 2" not in result.stderr
+    assert suggestions(out) == suggestions(audited[0])
+    other = run("audit", corpus, "--out", out, *SMALL, "--seed", 5, code=2)
+    assert "the audit there has other data, settings or folds" in other.stderr
+
+
+def test_a_fold_that_fails_is_named_and_tried_again(
+    corpus: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(folds, "train", fail)
+    result = run("audit", corpus, "--out", tmp_path / "audit", *SMALL, code=1)
+    assert "2 of 2 folds failed" in result.stderr
+    assert "fold 1: RuntimeError: no luck" in result.stderr
+    assert "no luck" in (tmp_path / "audit" / "fold-1.error.txt").read_text()
+
+
+def test_accepted_suggestions_are_applied(
+    audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
+) -> None:
+    first, *others = suggestions(audited[0])
+    accepted = tmp_path / "accepted.jsonl"
+    lines = [{**first, "accept": True}, *others]
+    accepted.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = run("audit", corpus, "--fix", accepted, "--write", tmp_path / "fixed.jsonl", "--json")
+    assert json.loads(result.stdout)["applied"] == 1
+    before, after = (
+        {(n, e.key) for n, s in enumerate(read(path)) for e in s.entities}
+        for path in (corpus, tmp_path / "fixed.jsonl")
+    )
+    number = first["sentence"] - 1  # type: ignore[operator]
+    removed, added = (
+        {(number, (one["start"], one["end"], one["type"]))} if one is not None else set()  # type: ignore[index]
+        for one in (first["gold"], first["suggested"])
+    )
+    assert (before - after, after - before) == (removed, added)
+    again = run("audit", tmp_path / "fixed.jsonl", "--fix", accepted, "--write", tmp_path / "x.jsonl", code=2)
+    assert f"{accepted}:1" in again.stderr or first["gold"] is None
+
+
+def test_consistency_only_trains_nothing(run: Run) -> None:
+    result = json.loads(run("audit", "sample:train", "--consistency-only", "--json").stdout)
+    assert result["consistency"]["type"] == {"cases": 24, "suspects": 72}
+    assert len(result["inconsistencies"]) == sum(one["cases"] for one in result["consistency"].values())
+    assert "ford: person 6, organization 5" in run("audit", "sample:train", "--consistency-only").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "give the folder for the results with --out"),
+        (["--fix", "a.jsonl"], "--fix needs a file for the corrected corpus"),
+        (
+            ["--fix", "a.jsonl", "--write", "b.jsonl", "--out", "c"],
+            "--fix applies suggestions and trains nothing",
+        ),
+        (["--fix", "absent.jsonl", "--write", "b.jsonl"], "absent.jsonl: cannot be read"),
+        (["--consistency-only", "--out", "c"], "--consistency-only has one result"),
+        (["--out", "c", "--to", "label-studio"], "--to is the format of --write"),
+        (["--out", "c", "--write", "b", "--to", "labelstudio"], "label-studio"),
+        (["--out", "c", "--write", "b.unknown"], "the name does not tell the format"),
+        (["--out", "c", "--write", "-"], "--write - would mix the corpus with other output"),
+        (["--out", "c", "--folds", "1000"], "each fold needs one; give fewer folds"),
+    ],
+)
+def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments, reason) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert reason in " ".join(run("audit", "sample:dev", *arguments, code=2).stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    assert "is there already and no audit" in run("audit", "sample:dev", "--out", tmp_path, code=2).stderr
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_suggestions(
+    audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
+) -> None:
+    run("audit", corpus, "--out", tmp_path / "audit", *SMALL, "--workers", 2)
+    assert [one["id"] for one in suggestions(tmp_path / "audit")] == [
+        one["id"] for one in suggestions(audited[0])
+    ]
