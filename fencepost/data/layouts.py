@@ -22,13 +22,14 @@ from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import Record
 from fencepost.data.row_converter import RowConverter
 from fencepost.data.source import Input, Reading, Rejected
-from fencepost.errors import UsageError, quote
+from fencepost.errors import DataError, UsageError, quote
 
 _WORD_COLUMNS = ("word", "token", "words", "tokens")
 _TAG_COLUMNS = ("tag", "tags", "ner_tag", "ner_tags", "label", "labels", "ner", "entity")
 _LISTS = ("tokens", "tags", "spans", "pos", "left", "right", "space_after")
 _NO_ENTITIES = "row whose entities are empty, read as one without entities"
 _HEAD = 100  # records whose keys are looked at
+_MOST_ROWS = 100_000  # of one sentence or text
 
 
 def read_records(
@@ -59,7 +60,7 @@ def read_records(
         usual = find_usual(there, {"spans": (*COLUMN_PARTS["spans"], *SPAN_KEYS)})["spans"]
         spans = dict.fromkeys([named["spans"]] if "spans" in named else usual, "")
         records = (_without_gaps(record, spans) for record in records)
-    rows = [one.value for one in head if not one.problem and isinstance(one.value, Mapping)]
+    rows = [one.value for one in head if not one.problem]
     row = rows[0] if rows else {}
     if parts := _token_parts(there, named, row):
         records = _join_words(records, parts, source)
@@ -144,12 +145,21 @@ def _join_words(records: Iterator[Record], parts: Parts, source: Input) -> Itera
                 state[:] = [key, state[1] + 1]
         return int(state[1])
 
-    seen: set[Any] = set()
+    seen: set[int] = set()
     for _, rows in groupby(records, number):
-        yield _join(list(rows), parts, source, seen)
+        yield _join(_take(rows, source), parts, source, seen)
 
 
-def _join(rows: list[Record], parts: Parts, source: Input, seen: set[Any]) -> Record:
+def _take(rows: Iterator[Record], source: Input) -> list[Record]:
+    """Return the rows of one sentence or text; raises `DataError` if they are too many to be that."""
+    taken = list(islice(rows, _MOST_ROWS + 1))
+    if len(taken) > _MOST_ROWS:
+        reason = f"over {_MOST_ROWS:,} rows for one sentence or text; are these the right columns?"
+        raise DataError(reason, source=source.name, line=taken[0].line)
+    return taken
+
+
+def _join(rows: list[Record], parts: Parts, source: Input, seen: set[int]) -> Record:
     """Return the record of a sentence whose words are these rows."""
     first, raw = rows[0], "".join(row.raw for row in rows)
     for row in rows:
@@ -157,10 +167,11 @@ def _join(rows: list[Record], parts: Parts, source: Input, seen: set[Any]) -> Re
             where = "" if row is first else f"{source.position(row.line)}: "
             return Record(first.line, raw, {}, where + row.problem)
     key = (first.value.get(parts.get("doc", "")), first.value.get(parts["sentence"]))
-    if key in seen:
+    digest = hash(repr(key))
+    if digest in seen:
         reason = f"the sentence {quote(key[1])} has rows further above; put the rows of a sentence together"
         return Record(first.line, raw, {}, reason)
-    seen.add(key)
+    seen.add(digest)
     words = [row for row in rows if not is_missing(row.value.get(parts["tokens"]))]
     source.note("row without a word, left out", first.line, times=len(rows) - len(words))
     value: dict[str, Any] = {"id": key[1], "doc": key[0]}
@@ -180,13 +191,14 @@ def _join_spans(records: Iterator[Record], parts: Parts, source: Input) -> Itera
             return (record.line,)
         return tuple(record.value.get(parts[part]) for part in ("id", "doc", "text") if part in parts)
 
-    seen: set[Any] = set()
+    seen: set[int] = set()
     for of_text, group in groupby(records, key):
-        rows = list(group)
+        rows = _take(group, source)
         first, raw = rows[0], "".join(row.raw for row in rows)
-        if hash(of_text) in seen:
+        digest = hash(repr(of_text))
+        if digest in seen:
             source.note("text that occurs again after other texts, read as another one", first.line)
-        seen.add(hash(of_text))
+        seen.add(digest)
         try:
             if first.problem:
                 raise ValueError(first.problem)
@@ -239,7 +251,7 @@ def parse_cells(row: Mapping[str, Any], lists: Mapping[str, bool]) -> dict[str, 
 
 def _parse(record: Record, lists: Mapping[str, bool], parts: Parts, source: Input) -> Record:
     """Return a record with the lists of its cells; an empty cell of entities is an empty list."""
-    if record.problem or not isinstance(record.value, Mapping):
+    if record.problem:
         return record
     row = dict(record.value)
     try:

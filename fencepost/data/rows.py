@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 from fencepost.data.columns import COLUMN_PARTS, SPAN_KEYS
@@ -19,7 +19,7 @@ from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import Record
 from fencepost.data.layouts import read_records
 from fencepost.data.source import Input, Note, ReadSentence, Rejected
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError, UsageError, quote
 
 
 def sentences(
@@ -71,7 +71,7 @@ class Rows:
             return
         if not isinstance(first, Mapping):
             raise DataError(f"a row is a dictionary, not {type(first).__name__}", source=self._input.place(1))
-        records = (Record(line, "", row) for line, row in enumerate(chain([first], stream), start=1))
+        records = map(_to_record, count(1), chain([first], stream))
         try:
             for reading in read_records(
                 records, self._input, self.options, columns or list(first), features, gaps=is_frame
@@ -95,6 +95,12 @@ class Rows:
         known = {*chain(*COLUMN_PARTS.values()), *SPAN_KEYS, "word", "token", "tag", "answer"}
         wanted = [name for name in rows.column_names or () if name in named or name.casefold() in known]
         return rows.select_columns(wanted) if wanted else rows, rows.column_names
+
+
+def _to_record(line: int, row: Any) -> Record:
+    if isinstance(row, Mapping):
+        return Record(line, "", row)  # type: ignore[arg-type]
+    return Record(line, quote(row), {}, f"a row is a dictionary, not {type(row).__name__}")
 
 
 def _iterate(data: Any) -> tuple[Any, bool]:

@@ -212,6 +212,26 @@ def test_what_is_no_list_is_refused(text):
         parse_list(text, split=False)
 
 
+def test_a_column_that_names_no_sentences_is_refused_in_bounded_memory(table, monkeypatch):
+    monkeypatch.setattr("fencepost.data.layouts._MOST_ROWS", 50)
+    rows = "sentence_id,word,tag\n" + ",a,O\n" * 100
+    with pytest.raises(DataError, match="over 50 rows for one sentence or text"):
+        list(read(table(rows)))
+
+
+@pytest.mark.parametrize("odd", [["a"], {"a": 1}, 3, None])
+def test_odd_values_of_keys_are_invalid_and_nothing_else(table, odd):
+    lines = [
+        {"text": odd, "start": 0, "end": 3, "label": "X"},
+        {"text": "Ada", "start": 0, "end": 3, "label": "X"},
+    ]
+    path = table("\n".join(map(json.dumps, lines)), "data.jsonl")
+    rejected = []
+    options = ReadOptions(columns="text=text,start=start,end=end")
+    assert content(Reader(path, options=options, on_invalid=rejected.append)) == [("Ada", [(0, 1, "X")])]
+    assert len(rejected) == 1
+
+
 def test_words_may_be_separated_by_spaces(table):
     text = "tokens,tags\nAda met [ Bob ],B-PER O O B-PER O\n[ x,O O\n"
     assert content(read(table(text))) == [("Ada met [ Bob ]", [(0, 1, "PER"), (3, 4, "PER")]), ("[ x", [])]
