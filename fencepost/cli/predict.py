@@ -155,6 +155,8 @@ def predict(
     options = formats.read_options()
     if options.keep_rejected:
         raise UsageError("--keep-rejected: predict reads all records, whatever their answer; leave it out")
+    if options.columns is not None:
+        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
     folder, texts = model_and_texts(arguments or [])
     source = source_of(texts, input)
     changes = with_select(changes, flat)

@@ -101,6 +101,8 @@ def suggest(
     options = formats.read_options()
     if options.keep_rejected:
         raise UsageError("--keep-rejected: suggest reads all records, whatever their answer; leave it out")
+    if options.columns is not None:
+        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
     folder, source = _model_and_texts(arguments)
     job = Suggestion(source, output, exclude or (), json, resume=resume, force=force, quiet=quiet)
     if job.is_complete():

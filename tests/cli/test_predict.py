@@ -525,3 +525,9 @@ def test_texts_are_read_from_a_workbook(run, tmp_path):
         "there must be one column 'x'"
         in run("predict", "--input", tmp_path / "in.xlsx", "--text-column", "x", code=2).output
     )
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest"])
+def test_columns_of_annotations_are_no_columns_of_texts(run, tmp_path, command):
+    arguments = ("--input", "sample:test") if command == "predict" else ("sample:test",)
+    assert "with --text-column" in run(command, *arguments, "--columns", "text=body", code=2).output
