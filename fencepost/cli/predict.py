@@ -11,7 +11,14 @@ import typer
 from fencepost.cli.frame import Quiet, command
 from fencepost.cli.models import MODEL, Changes, Device, EngineName, Threads, load_recogniser, settings_of
 from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
-from fencepost.cli.predict_arguments import check_output, model_and_texts, source_of, types_of, with_select
+from fencepost.cli.predict_arguments import (
+    check_output,
+    check_reading,
+    model_and_texts,
+    source_of,
+    types_of,
+    with_select,
+)
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,10 +160,7 @@ def predict(
     Example: fencepost predict my-model --input texts.txt --output entities.jsonl
     """
     options = formats.read_options()
-    if options.keep_rejected:
-        raise UsageError("--keep-rejected: predict reads all records, whatever their answer; leave it out")
-    if options.columns is not None:
-        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
+    check_reading(options, "predict")
     folder, texts = model_and_texts(arguments or [])
     source = source_of(texts, input)
     changes = with_select(changes, flat)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data.formats.format import Format
+    from fencepost.data.formats.format import Format, ReadOptions
 
 
 def model_and_texts(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
@@ -81,6 +81,14 @@ def with_select(changes: Sequence[str] | None, flat: bool | None) -> list[str]:
     if any(change.startswith("predict.select=") for change in changes):
         raise UsageError("--flat and --nested set predict.select, which --set does already")
     return [*changes, f"predict.select={'flat' if flat else 'nested'}"]
+
+
+def check_reading(options: ReadOptions, command: str) -> None:
+    """Refuse options that are about annotations, for a command that reads texts."""
+    if options.keep_rejected:
+        raise UsageError(f"--keep-rejected: {command} reads all records, whatever their answer; leave it out")
+    if options.columns is not None:
+        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
 
 
 TABLES = ("csv", "xlsx", "parquet", "html")

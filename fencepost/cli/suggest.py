@@ -12,6 +12,7 @@ from fencepost.cli.frame import OUTPUT, Json, Quiet, command
 from fencepost.cli.groups import argument, option
 from fencepost.cli.models import ModelOptions
 from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
+from fencepost.cli.predict_arguments import check_reading
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,10 +100,7 @@ def suggest(
     from fencepost.runtime.suggestion import Chooser
 
     options = formats.read_options()
-    if options.keep_rejected:
-        raise UsageError("--keep-rejected: suggest reads all records, whatever their answer; leave it out")
-    if options.columns is not None:
-        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
+    check_reading(options, "suggest")
     folder, source = _model_and_texts(arguments)
     job = Suggestion(source, output, exclude or (), json, resume=resume, force=force, quiet=quiet)
     if job.is_complete():
