@@ -114,17 +114,16 @@ def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     """Yield the rows of CSV or of a workbook."""
-    table = Workbook(source) if is_workbook(source.head) else Delimited(source, [column])
-    if table.header and table.header.count(column) != 1:
-        names = shorten(", ".join(map(quote, table.header)))
-        raise DataError(
-            f"there must be one column {quote(column)} in the first line, whose columns are {names}; "
-            "name another one with --text-column",
-            source=source.name,
-        )
-    for name in table.repeated():
-        source.note(f"columns with the same name are not in the output: {quote(name)}")
-    with closing(table):
+    with closing(Workbook(source) if is_workbook(source.head) else Delimited(source, [column])) as table:
+        if table.header and table.header.count(column) != 1:
+            names = shorten(", ".join(map(quote, table.header)))
+            raise DataError(
+                f"there must be one column {quote(column)} in the first line, whose columns are {names}; "
+                "name another one with --text-column",
+                source=source.name,
+            )
+        for name in table.repeated():
+            source.note(f"columns with the same name are not in the output: {quote(name)}")
         for record in table.records():
             yield record, source.bytes_read
 
