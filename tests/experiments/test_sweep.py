@@ -374,7 +374,7 @@ def test_several_processes_come_to_the_same(whole: Path, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("quick_start")
 def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
-    tasks = ["good", "die", "raise", "leave", "refuse", "fine", "last"]
+    tasks = ["good", "die", "raise", "leave", "refuse", "last"]
     ended: dict[str, Ended[str]] = {one.task: one for one in in_processes(partial(_act, tmp_path), tasks, 2)}
     assert ended.keys() == set(tasks)
     assert {task: one.failure.message for task, one in ended.items() if one.failure} == {
@@ -383,7 +383,7 @@ def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
         "leave": "its process ended with code 3",
         "refuse": "no",
     }
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["fine", "good", "last"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "last"]
     assert not multiprocessing.active_children()
 
 

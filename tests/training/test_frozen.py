@@ -117,7 +117,7 @@ def test_the_rates(schedule: str, tmp_path: Path) -> None:
         assert found == [pytest.approx(pair) for pair in wanted]
 
 
-@pytest.mark.parametrize("step", [STEPS // 2 + STEPS, STEPS + 1, 2 * STEPS + 1])
+@pytest.mark.parametrize("step", [pytest.param(STEPS // 2 + STEPS, marks=pytest.mark.slow), STEPS + 1])
 def test_a_run_that_is_resumed_thaws_when_any_other_would(step: int, tmp_path: Path) -> None:
     """Interrupted in the frozen epochs, at the thaw, and after it."""
 

@@ -46,6 +46,7 @@ from tests.training.runs import (
 
 MIDDLE = STEPS + STEPS // 2  # a step in the middle of the second epoch
 PICKLES = {".pt", ".pth", ".bin", ".pkl"}
+slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,9 @@ def test_killed_from_outside_in_the_middle_of_an_epoch(undisturbed: Path, tmp_pa
 @pytest.mark.parametrize(
     ("training", "dev", "step"),
     [
-        ({}, False, MIDDLE),
+        pytest.param({}, False, MIDDLE, marks=slow),
         ({"accumulate": 5}, True, 5),  # 3 steps in an epoch
-        ({"accumulate": 5}, False, 8),
+        pytest.param({"accumulate": 5}, False, 8, marks=slow),
         ({"schedule": "cosine", "clip": 0, "seed": 3, "weight_decay": 0.1}, True, 2 * STEPS + 1),
     ],
 )
@@ -101,10 +102,10 @@ def test_killed_in_the_middle_of_an_epoch(
     ("place", "at", "left"),
     [
         ("before step", STEPS // 2, []),  # no checkpoint yet: from the beginning
-        ("before the optimiser is saved", STEPS, ["checkpoint-12"]),
+        pytest.param("before the optimiser is saved", STEPS, ["checkpoint-12"], marks=slow),
         ("before the optimiser is saved", 2 * STEPS, ["checkpoint-12", "checkpoint-24"]),
-        ("while the state is saved", 2 * STEPS, ["checkpoint-12", "checkpoint-24"]),
-        ("before the model is saved", 0, ["checkpoint-24", "checkpoint-36"]),
+        pytest.param("while the state is saved", 2 * STEPS, ["checkpoint-12", "checkpoint-24"], marks=slow),
+        pytest.param("before the model is saved", 0, ["checkpoint-24", "checkpoint-36"], marks=slow),
         ("before the result is saved", 0, ["checkpoint-24", "checkpoint-36"]),
     ],
 )
@@ -166,7 +167,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
 # Killed at the end and at the beginning
 
 
-@pytest.mark.parametrize("place", ["before the checkpoints are removed", "while the checkpoints are removed"])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("before the checkpoints are removed", marks=slow), "while the checkpoints are removed"],
+)
 def test_killed_when_all_but_the_checkpoints_is_done(place: str, undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     killed(out, place)
@@ -259,7 +263,7 @@ def test_the_best_epoch_may_be_one_before_the_kill(tmp_path: Path) -> None:
     assert_same(tmp_path / "model", tmp_path / "undisturbed")
 
 
-@pytest.mark.parametrize("place", ["before step", "before the model is saved"])
+@pytest.mark.parametrize("place", ["before step", pytest.param("before the model is saved", marks=slow)])
 def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     """The best epoch's checkpoint is found in the new place."""
     killed(tmp_path / "old", place, MIDDLE, scores=[0.5, 0.1, 0.3])
@@ -271,7 +275,10 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     assert loss_of(load_model(tmp_path / "new"), DEV) == outcome.best["dev_loss"]
 
 
-@pytest.mark.parametrize(("place", "at"), [("before step", 2 * STEPS + 3), ("before the model is saved", 0)])
+@pytest.mark.parametrize(
+    ("place", "at"),
+    [("before step", 2 * STEPS + 3), pytest.param("before the model is saved", 0, marks=slow)],
+)
 def test_patience_goes_on_where_it_was(place: str, at: int, tmp_path: Path) -> None:
     """Killed when half of it is spent, and when all of it is: either way it ends after epoch 3."""
     out, training = tmp_path / "model", {"epochs": 6, "patience": 2}
