@@ -60,7 +60,7 @@ def test_no_mutation_of_a_file_raises_anything_but_our_error(name, data, tmp_pat
     target = next(path.glob("*.ann")) if name == "brat" else path
     content = bytearray(target.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.integers(0, 1 << 14)) % (len(content) + 1)  # a workbook has times in it
+        start = data.draw(st.integers(0, len(content)))
         removed = data.draw(st.integers(0, 8))
         content[start : start + removed] = data.draw(INSERTIONS)
     target.write_bytes(content)

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO, Any, BinaryIO
+from xml.sax.saxutils import escape
 
 from fencepost.data.formats.json_records import Record
 from fencepost.data.source import STREAM_BYTES, Source
@@ -85,15 +86,42 @@ def _as_text(value: Any) -> str:
 
 
 def write_workbook(rows: Iterable[Iterable[str]], stream: BinaryIO) -> None:
-    """Write rows of texts, the header first; no text is taken for a formula."""
-    with require_extra("tables", "writing Excel workbooks"):
-        from openpyxl import Workbook as Book
-        from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
-    book = Book(write_only=True)
-    sheet = book.create_sheet("sentences")
-    for row in rows:
-        cells = [WriteOnlyCell(sheet, value=text) for text in row]
-        for cell in cells:
-            cell.data_type = "s"
-        sheet.append(cells)
-    book.save(stream)
+    """Write rows of texts, the header first, row by row; no text is taken for a formula."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in _PARTS.items():
+            archive.writestr(_entry(name), _XML + content)
+        with archive.open(_entry("xl/worksheets/sheet1.xml"), "w", force_zip64=True) as sheet:
+            sheet.write(f'{_XML}<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
+            for row in rows:
+                cells = (
+                    f'<c t="inlineStr"><is><t xml:space="preserve">{escape(text)}</t></is></c>'
+                    for text in row
+                )
+                sheet.write(f"<row>{''.join(cells)}</row>".encode())
+            sheet.write(b"</sheetData></worksheet>")
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Return a part of the archive without a time, so that the same rows give the same file."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+_XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+_SCHEMAS = "http://schemas.openxmlformats.org"
+_MAIN, _RELATED = f"{_SCHEMAS}/spreadsheetml/2006/main", f"{_SCHEMAS}/officeDocument/2006/relationships"
+_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+_PARTS = {
+    "[Content_Types].xml": f'<Types xmlns="{_SCHEMAS}/package/2006/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>'
+    f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{_TYPE}.worksheet+xml"/></Types>',
+    "_rels/.rels": f'<Relationships xmlns="{_SCHEMAS}/package/2006/relationships">'
+    f'<Relationship Id="r1" Type="{_RELATED}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATED}"><sheets>'
+    '<sheet name="sentences" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_SCHEMAS}/package/2006/relationships">'
+    f'<Relationship Id="r1" Type="{_RELATED}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+}
+"""The parts of a workbook with one sheet, besides the sheet."""
