@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -151,14 +152,13 @@ CSV = Format(
     keeps=_KEPT | {"entity meta"},
     suffixes=(".csv",),
 )
-XLSX = Format(
+XLSX = replace(
+    CSV,
     name="xlsx",
     summary="an Excel workbook, as csv",
     read=read_xlsx,
     write=_write_xlsx,
     obstacle=_xlsx_obstacle,
-    overlaps="any",
-    keeps=_KEPT | {"entity meta"},
     suffixes=(".xlsx",),
 )
 PARQUET = Format(

@@ -85,8 +85,8 @@ class Block:
             moved = one.shift(characters, words)
             places[index] = runs.get(index, len(self.annotations))
             if index in runs:
-                begun = self.annotations[runs[index]]
-                self.annotations[runs[index]] = replace(begun, end=moved.end, last=moved.last)
+                earlier = self.annotations[runs[index]]
+                self.annotations[runs[index]] = replace(earlier, end=moved.end, last=moved.last)
             else:
                 self.annotations.append(moved)
         self.numbers = {number: places[index] for number, index in other.numbers.items()}
@@ -205,7 +205,7 @@ def _add_word(start: int, end: int, block: Block, text: str) -> None:
 
 
 def _annotate(value: str, start: int, end: int, block: Block, line: int, source: Source) -> None:
-    """Add an annotation of the last word or a part of it; it may have begun with the word before."""
+    """Add an annotation of the last word or a part of it; it may start at the word before."""
     match = _VALUE.fullmatch(value)
     if match is None or not match[1]:
         raise ValueError(f"{quote(value)} is not a value, with or without a number, such as PER or PER[1]")
@@ -216,13 +216,13 @@ def _annotate(value: str, start: int, end: int, block: Block, line: int, source:
         return
     if number in block.numbers:
         index = block.numbers[number]
-        begun = block.annotations[index]
-        if begun.type != type_:
-            raise ValueError(f"{quote(value)}, but annotation [{number}] is {quote(begun.type)} before")
-        if word > begun.last + 1:
+        earlier = block.annotations[index]
+        if earlier.type != type_:
+            raise ValueError(f"{quote(value)}, but annotation [{number}] is {quote(earlier.type)} before")
+        if word > earlier.last + 1:
             raise ValueError(f"{quote(value)} is not on the word before; an entity has no gaps")
-        first, last = min(start, begun.start), max(end, begun.end)
-        block.annotations[index] = Annotation(type_, first, last, begun.first, word)
+        first, last = min(start, earlier.start), max(end, earlier.end)
+        block.annotations[index] = Annotation(type_, first, last, earlier.first, word)
         return
     source.note(_NO_VALUE, line, times=type_ is None)
     if number is not None:
