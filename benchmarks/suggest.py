@@ -1,22 +1,25 @@
 """How many sentences must be annotated, if `fencepost suggest` chooses them, and if they are random.
 
     python -m benchmarks.suggest [--corpora genia gum] [--strategies uncertainty random] [--seeds 3]
+        [--sizes 100 400 700 1000] [--random-sizes 700 1000] [--reads 8000]
 
-Simulated annotation. Each seed draws `--start` sentences of the training part at random, which all strategies
-share, and trains a model with the default settings (`--epochs` and `--set KEY=VALUE` change them), without
-development data. The model chooses the next `--step` sentences from those that are left, they get their gold
-entities, and a new model is trained on all, up to `--to` sentences. Of the training part, `--pool` sentences
-can be chosen, and `--scored` sentences of the test part are scored; both are drawn once.
+Simulated annotation. Each seed draws the first number of `--sizes` sentences of the training part at random,
+which all strategies share, and trains a model with the default settings (`--reads`, `--epochs` and `--set
+KEY=VALUE` change them), without development data. The model chooses sentences from those that are left, up to
+the next size, they get their gold entities, and a new model is trained on all. Random choice needs no model,
+so that its rounds are done for `--random-sizes` alone, if these are given. Of the training part, `--pool`
+sentences can be chosen, and `--scored` sentences of the test part are scored; both are drawn once.
 Each round is a process with one thread, and a line of `results/suggest.jsonl` as soon as it has ended, with
 what its model chooses; rounds of the same code and settings that are there are not repeated, nor, with
-`--since COMMIT`, those of that commit and of later ones. So `--to` can be raised later. Prints progress and
-tables to standard error and one JSON object as its last line.
+`--since COMMIT`, those of that commit and of later ones. Prints progress and tables to standard error and one
+JSON object as its last line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
@@ -45,7 +48,7 @@ from benchmarks.quality import CORPORA
 if TYPE_CHECKING:
     from fencepost import Sentence
 
-STRATEGIES = ("uncertainty", "boundary", "diversity", "random")
+MODEL_STRATEGIES = ("uncertainty", "boundary", "diversity")
 RANDOM = "random"
 START = "start"
 """In place of a strategy: the random sentences that all begin with."""
@@ -58,14 +61,26 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpora", nargs="+", choices=("genia", "gum"), default=["genia", "gum"])
-    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=["uncertainty", RANDOM])
+    parser.add_argument(
+        "--strategies", nargs="+", choices=(*MODEL_STRATEGIES, RANDOM), default=["uncertainty", RANDOM]
+    )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
-    parser.add_argument("--start", type=int, default=100, help="sentences of the first round")
-    parser.add_argument("--step", type=int, default=100, help="sentences that each round adds")
-    parser.add_argument("--to", type=int, default=1000, help="sentences of the last round")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=[*range(100, 1001, 100)],
+        metavar="N",
+        help="numbers of sentences",
+    )
+    parser.add_argument("--random-sizes", type=int, nargs="+", metavar="N", help="sizes of random choice")
     parser.add_argument("--pool", type=int, default=3000, help="training sentences that can be chosen")
     parser.add_argument("--scored", type=int, default=1000, help="test sentences that are scored")
-    parser.add_argument("--epochs", help="training.epochs, unless the default")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--epochs", help="training.epochs, unless the default")
+    length.add_argument(
+        "--reads", type=int, help="sentences that the epochs of a round read, 60 epochs at most"
+    )
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--jobs", type=int, default=1, help="number of rounds at a time")
     parser.add_argument("--since", metavar="COMMIT", help="results of this commit and later ones count, too")
@@ -98,7 +113,7 @@ def read_pool(key: Line) -> tuple[list[Sentence], list[Sentence]]:
 def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
     """Train a model on the chosen sentences; return its scores, and what it chooses by each strategy.
 
-    Sentences are numbered by their place among those that can be chosen; none is the first round.
+    Sentences are numbered by their place among those that can be chosen; without any, they are random.
     """
     from fencepost.config import Config
     from fencepost.evaluation import evaluate
@@ -109,7 +124,8 @@ def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
     start = time.process_time()
     pool, test = read_pool(key)
     numbered = [replace(sentence, id=str(number)) for number, sentence in enumerate(pool)]
-    chosen = chosen or [int(one.id or 0) for one in draw(numbered, key["sentences"], key["seed"])]
+    if not chosen:
+        chosen = [int(one.id or 0) for one in draw(numbered, key["sentences"], key["seed"])]
     learnt = [numbered[number] for number in chosen]
     config = Config.compose(changes=key["settings"], flags={"training": {"seed": key["seed"]}})
     with tempfile.TemporaryDirectory() as temporary:
@@ -118,10 +134,11 @@ def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
     recogniser = make_recogniser(model)
     result = evaluate(test, list(recogniser.predict(one.with_entities(()) for one in test)))
     following = {}
-    for strategy in STRATEGIES if key["strategy"] == START else (key["strategy"],):
-        options = {"strategy": strategy, "seed": key["seed"], "exclude": learnt}
-        found = choose(recogniser, numbered, key["step"], **options)
-        following[strategy] = [int(one.id or 0) for one in found]
+    if "next_size" in key:
+        for strategy in MODEL_STRATEGIES if key["strategy"] == START else (key["strategy"],):
+            options = {"strategy": strategy, "seed": key["seed"], "exclude": learnt}
+            suggested = choose(recogniser, numbered, key["next_size"] - len(chosen), **options)
+            following[strategy] = [int(one.id or 0) for one in suggested]
     return {
         **scores_of(result),
         "words": sum(map(len, learnt)),
@@ -135,13 +152,12 @@ def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
 
 def do_all(arguments: argparse.Namespace) -> None:
     """Do the rounds that are not done yet, those of one size after those of the size before."""
-    sizes = [*range(arguments.start, arguments.to, arguments.step), arguments.to]
+    sizes = sorted({*arguments.sizes, *(arguments.random_sizes or ())})
     lines: list[dict[str, Any]] = []
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for number, size in enumerate(sizes):
-            before = [line for line in lines if number and line["sentences"] == sizes[number - 1]]
-            tasks = list_tasks(arguments, size, before if number else None, Path(temporary))
+        for size in sizes:
+            tasks = list_tasks(arguments, size, lines, Path(temporary))
             of_size, without = run_tasks(
                 tasks, arguments.out, arguments.jobs, again=arguments.again, since=arguments.since
             )
@@ -165,21 +181,26 @@ def do_all(arguments: argparse.Namespace) -> None:
         sys.exit(1)
 
 
-def list_tasks(
-    arguments: argparse.Namespace, size: int, before: Sequence[Line] | None, folder: Path
-) -> list[Task]:
-    """Return the rounds with this number of sentences; None before is the first round."""
-    same = {name: getattr(arguments, name) for name in ("start", "step", "pool", "scored")}
-    same |= {"settings": arguments.changes, "commit": code_version(), "sentences": size}
+def list_tasks(arguments: argparse.Namespace, size: int, before: Sequence[Line], folder: Path) -> list[Task]:
+    """Return the rounds with this number of sentences, given the lines of those with fewer."""
+    own = sorted(arguments.sizes)
+    same = {"pool": arguments.pool, "scored": arguments.scored, "sentences": size, "commit": code_version()}
+    same["settings"] = list(arguments.changes)
+    if arguments.reads is not None:
+        same["settings"].append(f"training.epochs={min(60, math.ceil(arguments.reads / size))}")
     tasks = []
     for corpus in arguments.corpora:
         for seed in range(1, arguments.seeds + 1):
-            for strategy in (START,) if before is None else arguments.strategies:
+            for strategy in strategies_of(arguments, size):
                 key = {"corpus": corpus, "seed": seed, "strategy": strategy, **same}
-                line = None if before is None else find_before(before, key)
-                if before is not None and line is None:
-                    continue  # the round before it has failed
-                chosen = [] if line is None else [*line["chosen"], *line["next"][strategy]][:size]
+                chosen: list[int] = []
+                if strategy not in (START, RANDOM):
+                    line = find_before(before, key, own[own.index(size) - 1])
+                    if line is None:
+                        continue  # the round before it has failed
+                    chosen = [*line["chosen"], *line["next"][strategy]]
+                if strategy != RANDOM and size != own[-1]:
+                    key["next_size"] = own[own.index(size) + 1]
                 path = folder / f"{corpus}-{seed}-{strategy}-{size}.json"
                 path.write_text(json.dumps({"key": key, "chosen": chosen}), encoding="utf-8")
                 name = f"{corpus}, seed {seed}, {strategy}, {size} sentences"
@@ -187,10 +208,19 @@ def list_tasks(
     return tasks
 
 
-def find_before(lines: Sequence[Line], key: Line) -> Line | None:
-    """Return the round whose model chooses for this one."""
+def strategies_of(arguments: argparse.Namespace, size: int) -> list[str]:
+    """Return the strategies that have a round of this size; the first round is the same for all."""
+    if size == min(arguments.sizes):
+        return [START]
+    at_random = size in (arguments.random_sizes or arguments.sizes)
+    of_models = size in arguments.sizes
+    return [one for one in arguments.strategies if (at_random if one == RANDOM else of_models)]
+
+
+def find_before(lines: Sequence[Line], key: Line, size: int) -> Line | None:
+    """Return the round of this size whose model chooses for another one."""
     for line in lines:
-        same = line["corpus"] == key["corpus"] and line["seed"] == key["seed"]
+        same = all(line[name] == key[name] for name in ("corpus", "seed")) and line["sentences"] == size
         if same and line["strategy"] in (key["strategy"], START):
             return line
     return None
