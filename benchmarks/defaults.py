@@ -84,7 +84,7 @@ def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[s
         model = train(config, learnt, Path(temporary) / "model", quiet=False).model
     seconds = time.process_time() - start
     usual = model.config.predict.usual_threshold
-    predicted = list(make_recogniser(model).using(threshold=0.02).predict(scored))
+    predicted = list(make_recogniser(model).with_options(threshold=0.02).predict(scored))
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
     cuts = [best_cut(match(*half)) or usual for half in halves]

@@ -33,7 +33,7 @@ from fencepost.methods.model import Model
 from fencepost.methods.settings import PredictSettings
 from fencepost.runtime.pytorch import make_predictor
 from fencepost.runtime.recogniser import Recogniser
-from fencepost.settings import change_of
+from fencepost.settings import parse_change
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.optimizer import parameter_groups
 
@@ -180,7 +180,7 @@ def main() -> None:
     train_ours, train_bare = measure_training(model, bare, trained, arguments.rounds)
     say("prediction")
     predicted = batches(config.predict.batch_size)
-    others = [model.config.predict.changed(change_of(change)["predict"]) for change in arguments.also]
+    others = [model.config.predict.with_changes(parse_change(change)["predict"]) for change in arguments.also]
     predict_ours, *predict_others, predict_bare = measure_prediction(
         model, bare, predicted, arguments.rounds, [model.config.predict, *others]
     )

@@ -104,7 +104,8 @@ def measured(folder: Path, texts: list[str], rounds: int) -> dict[str, Any]:
     sweep = {}
     for name in ("pytorch", "int8"):
         others = {
-            str(size): partial(run, recognisers[name].using(batch_size=size), texts) for size in BATCH_SIZES
+            str(size): partial(run, recognisers[name].with_options(batch_size=size), texts)
+            for size in BATCH_SIZES
         }
         sweep[name] = {
             size: round(sentences / statistics.median(of), 1) for size, of in timed(others, 1).items()

@@ -20,7 +20,15 @@ from fencepost.encoder.settings import EncoderSettings, TextSettings
 from fencepost.errors import DataError, UsageError, describe_error, shorten
 from fencepost.methods.registry import METHODS, Method
 from fencepost.methods.settings import MethodSettings, PredictSettings
-from fencepost.settings import Settings, Tree, change_of, merged, or_auto, parsed, validated
+from fencepost.settings import (
+    Settings,
+    Tree,
+    merge_trees,
+    or_auto,
+    parse_change,
+    parse_yaml,
+    validate_settings,
+)
 
 DEFAULT_METHOD = "boundary-smoothing"
 
@@ -103,7 +111,9 @@ class Config(Settings):
             raise UsageError(
                 f"{prefix}method.name: {UsageError.unknown('method', shorten(str(name)), METHODS)}"
             )
-        return validated(_config_of(METHODS[name]), merged(METHODS[name].defaults, tree), where=where)
+        return validate_settings(
+            _config_of(METHODS[name]), merge_trees(METHODS[name].defaults, tree), where=where
+        )
 
     @classmethod
     def compose(
@@ -118,10 +128,10 @@ class Config(Settings):
 
         `base` are the settings of a recipe, which stand before all of them; its method cannot change.
         """
-        of_file = tree = merged(base or {}, _read_tree(file) if file else {})
+        of_file = tree = merge_trees(base or {}, _read_tree(file) if file else {})
         for change in changes:
-            tree = merged(tree, change_of(change))
-        tree = merged(tree, flags or {})
+            tree = merge_trees(tree, parse_change(change))
+        tree = merge_trees(tree, flags or {})
         if base is not None:
             _check_same_method(base, tree)
         try:
@@ -169,7 +179,7 @@ def read_yaml(path: Path) -> Any:
 
     text = read_text(path, limit=SETTINGS_BYTES)
     try:
-        return parsed(text)
+        return parse_yaml(text)
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = shorten(getattr(error, "problem", None) or describe_error(error))

@@ -50,7 +50,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
-def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
+def validate_settings(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
     """Return the settings in the tree; raise `UsageError` with the key, below `key`, of what is wrong."""
     try:
         return model.model_validate(tree)
@@ -61,17 +61,17 @@ def validated(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: 
         raise UsageError("\n".join(messages)) from None
 
 
-def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
+def merge_trees(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
     """`base` with the values of `change`, key by key in nested dictionaries."""
     result = dict(base)
     for key, value in change.items():
         old = result.get(key)
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+        result[key] = merge_trees(old, value) if both else value  # type: ignore[arg-type]
     return result
 
 
-def change_of(text: str) -> Tree:
+def parse_change(text: str) -> Tree:
     """`a.b=1` as `{"a": {"b": 1}}`; the value is YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
@@ -79,7 +79,7 @@ def change_of(text: str) -> Tree:
     from yaml import YAMLError
 
     try:
-        tree = parsed(value)
+        tree = parse_yaml(value)
     except YAMLError:
         raise UsageError(f"--set {shorten(text)}: the value is not valid YAML") from None
     for part in reversed(key.split(".")):
@@ -87,7 +87,7 @@ def change_of(text: str) -> Tree:
     return cast("Tree", tree)
 
 
-def parsed(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return the value of a YAML text; tags that make objects of Python are refused.
 
     Raises `YAMLError` for whatever is wrong in it. A text whose aliases stand for more values than any

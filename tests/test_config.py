@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fencepost.cli.models import settings_of
-from fencepost.config import Config, TrainingSettings, merged
+from fencepost.config import Config, TrainingSettings, merge_trees
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import DataError, UsageError
@@ -145,7 +145,7 @@ def test_what_a_method_wants_is_below_the_file(monkeypatch, write) -> None:
 def test_merged_changes_neither_of_the_two() -> None:
     base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1]}
     change = {"a": {"c": {"d": 3}}, "e": [2], "f": None}
-    assert merged(base, change) == {"a": {"b": 1, "c": {"d": 3}}, "e": [2], "f": None}
+    assert merge_trees(base, change) == {"a": {"b": 1, "c": {"d": 3}}, "e": [2], "f": None}
     assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": [1]}
     assert change == {"a": {"c": {"d": 3}}, "e": [2], "f": None}
 
@@ -471,7 +471,7 @@ def change(tmp_path):
     """Changes the settings of prediction of a saved model, as `--set` does."""
     config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
     (tmp_path / CONFIG_FILE).write_text(format_config(config, ["PER"], Temperature()), encoding="utf-8")
-    return lambda changes: config.predict.changed(settings_of(tmp_path, changes))
+    return lambda changes: config.predict.with_changes(settings_of(tmp_path, changes))
 
 
 def test_only_what_predicts_can_change_after_training(change) -> None:

@@ -236,7 +236,7 @@ def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[...
             recogniser = models[seed].recogniser()
             for value in (few, many):
                 settings: dict[str, Any] = {**others, key: value}
-                found = evaluate(sentences, recogniser.using(**settings).predict(sentences)).overall.f1
+                found = evaluate(sentences, recogniser.with_options(**settings).predict(sentences)).overall.f1
                 scores.setdefault(str(seed), {})[f"{key}={value}"] = found
         number = estimate([of[f"{key}={many}"] - of[f"{key}={few}"] for of in scores.values()])
         return Found(number, above(number), seeds, {"f1": scores, "others": others})

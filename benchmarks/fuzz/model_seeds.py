@@ -15,7 +15,7 @@ from fencepost.methods.model import Model
 from fencepost.methods.registry import METHODS
 from fencepost.runtime.export import export
 from fencepost.runtime.pytorch import save_model
-from fencepost.settings import Tree, merged
+from fencepost.settings import Tree, merge_trees
 
 TEXT = "Ada Lovelace met Charles Babbage at the University of London."
 LEARNT = [
@@ -51,7 +51,7 @@ def make_models(folder: Path) -> list[Path]:
     made = []
     for name, method, encoder in wanted:
         torch.manual_seed(0)
-        tree = merged({"encoder": encoder, "method": {"name": method}}, SIZES[method])
+        tree = merge_trees({"encoder": encoder, "method": {"name": method}}, SIZES[method])
         model = Model.build(Config.parse(tree), LEARNT).eval()
         with torch.no_grad():  # as built, most models find nothing
             for weight in model.network.parameters():

@@ -130,7 +130,7 @@ def use_threads(count: int) -> None:
 
 def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
     """Return the settings of prediction that `predict.key=value` changes set; no others can change."""
-    from fencepost.settings import Tree, change_of, merged
+    from fencepost.settings import Tree, merge_trees, parse_change
 
     before = saved_config(folder).get("predict")
     before = before if isinstance(before, dict) else {}
@@ -141,7 +141,7 @@ def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
                 f"--set {change}: the model is trained; only predict.* can change now, "
                 f"that is {', '.join(f'predict.{key}' for key in before)}"
             )
-        tree = merged(tree, change_of(change)["predict"])
+        tree = merge_trees(tree, parse_change(change)["predict"])
     return tree
 
 

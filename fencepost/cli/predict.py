@@ -171,7 +171,7 @@ def predict(
     def load(threads: int | None) -> Recogniser:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
         recogniser = load_recogniser(folder, name, changes, threads, options.language, device, options.lines)
-        return recogniser.using(min_confidence=min_confidence, types=types_of(types, recogniser.types))
+        return recogniser.with_options(min_confidence=min_confidence, types=types_of(types, recogniser.types))
 
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import RayPrediction

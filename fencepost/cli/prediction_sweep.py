@@ -37,7 +37,7 @@ def combine_settings(recogniser: Recogniser, folder: str, axes: Sequence[str]) -
     grid: Grid = []
     for chosen in product(*values.values()):
         changes = [f"predict.{key}={value}" for key, value in zip(values, chosen, strict=True)]
-        changed = recogniser.using(**settings_of(Path(folder), changes))
+        changed = recogniser.with_options(**settings_of(Path(folder), changes))
         grid.append(({key: changed.settings[key] for key in values}, changed))
     return grid
 

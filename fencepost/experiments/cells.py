@@ -13,7 +13,7 @@ import yaml
 
 from fencepost.config import Config
 from fencepost.errors import UsageError
-from fencepost.settings import parsed
+from fencepost.settings import parse_yaml
 
 UNCHANGED = "as it is"
 LONGEST = 200  # bytes in the name of a folder; file systems take 255
@@ -95,7 +95,7 @@ def _axis(text: str, option: str) -> tuple[str, list[str]]:
         )
     for value in values:
         try:
-            parsed(value)
+            parse_yaml(value)
         except yaml.YAMLError:
             raise UsageError(f"{option} {text}: the value {value} is not valid YAML") from None
     return key, [f"{key}={value}" for value in values]

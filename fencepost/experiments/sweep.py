@@ -31,7 +31,7 @@ from fencepost.experiments.trials import (
 )
 from fencepost.experiments.variants import part, with_boundary_noise
 from fencepost.experiments.workers import Ended, Failure, attempt, in_processes
-from fencepost.settings import merged
+from fencepost.settings import merge_trees
 from fencepost.training.run import RESULT_FILE, fingerprint, has_data, learnt_from, other_settings
 
 __all__ = ["Cell", "Data", "Sweep", "Trial", "cells_of", "part", "with_boundary_noise"]
@@ -130,7 +130,7 @@ class Sweep:
 
 
 def _run(cell: Cell, config: Config, out: Path, seed: int) -> Trial:
-    tree = merged(config.model_dump(mode="json"), {"training": {"seed": seed}})
+    tree = merge_trees(config.model_dump(mode="json"), {"training": {"seed": seed}})
     return Trial(f"{cell.label}, seed {seed}", Config.parse(tree), out / cell.name / f"seed-{seed}", cell)
 
 

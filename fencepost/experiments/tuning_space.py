@@ -21,7 +21,7 @@ import yaml
 from fencepost.config import Config, read_yaml
 from fencepost.errors import UsageError
 from fencepost.experiments.cells import split
-from fencepost.settings import Tree, merged, parsed
+from fencepost.settings import Tree, merge_trees, parse_yaml
 
 Number = int | float
 DIGITS = 4
@@ -146,7 +146,7 @@ def _parse(text: str) -> Tree | list[Any]:
         spread: Tree = {} if more is None else {"log": True} if more == "log" else {"step": more}
         return {"low": low, "high": high, **spread}
     try:
-        values = [parsed(value) for value in split(text, ",")]
+        values = [parse_yaml(value) for value in split(text, ",")]
     except yaml.YAMLError:
         raise UsageError(f"a value is not valid YAML; {_NOTATION}") from None
     if len(values) == 1:
@@ -197,7 +197,7 @@ def changed(config: Config, values: Mapping[str, Any]) -> Config:
         change: Any = value
         for part in reversed(key.split(".")):
             change = {part: change}
-        tree = merged(tree, change)
+        tree = merge_trees(tree, change)
     return Config.parse(tree)
 
 

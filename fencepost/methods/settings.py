@@ -14,7 +14,7 @@ from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError, shorten
 from fencepost.methods.candidates import Candidates, FloatArray, select
 from fencepost.methods.edges import Edge, Marks, find_trims
-from fencepost.settings import Settings, merged, validated
+from fencepost.settings import Settings, merge_trees, validate_settings
 
 _Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -108,13 +108,15 @@ class PredictSettings(Settings):
             return min([self.usual_threshold, *self.threshold.values()])
         return self.usual_threshold if self.threshold is None else self.threshold
 
-    def changed(self, settings: Mapping[str, Any]) -> Self:
+    def with_changes(self, settings: Mapping[str, Any]) -> Self:
         """Return these settings with other values, by key; raise `UsageError` for one that is wrong."""
         if settings.get("select") == "auto" != self.select:
             raise UsageError(
                 f"predict.select: auto is for training; this model was trained for {self.select}"
             )
-        return validated(type(self), merged(self.model_dump(mode="json"), settings), key="predict")
+        return validate_settings(
+            type(self), merge_trees(self.model_dump(mode="json"), settings), key="predict"
+        )
 
     def select_entities(
         self, candidates: Candidates, types: Sequence[str], sentences: Sequence[Sentence] = ()

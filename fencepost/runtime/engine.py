@@ -137,10 +137,10 @@ class Predictor:
         """Return the size of each word."""
         return self.inputs.sizes(words)
 
-    def using(self, settings: dict[str, Any]) -> Self:
+    def with_options(self, settings: dict[str, Any]) -> Self:
         """Return the same predictor with other settings of prediction."""
         other = copy.copy(self)
-        other.predict_settings = self.predict_settings.changed(settings)
+        other.predict_settings = self.predict_settings.with_changes(settings)
         other.predict_settings.thresholds(self.types)  # of types that the model has
         return other
 

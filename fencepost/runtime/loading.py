@@ -43,7 +43,7 @@ def load(
     folder = SHIPPED if path is None else Path(path)
     predictor = load_engine(folder, engine, device=device, threads=threads)
     if settings:
-        predictor = predictor.using(dict(settings))
+        predictor = predictor.with_options(dict(settings))
     recogniser = Recogniser(
         predictor, min_confidence=min_confidence, types=types, language=language, lines=lines
     )

@@ -124,20 +124,20 @@ class Recogniser:
         tree: dict[str, Any] = self._predictor.predict_settings.model_dump(mode="json")
         return tree
 
-    def using(
+    def with_options(
         self,
         *,
         min_confidence: float | None = None,
         types: Collection[str] | None = None,
         **settings: Any,
     ) -> Recogniser:
-        """Return the same model with other options: `using(select="flat", min_confidence=0.5)`.
+        """Return the same model with other options: `with_options(select="flat", min_confidence=0.5)`.
 
         `settings` are those of prediction, as in `--set predict.KEY=VALUE`; what is not given stays.
         """
         other = copy.copy(self)
         if settings:
-            other._predictor = self._predictor.using(settings)
+            other._predictor = self._predictor.with_options(settings)
         if min_confidence is not None:
             self._check(min_confidence, None)
             other._min_confidence = min_confidence
@@ -215,7 +215,7 @@ class Recogniser:
         calibration, reaches the threshold, whether they clash or not, and what is predicted. A span
         starts at `b * T + t` if it starts at word `t` of sentence `b`; confidences are calibrated.
         """
-        every = self._predictor.using({"threshold": threshold, "select": "keep-all"})
+        every = self._predictor.with_options({"threshold": threshold, "select": "keep-all"})
         wanted = np.array([self._wanted is None or type_ in self._wanted for type_ in self.types])
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:
@@ -331,8 +331,8 @@ class Recogniser:
     def save_pretrained(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder, as they were loaded, with a card if they have none.
 
-        It is the model as it was trained and scored: options and settings of this recogniser (`using`) are
-        not saved, and can be given again when it is loaded.
+        It is the model as it was trained and scored: options of this recogniser (`with_options`) are not
+        saved, and can be given again when it is loaded.
         """
         from fencepost.integrations import hub
 

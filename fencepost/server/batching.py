@@ -42,8 +42,8 @@ class Batcher:
     def __init__(self, recogniser: Recogniser, limits: Limits, metrics: Metrics) -> None:
         self._recognisers = {
             None: recogniser,
-            True: recogniser.using(select="flat"),
-            False: recogniser.using(select="nested"),
+            True: recogniser.with_options(select="flat"),
+            False: recogniser.with_options(select="nested"),
         }
         self.limits = limits
         self.ready = False

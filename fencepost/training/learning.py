@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
 from fencepost.data.rows import Rows, in_python
 from fencepost.errors import UsageError, require_extra
-from fencepost.settings import merged
+from fencepost.settings import merge_trees
 
 if TYPE_CHECKING:
     from fencepost.config import Config
@@ -198,9 +198,9 @@ def _settings(
     if isinstance(config, Config):
         if base is not None:
             raise UsageError("recipe and config contradict each other: a Config has all settings already")
-        return Config.parse(merged(config.model_dump(mode="json"), given)) if given else config
+        return Config.parse(merge_trees(config.model_dump(mode="json"), given)) if given else config
     if isinstance(config, Mapping):
-        return Config.compose(None, (), merged(config, given), base=base)
+        return Config.compose(None, (), merge_trees(config, given), base=base)
     file = None if config is None else Path(config)
     if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
         file = resumed / RUN_FILE

@@ -65,13 +65,15 @@ def _predict_tuned(
 ) -> tuple[list[Sentence], dict[str, float]]:
     """Return predictions with the threshold, unless it is set, of the best F1; and F1 with the usual one."""
     fitted = asked.threshold is None
-    model.set_predict(asked.changed({"threshold": _LENIENT}) if fitted else asked)
+    model.set_predict(asked.with_changes({"threshold": _LENIENT}) if fitted else asked)
     predicted = list(make_recogniser(model, accelerator).predict(dev, watch))
     if not fitted:
         return predicted, {}
     usual = asked.usual_threshold
     cut = best_cut(match(dev, predicted))
-    model.set_predict(asked if cut is None else asked.changed({"threshold": dict.fromkeys(model.types, cut)}))
+    model.set_predict(
+        asked if cut is None else asked.with_changes({"threshold": dict.fromkeys(model.types, cut)})
+    )
     cut = usual if cut is None else cut  # nothing is right
     at_usual = evaluate(dev, _keep_above(predicted, usual)).overall.f1
     return _keep_above(predicted, cut), {"dev_threshold": cut, "dev_f1_usual_threshold": at_usual}

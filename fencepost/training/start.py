@@ -76,7 +76,7 @@ class Start:
         old = load_model(self.folder)
         scores = {}
         for name, one in (("before", old), ("after", model)):
-            recogniser = make_recogniser(one).using(types=list(old.types))
+            recogniser = make_recogniser(one).with_options(types=list(old.types))
             overall = evaluate(self.test, list(recogniser.predict(self.test))).overall
             scores[name] = {"precision": overall.precision, "recall": overall.recall, "f1": overall.f1}
         return {"sentences": len(self.test), **scores}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fencepost.config import Config
 from fencepost.errors import UsageError
 from fencepost.experiments.cells import LONGEST, Cell, cells_of, check_distinct, split
-from fencepost.settings import change_of
+from fencepost.settings import parse_change
 from tests.strategies import odd_words
 
 
@@ -94,7 +94,7 @@ def test_all_combinations_in_order():
 )
 def test_values_are_yaml(axis, values):
     changes = [cell.changes[0] for cell in cells_of([axis])]
-    assert [next(iter(change_of(change).values())) for change in changes] == [
+    assert [next(iter(parse_change(change).values())) for change in changes] == [
         {"lengths": value} if "method" in axis else value for value in values
     ]
 

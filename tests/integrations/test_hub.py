@@ -253,7 +253,7 @@ def test_a_model_in_memory_is_saved_too_and_gets_a_card(tmp_path):
 
 
 def test_what_is_changed_for_a_recogniser_is_not_saved(trained, tmp_path):
-    changed = load(trained).using(select="flat", min_confidence=0.9, types=["PER"])
+    changed = load(trained).with_options(select="flat", min_confidence=0.9, types=["PER"])
     changed.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings == load(trained).settings != changed.settings
 

@@ -27,7 +27,7 @@ def arrays_of(words: Words) -> WordArrays:
 def recogniser_of(model: Model, **settings: Any) -> Recogniser:
     """With other settings of prediction, if any are given."""
     recogniser = Recogniser(make_predictor(model.eval()))
-    return recogniser.using(**settings) if settings else recogniser
+    return recogniser.with_options(**settings) if settings else recogniser
 
 
 def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> list[Sentence]:

@@ -147,7 +147,7 @@ def test_a_candidate_that_becomes_another_counts_once_with_the_higher_confidence
     settings = PredictSettings(select="nested", trim=["possessive"], threshold=0.5)
     kept = settings.select_entities(candidates, ["PER"], [sentence])
     assert [kept.start.tolist(), kept.end.tolist(), kept.confidence.tolist()] == [[0], [1], [0.9]]
-    both = settings.changed({"trim": []}).select_entities(candidates, ["PER"], [sentence])
+    both = settings.with_changes({"trim": []}).select_entities(candidates, ["PER"], [sentence])
     assert len(both) == 2
 
 
@@ -163,7 +163,7 @@ def test_models_cut_off_what_their_settings_say(method, tmp_path):
     assert model.config.predict.trim == EDGES  # the training data has no such words
     for ner in (recogniser_of(model), load(models.saved(model, tmp_path), engine="onnx")):
         edges = [_edges(sentence) for sentence in ner.predict(batch)]
-        before = [_edges(sentence) for sentence in ner.using(trim=[]).predict(batch)]
+        before = [_edges(sentence) for sentence in ner.with_options(trim=[]).predict(batch)]
         assert sum(map(len, edges)) > 10
         assert any(last == "'s" for of in before for _, last in of)
         assert any(first == "(" for of in before for first, _ in of)
@@ -171,7 +171,9 @@ def test_models_cut_off_what_their_settings_say(method, tmp_path):
             assert last != "'s"
             assert first not in '()"' or last not in '()"' or first == last == '"'
         assert any(
-            last == "'s" for of in map(_edges, ner.using(trim=["quotes"]).predict(batch)) for _, last in of
+            last == "'s"
+            for of in map(_edges, ner.with_options(trim=["quotes"]).predict(batch))
+            for _, last in of
         )
 
 
@@ -194,6 +196,6 @@ def test_trimming_does_not_harm_the_shipped_model(shared_data):
     gold = list(read(shared_data / "gum" / "test.jsonl"))[:400]
     ner = load()
     with_trim, without = (
-        evaluate(gold, list(one.predict(gold))).overall.f1 for one in (ner, ner.using(trim=[]))
+        evaluate(gold, list(one.predict(gold))).overall.f1 for one in (ner, ner.with_options(trim=[]))
     )
     assert with_trim >= without

@@ -92,7 +92,7 @@ def test_a_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
     for engine in ("pytorch", "onnx"):
         ner = load(model, engine=engine)
         assert keys(ner.predict(NESTED)) == keys(NESTED)
-        assert not any(s.entities for s in ner.using(threshold=0.999).predict(NESTED))
+        assert not any(s.entities for s in ner.with_options(threshold=0.999).predict(NESTED))
         scores[engine] = json.loads(run("evaluate", model, data, "--engine", engine, "--json", "-"))
         assert scores[engine]["engine"] == engine
     assert scores["onnx"]["f1"] == pytest.approx(scores["pytorch"]["f1"])

@@ -13,7 +13,7 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.settings import PredictSettings
-from fencepost.settings import merged, validated
+from fencepost.settings import merge_trees, validate_settings
 
 TYPES = ("LOC", "ORG", "PER")
 
@@ -53,10 +53,10 @@ class Double:
         self.asked += sentences
         return [list(self.find(sentence)) for sentence in sentences]
 
-    def using(self, settings: dict[str, Any]) -> Double:
+    def with_options(self, settings: dict[str, Any]) -> Double:
         other = copy.copy(self)
-        tree = merged(self.predict_settings.model_dump(), settings)
-        other.predict_settings = validated(PredictSettings, tree, key="predict")
+        tree = merge_trees(self.predict_settings.model_dump(), settings)
+        other.predict_settings = validate_settings(PredictSettings, tree, key="predict")
         return other
 
 

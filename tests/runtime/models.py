@@ -17,7 +17,7 @@ from fencepost.methods.boundary_offset.labels import CENTRE
 from fencepost.methods.model import Model
 from fencepost.runtime.export import export
 from fencepost.runtime.pytorch import save_model
-from fencepost.settings import merged
+from fencepost.settings import merge_trees
 from tests.encoder import tiny
 
 torch.set_num_threads(1)
@@ -57,8 +57,8 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def config(name: str, encoder: dict[str, Any] = SCRATCH, **changes: Any) -> Config:
-    tree = merged({"encoder": encoder}, merged(METHODS[name], {"method": {"name": name}}))
-    return Config.parse(merged(tree, changes))
+    tree = merge_trees({"encoder": encoder}, merge_trees(METHODS[name], {"method": {"name": name}}))
+    return Config.parse(merge_trees(tree, changes))
 
 
 def random_model(name: str, encoder: dict[str, Any] = SCRATCH, seed: int = 0, **changes: Any) -> Model:

@@ -79,7 +79,7 @@ def test_the_warning_comes_once_and_the_entities_all_the_same():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ner("Меня зовут Анна, и я живу в Москве.")
-        ner.using(select="flat")("Меня зовут Анна, и я живу в Москве.")
+        ner.with_options(select="flat")("Меня зовут Анна, и я живу в Москве.")
         list(load().pipe(["Ada Lovelace was born in London."] * 3))
 
 

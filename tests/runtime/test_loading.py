@@ -105,18 +105,20 @@ def test_settings_of_a_method(tmp_path) -> None:
     for engine in ("pytorch", "onnx"):
         ner = load(tmp_path, engine=engine)
         assert any(sentence.entities for sentence in ner.predict(models.sentences()))
-        assert not any(sentence.entities for sentence in ner.using(threshold=1).predict(models.sentences()))
-        assert ner.using(steps=2).settings["steps"] == 2
+        assert not any(
+            sentence.entities for sentence in ner.with_options(threshold=1).predict(models.sentences())
+        )
+        assert ner.with_options(steps=2).settings["steps"] == 2
         with pytest.raises(UsageError, match=r"predict\.steps: should be greater than or equal to 1, not 0"):
-            ner.using(steps=0)
+            ner.with_options(steps=0)
         with pytest.raises(UsageError, match=r"predict\.decay: there is no such key"):
-            ner.using(decay=0.5)
+            ner.with_options(decay=0.5)
 
 
 def test_a_change_of_settings_is_no_change_of_the_model(whole: Path) -> None:
     model = pytorch.load_model(whole)
     ner = Recogniser(pytorch.make_predictor(model))
-    other = ner.using(select="flat")
+    other = ner.with_options(select="flat")
     assert model.config.predict.select == "nested"
     assert (ner.settings["select"], other.settings["select"]) == ("nested", "flat")
 

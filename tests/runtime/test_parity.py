@@ -46,7 +46,7 @@ def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
     ner = load(models.saved(model, folder), engine="onnx", settings=settings)
     for batch_size in (1, 5):
         expected = predict(model, SENTENCES, batch_size=batch_size, **settings)
-        assert_alike(list(ner.using(batch_size=batch_size).predict(SENTENCES)), expected)
+        assert_alike(list(ner.with_options(batch_size=batch_size).predict(SENTENCES)), expected)
     found = sum(len(sentence.entities) for sentence in expected)
     assert found > len(SENTENCES) / 3
     assert len({entity.span for sentence in expected for entity in sentence.entities}) > 3

@@ -77,13 +77,13 @@ def test_what_is_less_sure_or_of_another_type_is_left_out() -> None:
         kept = [span for span in every if span.score >= least]
         assert kept
         assert Recogniser(Double(everything), min_confidence=least)(TEXT) == kept
-        assert ner.using(min_confidence=least)(TEXT) == kept
+        assert ner.with_options(min_confidence=least)(TEXT) == kept
     for types in (["PER"], ("LOC", "PER"), {"ORG"}, [], TYPES):
         kept = [span for span in every if span.type in types]
         assert Recogniser(Double(everything), types=types)(TEXT) == kept
-        assert ner.using(types=types)(TEXT) == kept
-        assert list(ner.using(types=types).pipe([TEXT, TEXT])) == [kept, kept]
-    both = ner.using(types=["PER"]).using(min_confidence=0.5)
+        assert ner.with_options(types=types)(TEXT) == kept
+        assert list(ner.with_options(types=types).pipe([TEXT, TEXT])) == [kept, kept]
+    both = ner.with_options(types=["PER"]).with_options(min_confidence=0.5)
     assert both(TEXT) == [span for span in every if span.type == "PER" and span.score >= 0.5]
 
 
@@ -92,28 +92,28 @@ def test_other_options_leave_the_recogniser_as_it_was(pytorch, onnx) -> None:
     for ner in (pytorch, onnx):
         before, settings = ner(text), ner.settings
         assert not flat(before)
-        other = ner.using(select="flat", batch_size=1, min_confidence=0.1, types=["ORG", "LOC"])
+        other = ner.with_options(select="flat", batch_size=1, min_confidence=0.1, types=["ORG", "LOC"])
         assert flat(other(text))
         assert other.settings == settings | {"select": "flat", "batch_size": 1}
         assert (ner(text), ner.settings) == (before, settings)
-        assert other.using(select="nested").settings["batch_size"] == 1
-        assert other.using(select="nested")(text) == [s for s in before if s.type in ("ORG", "LOC")]
-        assert ner.using()(text) == before
+        assert other.with_options(select="nested").settings["batch_size"] == 1
+        assert other.with_options(select="nested")(text) == [s for s in before if s.type in ("ORG", "LOC")]
+        assert ner.with_options()(text) == before
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
 def test_wrong_settings_are_refused_by_name(engine: str, request) -> None:
     ner = request.getfixturevalue(engine)
     with pytest.raises(UsageError, match=r"^predict\.selekt: .* did you mean predict\.select\?"):
-        ner.using(selekt="flat")
+        ner.with_options(selekt="flat")
     with pytest.raises(UsageError, match=r"^predict\.steps: there is no such key"):
-        ner.using(steps=3)  # diffusion has it
+        ner.with_options(steps=3)  # diffusion has it
     with pytest.raises(
         UsageError, match=r"^predict\.batch_size: should be greater than or equal to 1, not 0"
     ):
-        ner.using(batch_size=0)
+        ner.with_options(batch_size=0)
     with pytest.raises(UsageError, match=r"^predict\.select: .*'flat'"):
-        ner.using(select="flatt")
+        ner.with_options(select="flatt")
 
 
 def test_wrong_types_and_confidences_are_refused_by_name() -> None:
@@ -210,7 +210,7 @@ def test_pairs_keep_what_comes_with_a_text(monkeypatch) -> None:
 
 def test_order_is_kept_whatever_the_lengths(pytorch, onnx) -> None:
     texts = [" ".join(s.words) + "." for s in models.sentences(40)]
-    for ner in (pytorch.using(batch_size=3), onnx.using(batch_size=3)):
+    for ner in (pytorch.with_options(batch_size=3), onnx.with_options(batch_size=3)):
         together = list(ner.pipe(texts))
         alone = [ner(text) for text in texts]
         assert sum(map(len, alone)) > 20

@@ -38,7 +38,7 @@ def sentences(count: int = 60) -> list[Sentence]:
 
 
 def small_batches(folder: Path, threads: int, engine: Any = "onnx") -> Predictor:
-    return load_engine(folder, engine, threads=threads).using({"batch_size": 3})
+    return load_engine(folder, engine, threads=threads).with_options({"batch_size": 3})
 
 
 def record_threads(predictor: Predictor, monkeypatch) -> list[tuple[int, bool]]:
@@ -163,7 +163,7 @@ def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
 
 
 def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -> None:
-    predictor = pytorch.using(batch_size=3)._predictor
+    predictor = pytorch.with_options(batch_size=3)._predictor
     seen = record_threads(predictor, monkeypatch)
     predictor.find_entities(sentences())
     assert len(seen) > 2
@@ -183,7 +183,8 @@ SLOW = """
 import sys, time
 from fencepost.data.entity import Sentence
 from fencepost.runtime.loading import load_engine
-predictor = load_engine(__import__("pathlib").Path(sys.argv[1]), "onnx", threads=2).using({"batch_size": 1})
+folder = __import__("pathlib").Path(sys.argv[1])
+predictor = load_engine(folder, "onnx", threads=2).with_options({"batch_size": 1})
 def find_in_batch(batch, watch=None, graphs=None):
     print("computing", flush=True)
     time.sleep(0.2)

@@ -65,7 +65,7 @@ def test_an_entity_is_kept_by_the_score_that_is_shown():
 
 
 def test_the_answers_are_those_of_the_recogniser():
-    ner = fencepost.load().using(batch_size=1)
+    ner = fencepost.load().with_options(batch_size=1)
     texts = ["The University of Toronto's president met Ada Lovelace.", "Nothing.", "He was born in London."]
 
     def known(model):
@@ -74,9 +74,9 @@ def test_the_answers_are_those_of_the_recogniser():
     for flat, select in ((None, "nested"), (True, "flat"), (False, "nested")):
         answer = post({"texts": texts, "flat": flat}, ner).json()["results"]
         assert [[tuple(e.values()) for e in one["entities"]] for one in answer] == known(
-            ner.using(select=select)
+            ner.with_options(select=select)
         )
-    assert known(ner) != known(ner.using(select="flat"))
+    assert known(ner) != known(ner.with_options(select="flat"))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 
 from fencepost.analysis.epochs import read_records
-from fencepost.config import Config, merged
+from fencepost.config import Config, merge_trees
 from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def config(changes: dict[str, Any] | None = None, **training: Any) -> Config:
-    return Config.parse(merged(merged(SETTINGS, changes or {}), {"training": training}))
+    return Config.parse(merge_trees(merge_trees(SETTINGS, changes or {}), {"training": training}))
 
 
 def run(out: Path, settings: Config | None = None, *, dev: bool = True, **more: Any) -> Outcome:

@@ -25,7 +25,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fencepost.config import Config, merged
+from fencepost.config import Config, merge_trees
 from fencepost.data import read, write
 from fencepost.errors import UsageError
 from fencepost.methods.diffusion import network as diffusion
@@ -71,7 +71,7 @@ def settings_of(method: str, changes: dict[str, Any] | None = None, **training: 
         "encoder": ENCODER,
         "training": {"epochs": 2, "learning_rate": 0.01, **training},
     }
-    return Config.parse(merged(tree, changes or {}))
+    return Config.parse(merge_trees(tree, changes or {}))
 
 
 class SameForAll:

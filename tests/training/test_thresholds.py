@@ -19,7 +19,7 @@ def outcome(tmp_path_factory):
 
 def f1_at(outcome, threshold: float) -> float:
     """Of a model loaded anew, with another threshold."""
-    model = fencepost.training.scoring.make_recogniser(outcome.model).using(threshold=threshold)
+    model = fencepost.training.scoring.make_recogniser(outcome.model).with_options(threshold=threshold)
     return evaluate(DEV, model.predict(DEV)).overall.f1
 
 
@@ -46,12 +46,12 @@ def test_thresholds_of_some_types(outcome) -> None:
     """A type that is not named keeps its own; one that does not exist is refused."""
     types = outcome.model.types
     model = fencepost.training.scoring.make_recogniser(outcome.model)
-    changed = model.using(threshold={types[0]: 1.0})
+    changed = model.with_options(threshold={types[0]: 1.0})
     assert not [e for s in changed.predict(DEV) for e in s.entities if e.type == types[0] and e.score < 1]
     others = [[e for e in s.entities if e.type != types[0]] for s in model.predict(DEV)]
     assert sum(map(len, others)) > 0
     with pytest.raises(UsageError, match=r"predict\.threshold: there is no type 'nothing'; there are "):
-        model.using(threshold={"nothing": 0.5})
+        model.with_options(threshold={"nothing": 0.5})
 
 
 def test_a_type_that_the_data_has_not(tmp_path: Path) -> None:

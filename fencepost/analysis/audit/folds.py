@@ -164,7 +164,9 @@ def judge(
         return
     if not is_complete(folder):
         train(config, learnt, folder, resume=is_started(folder), quiet=quiet, device=device)
-    recogniser = load(folder, engine="pytorch", device=device).using(threshold=LOWEST, select="keep-all")
+    recogniser = load(folder, engine="pytorch", device=device).with_options(
+        threshold=LOWEST, select="keep-all"
+    )
     bare = (replace(sentence, entities=(), meta={}) for sentence in sentences)
     write(recogniser.predict(bare), folder / CANDIDATES_FILE)
     tidy(folder, keep_model=False)

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from fencepost.errors import UsageError
-from fencepost.settings import Tree, parsed
+from fencepost.settings import Tree, parse_yaml
 
 METHODS = ("boundary-smoothing", "boundary-offset", "locate-and-label", "diffusion")
 """The folders with recipes, in the order in which they are listed."""
@@ -41,7 +41,7 @@ def recipe(name: str) -> Recipe:
     texts = _texts()
     if name not in texts:
         raise UsageError.unknown("recipe", name, texts)
-    tree = parsed(texts[name])
+    tree = parse_yaml(texts[name])
     return Recipe(name=name, text=texts[name], **{**tree, "notes": tuple(tree["notes"])})
 
 

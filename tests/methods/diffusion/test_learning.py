@@ -124,7 +124,7 @@ def train(model: Model, sentences: list[Sentence], steps: int) -> list[float]:
 
 
 def recogniser_of(model: Model, **predict) -> Recogniser:
-    return Recogniser(make_predictor(model)).using(**predict)
+    return Recogniser(make_predictor(model)).with_options(**predict)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

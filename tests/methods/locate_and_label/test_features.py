@@ -56,7 +56,7 @@ def test_each_is_optional(sentences, vectors, tmp_path, wanted):
         assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in learnt)
     save_model(model, tmp_path / "model")
     one, other = (
-        Recogniser(load_predictor(tmp_path / "model")).using(filter=0, threshold=0, select="keep-all")
+        Recogniser(load_predictor(tmp_path / "model")).with_options(filter=0, threshold=0, select="keep-all")
         for _ in range(2)
     )
     found = list(one.predict(sentences[:6]))

@@ -452,13 +452,13 @@ def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
     assert load_model(tmp_path).config == model.config
     again = Recogniser(load_predictor(tmp_path))
     assert list(again.predict(sentences)) == predicted
-    nothing = again.using(threshold=1).predict(sentences)
+    nothing = again.with_options(threshold=1).predict(sentences)
     assert not any(sentence.entities for sentence in nothing)
 
 
 def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
     sentences, model, _ = learnt("plain")
-    recogniser = Recogniser(make_predictor(model)).using(select="keep-all", filter=0.2, threshold=0.2)
+    recogniser = Recogniser(make_predictor(model)).with_options(select="keep-all", filter=0.2, threshold=0.2)
     together = list(recogniser.predict(sentences))
     assert sum(len(sentence.entities) for sentence in together) > 40
     for sentence, expected in zip(sentences, together, strict=True):

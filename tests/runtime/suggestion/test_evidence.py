@@ -39,7 +39,7 @@ def _dispute(left: Entity, right: Entity) -> float:
 @pytest.mark.parametrize("method", models.METHODS)
 def test_scores_are_those_of_loops_over_all_spans(method):
     recogniser = recogniser_of(models.random_model(method))
-    every = recogniser.using(threshold=POSSIBLE, select="keep-all")
+    every = recogniser.with_options(threshold=POSSIBLE, select="keep-all")
     sentences, found = examine(recogniser, list(recogniser.prepare_sentences(SENTENCES)))
     predicted = list(recogniser.predict(SENTENCES))
     possible = list(every.predict(SENTENCES))
@@ -61,7 +61,7 @@ def test_a_sentence_in_windows_counts_each_span_and_word_once():
     long = Sentence([word for sentence in SENTENCES for word in sentence.words] * 3)
     prepared = list(recogniser.prepare_sentences([SENTENCES[-1], long]))
     assert len(prepared[1].parts) > 1
-    every = recogniser.using(threshold=POSSIBLE, select="keep-all")
+    every = recogniser.with_options(threshold=POSSIBLE, select="keep-all")
     _, found = examine(recogniser, prepared)
     predicted, possible = (next(r.predict([long])) for r in (recogniser, every))
     # a clash between two windows is resolved after the errors are counted
@@ -88,8 +88,8 @@ def test_the_vector_is_the_mean_of_the_word_vectors(pytorch):
 
 def test_types_and_confidences_that_are_not_wanted_do_not_count():
     recogniser = recogniser_of(models.random_model("boundary-smoothing"))
-    people = recogniser.using(types=["PER"])
-    every = recogniser.using(threshold=POSSIBLE, select="keep-all", types=["PER"])
+    people = recogniser.with_options(types=["PER"])
+    every = recogniser.with_options(threshold=POSSIBLE, select="keep-all", types=["PER"])
     sentences, found = examine(people, list(people.prepare_sentences(SENTENCES)))
     assert {entity.type for sentence in sentences for entity in sentence.entities} == {"PER"}
     pairs = zip(every.predict(SENTENCES), people.predict(SENTENCES), strict=True)

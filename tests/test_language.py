@@ -1,0 +1,71 @@
+"""The rules of docs/glossary.md that a program can check."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted((ROOT / "fencepost").rglob("*.py"))
+
+PARTICIPLES = {
+    *("asked", "begun", "changed", "done", "drawn", "found", "given", "got", "held", "joined", "kept"),
+    *("learnt", "made", "mended", "merged", "parsed", "put", "renamed", "said", "seen", "sent", "settled"),
+    *("shown", "taken", "told", "using", "validated", "wanted", "written"),
+}
+"""Not names of functions or values: they do not say what is done, nor what something is."""
+
+WORDS = re.compile(
+    r"\b(told|mend(ed|s)?|begins? anew|begun|goes on|go on|so many|whom|who bears|is no number|"
+    r"behind the last|least confidence|is there already|are there already)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def test_no_function_or_value_is_a_bare_participle(trees):
+    assert not [
+        f"{path}:{line}: {name}"
+        for path, tree in trees.items()
+        for line, name in names(tree)
+        if name.strip("_") in PARTICIPLES
+    ]
+
+
+def test_no_two_classes_have_the_same_name(trees):
+    places = defaultdict(list)
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+@pytest.mark.parametrize("folder", ["fencepost", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_no_wording_that_the_glossary_advises_against(folder):
+    paths = [ROOT / folder] if (ROOT / folder).is_file() else sorted((ROOT / folder).rglob("*"))
+    texts = (path for path in paths if path.suffix in {".py", ".md", ".html", ".js", ".jinja"})
+    assert not [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in texts
+        if path.name != "glossary.md"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for match in WORDS.finditer(line)
+    ]
