@@ -118,7 +118,7 @@ def test_wrong_settings_are_refused_by_name(engine: str, request) -> None:
 
 def test_wrong_types_and_confidences_are_refused_by_name() -> None:
     ner = Recogniser(Double(everything))
-    makers: list[Callable] = [ner.using, lambda **options: Recogniser(Double(everything), **options)]
+    makers: list[Callable] = [ner.with_options, lambda **options: Recogniser(Double(everything), **options)]
     for make in makers:
         with pytest.raises(
             UsageError, match=r"there is no type 'PERS'; did you mean PER\? there are LOC, ORG, PER"
