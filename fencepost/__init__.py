@@ -25,43 +25,57 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.errors import DataError, FencepostError, UsageError
+from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageError
 
 if TYPE_CHECKING:
+    from fencepost.data.reader import read
+    from fencepost.data.writer import write
+    from fencepost.runtime.document import Document, Span
     from fencepost.runtime.loading import load
-    from fencepost.runtime.offsets import convert_offsets
-    from fencepost.runtime.recogniser import Recogniser, Span
+    from fencepost.runtime.recogniser import Recogniser
+    from fencepost.runtime.scores import evaluate
     from fencepost.training.learning import train
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DataError",
+    "Document",
     "Entity",
     "FencepostError",
+    "LanguageWarning",
     "Recogniser",
     "Sentence",
     "Span",
     "UsageError",
     "__version__",
-    "convert_offsets",
+    "evaluate",
     "load",
+    "read",
     "train",
+    "write",
 ]
 
-_LATER = {
-    "load": "fencepost.runtime.loading",
-    "train": "fencepost.training.learning",
-    "convert_offsets": "fencepost.runtime.offsets",
-    "Recogniser": "fencepost.runtime.recogniser",
-    "Span": "fencepost.runtime.recogniser",
+_MODULES = {
+    "Document": "runtime.document",
+    "Recogniser": "runtime.recogniser",
+    "Span": "runtime.document",
+    "evaluate": "runtime.scores",
+    "load": "runtime.loading",
+    "read": "data.reader",
+    "train": "training.learning",
+    "write": "data.writer",
 }
-"""What is imported when it is asked for: most commands need none of it, and it takes its time."""
+"""Modules that are imported when one of their names is used: most commands need none of them."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(f"fencepost.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,7 +17,7 @@ from rich.text import Text
 from fencepost.data.entity import Entity, Sentence
 
 if TYPE_CHECKING:
-    from fencepost.runtime.recogniser import Annotated
+    from fencepost.runtime.document import Document
 
 _JOINERS = "\u200c\u200d"  # which belong to letters, and to pictures of several
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
@@ -45,7 +45,7 @@ def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
     return _draw(sentence.words, [" "] * len(sentence), sentence.entities, width, palette)
 
 
-def draw_text(annotated: Annotated, width: int, palette: Palette) -> Text:
+def draw_text(annotated: Document, width: int, palette: Palette) -> Text:
     """Return the same for a raw text, as it is written but for the width of white space."""
     words: list[str] = []
     gaps: list[str] = []

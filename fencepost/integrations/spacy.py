@@ -28,8 +28,8 @@ from fencepost.integrations.spacy_marking import UNALIGNED, Marking
 from fencepost.runtime.folder import CONFIG_FILE, files_of, is_model_file
 
 if TYPE_CHECKING:
+    from fencepost.runtime.document import Span as Predicted
     from fencepost.runtime.recogniser import Recogniser
-    from fencepost.runtime.recogniser import Span as Predicted
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
 _MOST_BYTES = 2**32 - 1  # that MessagePack holds in one piece

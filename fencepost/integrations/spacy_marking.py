@@ -15,7 +15,7 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from fencepost.data.formats.overlaps import Prefer
-    from fencepost.runtime.recogniser import Span as Predicted
+    from fencepost.runtime.document import Span as Predicted
 
 SCORES, UNALIGNED = "scores", "unaligned"
 """Attributes of a group of spans: a score for each, and the entities that fit on no tokens."""

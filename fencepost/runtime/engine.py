@@ -104,6 +104,11 @@ class Predictor:
         return self.engine.name
 
     @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.config.method.name
+
+    @property
     def language(self) -> str:
         """The language whose rules split raw text."""
         return self.config.text.language or "en"  # older models do not say

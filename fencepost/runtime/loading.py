@@ -1,8 +1,9 @@
-"""`fencepost.load`: a recogniser from a folder, on the fastest engine that it has."""
+"""`fencepost.load`: make a recogniser from a model folder, on the fastest engine that it has."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
-from fencepost.runtime.recogniser import Recogniser
+from fencepost.runtime.recogniser import MinConfidence, Recogniser
 
 SHIPPED = Path(__file__).parents[1] / "models" / "english"
 """The model that comes with the package."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load(
@@ -23,23 +26,45 @@ def load(
     *,
     engine: EngineName = "auto",
     device: DeviceName = "auto",
-    min_confidence: float = 0.0,
+    min_confidence: MinConfidence = 0.0,
     types: Collection[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     threads: int | None = None,
     language: str | None = None,
     lines: Lines | None = None,
 ) -> Recogniser:
-    """Return the model in a folder, or the English one that ships with the package, ready for texts.
+    """Return a recogniser: a model that finds entities in texts.
 
-    `engine` is what runs: `int8` or `onnx` (graphs made by `fencepost export`; no PyTorch needed) or
-    `pytorch`; `auto` is the first of these that there is, `int8` only if the export was checked. `device` is
-    for PyTorch: `cuda` or `mps` choose the engine `pytorch`, and `auto` is an accelerator if there is one.
-    `min_confidence` and `types` filter what is found, and `settings` changes how it is found: those under
-    `predict` of the model's method, as `{"select": "flat"}`. `threads` is for graphs; PyTorch has its own.
-    Texts are split into sentences and words by spaCy's rules for `language`, by default the model's own.
-    `lines` says at which line breaks a sentence ends: `auto`, `break` (all) or `join` (blank lines alone).
+    Args:
+        path: Folder of the model, or its name on the Hugging Face Hub (`owner/name`), from where it is
+            downloaded unless there is such a folder; by default the English model that ships with Fencepost.
+        engine: What runs the model: `int8` or `onnx` (graphs made by `fencepost export`, without PyTorch), or
+            `pytorch`. `auto` is the first of these that is available; `int8` only if its export was checked.
+        device: Device of PyTorch: `cuda` and `mps` choose the engine `pytorch`; `auto` is an accelerator if
+            there is one.
+        min_confidence: Minimum confidence of returned entities: one number, or one by type, as
+            `{"person": 0.7}`, which is 0 for types that are not given.
+        types: Entity types to return, by default all of the model.
+        settings: Settings of prediction of the model's method, as `{"select": "flat"}`.
+        threads: Number of threads of the graphs; PyTorch has a setting of its own.
+        language: Language whose rules split texts into sentences and words, by default that of the model.
+        lines: Line breaks at which a sentence ends: `auto`, `break` (all) or `join` (blank lines only), by
+            default as the model was trained.
+
+    Raises:
+        UsageError: There is no model in the folder, or an option is wrong.
+        DataError: A file of the model is damaged.
     """
+    if path is not None and _is_on_hub(path):
+        options: dict[str, Any] = {"engine": engine, "device": device, "types": types}
+        options |= {
+            "min_confidence": min_confidence,
+            "settings": settings,
+            "threads": threads,
+            "language": language,
+            "lines": lines,
+        }
+        return Recogniser.from_pretrained(path, **options)
     folder = SHIPPED if path is None else Path(path)
     predictor = load_engine(folder, engine, device=device, threads=threads)
     if settings:
@@ -51,6 +76,11 @@ def load(
     return recogniser
 
 
+def _is_on_hub(path: str | Path) -> bool:
+    """Return whether a string is a name on the hub rather than a path: no folder has its first part."""
+    return isinstance(path, str) and bool(_HUB_NAME.fullmatch(path)) and not Path(path).parent.exists()
+
+
 def load_engine(
     folder: Path,
     engine: EngineName = "auto",
@@ -60,8 +90,7 @@ def load_engine(
 ) -> Predictor:
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
-        hub = "; Recogniser.from_pretrained fetches one from the hub" if not folder.exists() else ""
-        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE}){hub}")
+        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
     on_accelerator = device not in ("auto", "cpu")
@@ -78,7 +107,7 @@ def load_engine(
 
 
 def describe_model(recogniser: Recogniser) -> dict[str, Any]:
-    """Return what of a model determines its predictions, for files that say what they were made with."""
+    """Return what determines the predictions of a model, for files that record how they were made."""
     folder = recogniser.folder or SHIPPED
     sums = format_sums(compute_sums(folder, files_of(folder)))
     return {

@@ -14,7 +14,7 @@ import numpy as np
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.runtime.recogniser import Span
+    from fencepost.runtime.document import Span
 
 OffsetUnit = Literal["characters", "utf-16", "bytes"]
 

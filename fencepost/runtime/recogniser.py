@@ -1,4 +1,4 @@
-"""The recogniser: a text in, its entities out, by character offsets.
+"""`Recogniser`: find the entities of texts, with character offsets.
 
 text -> sentences -> words -> entities -> characters
 """
@@ -20,59 +20,29 @@ from fencepost.data.text import make_splitter
 from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
 from fencepost.encoder.windows import Part, split_sentence
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, quote, shorten
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Report, WordArrays
 from fencepost.runtime.chunks import chunks
+from fencepost.runtime.document import Document
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
 from fencepost.runtime.language import LanguageCheck
 
 C = TypeVar("C")
 AddCandidates = Callable[[Sequence[Sentence], WordArrays, Candidates, Candidates], None]
-"""Gets sentences, their word vectors, what could be an entity in them, and what is predicted."""
+"""Function of sentences, their word vectors, all possible entities, and the predicted ones."""
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The characters `[start, end)` of a text, which are `text`, are a `type`, with confidence `score`."""
-
-    start: int
-    end: int
-    type: str
-    score: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Annotated:
-    """A text as sentences with entities; `offsets[i]` says where the words of `sentences[i]` stand in it."""
-
-    text: str
-    sentences: Sequence[Sentence]
-    offsets: Sequence[Sequence[Offsets]]
-
-    @property
-    def spans(self) -> list[Span]:
-        """The entities, in reading order."""
-        return [
-            Span(
-                start := words[entity.start][0],
-                end := words[entity.end - 1][1],
-                entity.type,
-                entity.score,
-                self.text[start:end],
-            )
-            for sentence, words in zip(self.sentences, self.offsets, strict=True)
-            for entity in sentence.entities
-        ]
+MinConfidence = float | Mapping[str, float]
+"""Minimum confidence of all types, or by type; that of a type which is not given is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sentence before the computation; `words` says where in a text its words are.
+    """A sentence that is split into parts that fit into the encoder.
 
-    `size` is that of its words, in the unit of `Predictor.sizes`; parts may overlap, and have more together.
+    `size` is that of its words, in the unit of `Predictor.sizes`; parts may overlap, and be larger together.
+    `words` are the offsets of its words in a text.
     """
 
     sentence: Sentence
@@ -82,157 +52,171 @@ class Prepared:
 
 
 class Recogniser:
-    """Finds entities in texts. Make one with `fencepost.load`."""
+    """A model that finds entities in texts; made by `fencepost.load`."""
 
     def __init__(
         self,
         predictor: Predictor,
         *,
-        min_confidence: float = 0.0,
+        min_confidence: MinConfidence = 0.0,
         types: Collection[str] | None = None,
         language: str | None = None,
         lines: Lines | None = None,
     ) -> None:
-        """`min_confidence` is the least score of what is found; `types` are those to find, unless all.
-
-        Texts are split by the rules of `language`, and at the line breaks that `lines` says: those of the
-        model unless set.
-        """
+        """See `fencepost.load`."""
         self._predictor = predictor
         self.language = language or predictor.language
         check_lines(lines)
         self.lines: Lines = lines or predictor.lines
         self._splitter = make_splitter(self.language, lines=self.lines)
         self._language_check = LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
-        self._check(min_confidence, types)
-        self._min_confidence = min_confidence
-        self._wanted = None if types is None else frozenset(types)
+        self._min_confidence = self._by_type(min_confidence)
+        self._returned_types = self._check_types(self.types if types is None else types)
+
+    def __repr__(self) -> str:
+        name = self.folder.name if self.folder else "in memory"
+        types = ", ".join(self.types)
+        return f"<Recogniser {name}: {self.method}, types {shorten(types)}, engine {self.engine}>"
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types that the model knows."""
+        """Entity types that the model predicts."""
         return self._predictor.types
 
     @property
     def engine(self) -> str:
-        """What runs: `pytorch`, `onnx` or `int8`."""
+        """The engine that runs the model: `pytorch`, `onnx` or `int8`."""
         return self._predictor.name
 
     @property
+    def method(self) -> str:
+        """The name of the model's method, such as `boundary-smoothing`."""
+        return self._predictor.method
+
+    @property
     def settings(self) -> dict[str, Any]:
-        """The settings of prediction, by name."""
+        """Settings of prediction, by name."""
         tree: dict[str, Any] = self._predictor.predict_settings.model_dump(mode="json")
         return tree
 
     def with_options(
         self,
         *,
-        min_confidence: float | None = None,
+        min_confidence: MinConfidence | None = None,
         types: Collection[str] | None = None,
         **settings: Any,
     ) -> Recogniser:
-        """Return the same model with other options: `with_options(select="flat", min_confidence=0.5)`.
+        """Return the same model with other options, as in `with_options(select="flat", min_confidence=0.5)`.
 
-        `settings` are those of prediction, as in `--set predict.KEY=VALUE`; what is not given stays.
+        `min_confidence` and `types` are those of `fencepost.load`; `settings` are those of prediction, as in
+        `--set predict.KEY=VALUE`. Options that are not given do not change.
         """
         other = copy.copy(self)
         if settings:
             other._predictor = self._predictor.with_options(settings)
         if min_confidence is not None:
-            self._check(min_confidence, None)
-            other._min_confidence = min_confidence
+            other._min_confidence = self._by_type(min_confidence)
         if types is not None:
-            self._check(0.0, types)
-            other._wanted = frozenset(types)
+            other._returned_types = self._check_types(types)
         return other
 
-    def _check(self, min_confidence: float, types: Collection[str] | None) -> None:
-        if not 0 <= min_confidence <= 1:
-            raise UsageError(f"min_confidence is {min_confidence}; a confidence is between 0 and 1")
+    def _by_type(self, min_confidence: MinConfidence) -> dict[str, float]:
+        """Return the minimum confidence of each type."""
+        by_type = min_confidence if isinstance(min_confidence, Mapping) else {}
+        self._check_types(by_type)
+        for value in by_type.values() if by_type is min_confidence else [min_confidence]:
+            if not (isinstance(value, int | float) and 0 <= value <= 1):
+                raise UsageError(f"min_confidence is {quote(value)}; a confidence is between 0 and 1")
+        others = 0.0 if isinstance(min_confidence, Mapping) else min_confidence
+        return {type_: by_type.get(type_, others) for type_ in self.types}
+
+    def _check_types(self, types: Collection[str]) -> frozenset[str]:
         if isinstance(types, str):
             raise UsageError(f"types are a list of names, not the string {types!r}")
-        for type_ in types or ():
+        for type_ in types:
             if type_ not in self.types:
                 raise UsageError.unknown("type", type_, self.types)
+        return frozenset(types)
 
-    def __call__(self, text: str) -> list[Span]:
+    def __call__(self, text: str) -> Document:
         """Return the entities of a text, in reading order."""
+        if not isinstance(text, str):
+            raise UsageError(
+                f"a text is a string, not {type(text).__name__}; use pipe for several: ner.pipe(texts)"
+            )
         (document,) = self.annotate([text])
-        return document.spans
+        return document
 
     @overload
-    def pipe(self, texts: Iterable[str], *, as_tuples: Literal[False] = False) -> Iterator[list[Span]]: ...
+    def pipe(self, texts: Iterable[str], *, as_tuples: Literal[False] = False) -> Iterator[Document]: ...
 
     @overload
     def pipe(
         self, texts: Iterable[tuple[str, C]], *, as_tuples: Literal[True]
-    ) -> Iterator[tuple[list[Span], C]]: ...
+    ) -> Iterator[tuple[Document, C]]: ...
 
     def pipe(self, texts: Iterable[Any], *, as_tuples: bool = False) -> Iterator[Any]:
-        """Yield the entities of each text, in order: a bounded number of texts is in memory at once.
+        """Yield the entities of each text, in order, with a bounded number of texts in memory.
 
-        With `as_tuples`, texts come as `(text, context)`, and `(entities, context)` is yielded for each.
+        With `as_tuples`, `texts` are pairs `(text, context)`, and `(entities, context)` is yielded for each.
         """
         if not as_tuples:
-            yield from (document.spans for document in self.annotate(texts))
+            yield from self.annotate(texts)
             return
         pairs, again = tee(texts)
         documents = self.annotate(text for text, _ in pairs)
-        yield from (
-            (document.spans, context) for document, (_, context) in zip(documents, again, strict=False)
-        )
+        yield from ((document, context) for document, (_, context) in zip(documents, again, strict=False))
 
-    def annotate(self, texts: Iterable[str]) -> Iterator[Annotated]:
+    def annotate(self, texts: Iterable[str]) -> Iterator[Document]:
         """Yield each text with its sentences, words and entities, in order."""
         if isinstance(texts, str):  # else each of its characters would be one
             raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
-        for chunk in chunks(texts, _length):
+        for chunk in chunks(texts, _count_characters):
             prepared = [list(self.prepare(text)) for text in chunk]
-            found = self._entities(chain.from_iterable(prepared))
+            sentences = self._predict(chain.from_iterable(prepared))
             for text, own in zip(chunk, prepared, strict=True):
-                yield Annotated(text, list(islice(found, len(own))), [one.words for one in own])
+                yield Document(text, list(islice(sentences, len(own))), [one.words for one in own])
 
     def predict(self, sentences: Iterable[Sentence], watch: Watch | None = None) -> Iterator[Sentence]:
-        """Yield the same sentences, in the same order, with the entities that are found.
+        """Yield the same sentences, in the same order, with the entities that the model predicts.
 
-        Use it where words are known already. `watch` is called with each batch that is computed: sentences,
+        Use it if the words are known already. `watch` is called with each batch that is computed: sentences,
         or windows of long ones, their word vectors and the scores of the method's decoder.
         """
-        yield from self._entities(self.prepare_sentences(sentences), watch)
+        yield from self._predict(self.prepare_sentences(sentences), watch)
 
     def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
         """Return new reports that the model's method declares about its own steps, all or some, by name."""
         return self._predictor.make_reports(names)
 
     def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
-        """Return what fills these reports: a `watch` for `predict` of annotated sentences."""
+        """Return a `watch` for `predict` of annotated sentences that fills these reports."""
         return self._predictor.watch_reports(reports)
 
     def watch_candidates(self, add: AddCandidates, threshold: float) -> Watch:
         """Return a `watch` that calls `add` with the possible and the predicted entities of each batch.
 
         The arguments of `add` are the sentences, their word vectors, all spans whose confidence, before
-        calibration, reaches the threshold, whether they clash or not, and what is predicted. A span
+        calibration, reaches the threshold, whether they clash or not, and the predicted ones. A span
         starts at `b * T + t` if it starts at word `t` of sentence `b`; confidences are calibrated.
         """
         every = self._predictor.with_options({"threshold": threshold, "select": "keep-all"})
-        wanted = np.array([self._wanted is None or type_ in self._wanted for type_ in self.types])
+        is_returned = np.array([type_ in self._returned_types for type_ in self.types], dtype=np.bool_)
+        minimum = np.array([self._min_confidence[type_] for type_ in self.types])
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:
             possible = every.select(sentences, scores)
             predicted = self._predictor.select(sentences, scores)
-            predicted = predicted.take(predicted.confidence >= self._min_confidence)
-            chosen = [spans.take(wanted[spans.type]) for spans in (possible, predicted)]
-            add(sentences, words, *chosen)
+            predicted = predicted.take(predicted.confidence >= minimum[predicted.type])
+            add(sentences, words, *(spans.take(is_returned[spans.type]) for spans in (possible, predicted)))
 
         return watch
 
     def prepare(self, text: str, limit: int | None = None) -> Iterator[Prepared]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
 
-        With a `limit`, the end is the first word above that number. `compute` finds the entities of parts, in
-        any order and any company, and `merge` those of a sentence from those of its parts; `annotate` does
-        all three.
+        With a `limit`, stop after the first word above that number. `compute` predicts the entities of parts,
+        in any order and any batches, and `merge` combines those of a sentence; `annotate` does all three.
         """
         offsets, again = tee(self._splitter.sentences(text, limit))
         sentences = (Sentence([text[start:end] for start, end in words], doc="") for words in again)
@@ -257,29 +241,31 @@ class Recogniser:
         """Return the entities of each part."""
         return self._predictor.find_entities([part.sentence for part in parts], watch)
 
-    def merge(self, prepared: Prepared, found: Sequence[Sequence[Entity]]) -> Sentence:
-        """Return the sentence with the entities that were found in its parts."""
-        entities = found[0] if len(prepared.parts) == 1 else self._merged(prepared.parts, found)
-        return prepared.sentence.with_entities(entity for entity in entities if self._keeps(entity))
+    def merge(self, prepared: Prepared, by_part: Sequence[Sequence[Entity]]) -> Sentence:
+        """Return the sentence with the entities of its parts."""
+        entities = by_part[0] if len(prepared.parts) == 1 else self._merge_windows(prepared.parts, by_part)
+        return prepared.sentence.with_entities(
+            entity
+            for entity in entities
+            if entity.type in self._returned_types and entity.score >= self._min_confidence[entity.type]
+        )
 
-    def _entities(self, prepared: Iterable[Prepared], watch: Watch | None = None) -> Iterator[Sentence]:
+    def _predict(self, prepared: Iterable[Prepared], watch: Watch | None = None) -> Iterator[Sentence]:
         stream = iter(prepared)
         while block := list(islice(stream, LOOK_AHEAD)):
-            found = iter(self.compute([part for one in block for part in one.parts], watch))
+            by_part = iter(self.compute([part for one in block for part in one.parts], watch))
             for one in block:
-                yield self.merge(one, list(islice(found, len(one.parts))))
+                yield self.merge(one, list(islice(by_part, len(one.parts))))
 
-    def _keeps(self, entity: Entity) -> bool:
-        return entity.score >= self._min_confidence and (self._wanted is None or entity.type in self._wanted)
+    def _merge_windows(self, parts: Sequence[Part], by_part: Sequence[Sequence[Entity]]) -> list[Entity]:
+        """Return the entities of a sentence from those of its windows.
 
-    def _merged(self, parts: Sequence[Part], found: Sequence[Sequence[Entity]]) -> list[Entity]:
-        """The entities of a sentence's windows: each window answers for those in the middle of its own words.
-
-        So nothing is found twice; and what two windows see differently must not clash.
+        Of entities in the overlap of two windows, each window contributes those in the middle of its own
+        words, so that none is counted twice; those of different windows must not clash.
         """
         entities = [
             replace(entity, start=entity.start + part.start, end=entity.end + part.start)
-            for part, of_part in zip(parts, found, strict=True)
+            for part, of_part in zip(parts, by_part, strict=True)
             for entity in of_part
             if part.owns(entity)
         ]
@@ -291,15 +277,15 @@ class Recogniser:
             np.array([entity.score for entity in entities], dtype=np.float64),
         )
         mode = self._predictor.predict_settings.select
-        kept = decoding.select(candidates, mode if mode in ("flat", "nested") else "keep-all")
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        selected = decoding.select(candidates, mode if mode in ("flat", "nested") else "keep-all")
+        columns = (selected.start, selected.end, selected.type, selected.confidence)
         return [
             Entity(start, end, self.types[type_], score)
-            for start, end, type_, score in zip(*columns, strict=True)
+            for start, end, type_, score in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
     folder: Path | None = None
-    """Where the model's files are; None if it was made in memory."""
+    """Folder of the model's files; None for a model that was made in memory."""
 
     @classmethod
     def from_pretrained(
@@ -314,7 +300,7 @@ class Recogniser:
     ) -> Recogniser:
         """Return the model in a folder, or else the one of this name on the Hugging Face Hub (`owner/name`).
 
-        It is downloaded once and then found in the cache. `revision` is a branch, a tag or a commit; `token`
+        It is downloaded once and then read from the cache. `revision` is a branch, a tag or a commit; `token`
         is for models that are not public. `options` are those of `fencepost.load`.
         """
         from fencepost.integrations import hub
@@ -351,9 +337,9 @@ class Recogniser:
     ) -> str:
         """Upload the files of `save_pretrained` to `owner/name` on the Hugging Face Hub, as one commit.
 
-        The repository is made if it is not there, `private` or as the owner's are by default. Files of an
-        older model in it go. `metadata` is for the top of the card, as `{"license": "apache-2.0"}`; with
-        `create_pr` it all becomes a proposal. Returns the address of the commit, or of the proposal.
+        Create the repository if it does not exist, `private` or by the owner's default. Files of an older
+        model in it are deleted. `metadata` is for the top of the card, as `{"license": "apache-2.0"}`; with
+        `create_pr`, open a pull request. Return the address of the commit or of the pull request.
         """
         from fencepost.integrations import hub
 
@@ -370,7 +356,7 @@ class Recogniser:
         )
 
 
-def _length(text: str) -> int:
+def _count_characters(text: str) -> int:
     if not isinstance(text, str):
         raise UsageError(f"a text is a string, not {type(text).__name__} (see as_tuples for pairs)")
     return len(text)

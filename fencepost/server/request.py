@@ -12,9 +12,10 @@ from typing import Literal
 
 from fencepost.data.entity import Entity
 from fencepost.encoder.windows import Part
-from fencepost.runtime.recogniser import Annotated, Prepared, Recogniser, Span
+from fencepost.runtime.document import Document
+from fencepost.runtime.recogniser import Prepared, Recogniser
 
-Result = list[list[Span]]
+Result = list[Document]
 """The entities of each text."""
 
 
@@ -174,5 +175,5 @@ class Request:
         results, rest = [], iter(found)
         for text, own in zip(self.texts, self._prepared, strict=True):
             sentences = [self.recogniser.merge(one, [next(rest) for _ in one.parts]) for one in own]
-            results.append(Annotated(text, sentences, [one.words for one in own]).spans)
+            results.append(Document(text, sentences, [one.words for one in own]))
         return results

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from fencepost.cli.draw import Palette, draw, draw_text
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
-from fencepost.runtime.recogniser import Annotated
+from fencepost.runtime.document import Document
 
 
 def drawn(sentence: Sentence, width: int = 80) -> list[str]:
@@ -61,7 +61,7 @@ def drawn_text(text: str, *entities: tuple[str, str], width: int = 80) -> list[s
             if (at := text.index(phrase)) in starts
         ]
         sentences.append(Sentence([text[start:end] for start, end in words], found))
-    return draw_text(Annotated(text, sentences, offsets), width, Palette()).plain.split("\n")
+    return draw_text(Document(text, sentences, offsets), width, Palette()).plain.split("\n")
 
 
 def test_a_raw_text_is_drawn_as_it_is_written():

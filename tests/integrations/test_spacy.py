@@ -24,8 +24,8 @@ from fencepost.data.entity import Entity
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
 from fencepost.integrations.spacy_marking import ALIGNMENT_MODES, align
+from fencepost.runtime.document import Span as Found
 from fencepost.runtime.recogniser import Recogniser
-from fencepost.runtime.recogniser import Span as Found
 from tests.limits import file_size_limit
 from tests.runtime import models
 from tests.runtime.doubles import Double, everything, marking

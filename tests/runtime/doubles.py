@@ -24,6 +24,7 @@ class Double:
     """`find` says what is in a sentence, and `size` how large a word is."""
 
     name = "double"
+    method = "double"
     types = TYPES
     lines = "auto"
     profile = subwords = None

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fencepost
-from fencepost import Span, UsageError, convert_offsets
+from fencepost import Span, UsageError
+from fencepost.runtime.offsets import convert_offsets
 
 TEXT = "😀 Ada met Zoë in Łódź, 東京"
 LETTERS = st.characters() | st.sampled_from("a😀é東\ud800\udfff")
@@ -49,4 +49,4 @@ def test_an_example():
 
 def test_another_unit_is_refused():
     with pytest.raises(UsageError, match=r"unit.*utf-8.*characters, utf-16, bytes"):
-        fencepost.convert_offsets("a", [], "utf-8")
+        convert_offsets("a", [], "utf-8")

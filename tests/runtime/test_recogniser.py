@@ -13,9 +13,10 @@ from fencepost.errors import UsageError
 from fencepost.evaluation import Temperature
 from fencepost.runtime import chunks
 from fencepost.runtime import recogniser as recogniser_module
+from fencepost.runtime.document import Span
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
-from fencepost.runtime.recogniser import Recogniser, Span
+from fencepost.runtime.recogniser import Recogniser
 from tests.methods.running import predict, recogniser_of
 from tests.runtime import models
 from tests.runtime.doubles import TYPES, Double, everything, marking

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fencepost.data.text.splitter import LONG_WORD
-from fencepost.runtime.recogniser import Annotated, Recogniser
+from fencepost.runtime.document import Document
+from fencepost.runtime.recogniser import Recogniser
 from tests import strategies
 from tests.runtime.doubles import Double, everything, marking
 
@@ -61,7 +62,7 @@ any_texts = st.lists(fragments | SURROGATES, max_size=12).map("".join)
 ALL = {language: Recogniser(Double(everything, language=language)) for language in ("en", "zh", "ar", "xx")}
 
 
-def assert_true_to(text: str, document: Annotated) -> None:
+def assert_true_to(text: str, document: Document) -> None:
     """Words are where they stand, in order, and hold all that is not white space; so do entities."""
     assert document.text == text
     offsets = [offset for of_sentence in document.offsets for offset in of_sentence]
@@ -73,7 +74,7 @@ def assert_true_to(text: str, document: Annotated) -> None:
         assert sentence.words == tuple(text[start:end] for start, end in of_sentence)
         assert sentence.words
         assert (sentence.doc, sentence.left, sentence.right) == (None, (), ())
-    spans = document.spans
+    spans = document
     for span in spans:
         assert span.start < span.end
         assert text[span.start : span.end] == span.text
@@ -82,14 +83,14 @@ def assert_true_to(text: str, document: Annotated) -> None:
     assert [span.start for span in spans] == sorted(span.start for span in spans)
 
 
-def assert_all_found(text: str, document: Annotated) -> None:
+def assert_all_found(text: str, document: Document) -> None:
     """What `everything` is, by the words' places."""
     expected = []
     for of_sentence in document.offsets:
         ends = {(at, at + size) for size in (1, 2) for at in range(len(of_sentence) - size + 1)}
         ends.add((0, len(of_sentence)))
         expected += [(of_sentence[first][0], of_sentence[behind - 1][1]) for first, behind in sorted(ends)]
-    assert [(span.start, span.end) for span in document.spans] == expected
+    assert [(span.start, span.end) for span in document] == expected
     assert bool(expected) == bool(text.strip())
 
 
@@ -134,7 +135,7 @@ def test_a_model_finds_what_it_knows_among_odd_characters(engine: str, request) 
         text = f"{odd} Ada met Charles in London\r\n\r\n{odd}\tthe University of Toronto opened {odd}"
         (document,) = ner.annotate([text])
         assert_true_to(text, document)
-        assert {"Ada", "Charles", "London", "Toronto"} & {span.text for span in document.spans}, odd
+        assert {"Ada", "Charles", "London", "Toronto"} & {span.text for span in document}, odd
 
 
 @settings(max_examples=15)
@@ -163,7 +164,7 @@ def test_a_megabyte_takes_seconds(text: str) -> None:
     ner = Recogniser(Double(marking(("Ada",), (piece,))))
     started = time.process_time()
     (document,) = ner.annotate([text])
-    spans = document.spans
+    spans = document
     assert time.process_time() - started < 60  # a busy machine is no bug
     assert len(document.sentences) == 1
     if " " in text:
@@ -177,5 +178,5 @@ def test_a_model_reads_a_long_text_without_spaces(onnx) -> None:
     text = "Ada met Charles in London " + "x" * 100_000 + " Ada met Charles in London"
     (document,) = onnx.annotate([text])
     assert_true_to(text, document)
-    assert {"Ada", "Charles", "London"} <= {span.text for span in document.spans}
-    assert max(span.end for span in document.spans) == len(text)
+    assert {"Ada", "Charles", "London"} <= {span.text for span in document}
+    assert max(span.end for span in document) == len(text)

@@ -8,12 +8,18 @@ from html import escape
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
+    from fencepost.runtime.document import Document, Span
     from fencepost.runtime.prediction.results import PredictedText
-    from fencepost.runtime.recogniser import Span
 
 _COLOURS = ("#1f77b4", "#d1495b", "#2e8b57", "#b8860b", "#7b4fa3", "#008b9a", "#c45a1b", "#5d6d7e")
 _LINE, _GAP = 3, 2  # pixels: of the line under an entity, and between two lines
-_BEGINNING = """<!doctype html>
+_TEXT_STYLE = """
+.fencepost { white-space: pre-wrap; overflow-wrap: anywhere; line-height: 2.2; }
+.fencepost mark { background: none; color: inherit; background-repeat: no-repeat;
+  -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+.fencepost small { font-size: .65rem; font-weight: 600; margin-left: .15em; white-space: nowrap; }
+"""
+_PAGE_START = f"""<!doctype html>
 <html>
 <head>
 <meta charset="utf-8">
@@ -21,15 +27,11 @@ _BEGINNING = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Entities</title>
 <style>
-:root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
-article { border-top: 1px solid #8884; padding: .5rem 0; white-space: pre-wrap; overflow-wrap: anywhere;
-  line-height: 2.2; }
-article > header { color: #888; font-size: .8rem; line-height: 1.4; }
-mark { background: none; color: inherit; background-repeat: no-repeat;
-  -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-small { font-size: .65rem; font-weight: 600; margin-left: .15em; white-space: nowrap; }
-</style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }}
+article {{ border-top: 1px solid #8884; padding: .5rem 0; }}
+article > header {{ color: #888; font-size: .8rem; line-height: 1.4; }}
+{_TEXT_STYLE}</style>
 </head>
 <body>
 """
@@ -37,20 +39,38 @@ small { font-size: .65rem; font-weight: 600; margin-left: .15em; white-space: no
 
 def write_html(predicted: Iterable[PredictedText], stream: BinaryIO) -> None:
     """Write each text with a line under each entity, and its type and confidence after it."""
-    stream.write(_BEGINNING.encode())
+    stream.write(_PAGE_START.encode())
     colours: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for one in predicted:
-        spans = one.annotated.spans
-        counts.update(span.type for span in spans)
-        for span in spans:
-            colours.setdefault(span.type, _COLOURS[len(colours) % len(_COLOURS)])
+        counts.update(span.type for span in one.annotated)
         fields = ", ".join(f"{name}: {value}" for name, value in one.source.fields.items() if value)
-        header = f"<header>{escape(fields)}</header>" if fields else ""
-        body = "".join(_mark(one.annotated.text, spans, colours))
-        stream.write(f'<article dir="auto">{header}{body}</article>\n'.encode())
+        stream.write(_draw_article(one.annotated, colours, fields).encode())
+    stream.write(_end_page(counts).encode())
+
+
+def draw_page(document: Document) -> str:
+    """Return a page with one text."""
+    return _PAGE_START + _draw_article(document, {}) + _end_page(Counter(span.type for span in document))
+
+
+def draw_fragment(document: Document) -> str:
+    """Return a text with its entities as a part of a page, with the style that it needs."""
+    return f"<style>{_TEXT_STYLE}</style>\n{_draw_article(document, {})}"
+
+
+def _draw_article(document: Document, colours: dict[str, str], heading: str = "") -> str:
+    """Return the text with its entities; new types get a colour."""
+    for span in document:
+        colours.setdefault(span.type, _COLOURS[len(colours) % len(_COLOURS)])
+    header = f"<header>{escape(heading)}</header>" if heading else ""
+    body = "".join(_mark(document.text, document, colours))
+    return f'<article class="fencepost" dir="auto">{header}{body}</article>\n'
+
+
+def _end_page(counts: Counter[str]) -> str:
     total = ", ".join(f"{escape(name)}: {count:,}" for name, count in counts.most_common())
-    stream.write(f"<footer><p>{total or 'No entities'}</p></footer>\n</body>\n</html>\n".encode())
+    return f"<footer><p>{total or 'No entities'}</p></footer>\n</body>\n</html>\n"
 
 
 def _mark(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator[str]:

@@ -8,14 +8,13 @@ from itertools import chain, islice, pairwise, repeat, tee
 from typing import TYPE_CHECKING, Any
 
 from fencepost.data.formats.json_fields import name
-from fencepost.runtime.offsets import OffsetUnit, convert_offsets
+from fencepost.runtime.document import Document
+from fencepost.runtime.offsets import OffsetUnit
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
     from fencepost.runtime.prediction.text import Text
-    from fencepost.runtime.recogniser import Annotated, Recogniser, Span
-
-DIGITS = 4  # of a confidence
+    from fencepost.runtime.recogniser import Recogniser
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +22,12 @@ class PredictedText:
     """A text as it was read, and with the entities that were predicted."""
 
     source: Text
-    annotated: Annotated
+    annotated: Document
     unit: OffsetUnit = "characters"
 
     def to_record(self) -> dict[str, Any]:
         """Return the other fields of the input, the text, and the entities with their offsets."""
-        spans = convert_offsets(self.annotated.text, self.annotated.spans, self.unit)
-        return {**self.source.to_record(), "entities": [entity_record(one) for one in spans]}
-
-
-def entity_record(span: Span) -> dict[str, Any]:
-    return {
-        "start": span.start,
-        "end": span.end,
-        "type": span.type,
-        "score": round(span.score, DIGITS),
-        "text": span.text,
-    }
+        return {**self.source.to_record(), **self.annotated.to_dict(self.unit)}
 
 
 @dataclass(slots=True)
@@ -71,8 +59,6 @@ def predict_texts(
 
     The offsets of their JSON objects are of this unit.
     """
-    from fencepost.runtime.recogniser import Annotated
-
     texts = iter(texts)
     first = next(texts, None)
     if first is None:
@@ -85,7 +71,7 @@ def predict_texts(
     predicted = recogniser.predict(sentence for text in texts for sentence in text.sentences or ())
     for text in again:
         sentences = list(islice(predicted, len(text.offsets)))
-        yield PredictedText(text, Annotated(text.text, sentences, text.offsets), unit)
+        yield PredictedText(text, Document(text.text, sentences, text.offsets), unit)
 
 
 def to_sentences(predicted: Iterable[PredictedText], first: int = 1) -> Iterator[Sentence]:

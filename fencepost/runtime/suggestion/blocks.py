@@ -13,7 +13,8 @@ from fencepost.errors import UsageError
 from fencepost.runtime.chunks import chunks
 from fencepost.runtime.prediction.results import PredictedText, to_sentences
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import Annotated, Prepared, Recogniser
+from fencepost.runtime.document import Document
+from fencepost.runtime.recogniser import Prepared, Recogniser
 
 
 def read_blocks(
@@ -59,7 +60,7 @@ def extend_digest(digest: str, block: Sequence[Text]) -> str:
 
 def _name(text: Text, prepared: Sequence[Prepared], number: int) -> Iterator[Prepared]:
     """Yield the sentences of a text with what else is known of them."""
-    annotated = Annotated(text.text, [one.sentence for one in prepared], [one.words for one in prepared])
+    annotated = Document(text.text, [one.sentence for one in prepared], [one.words for one in prepared])
     for one, sentence in zip(prepared, to_sentences([PredictedText(text, annotated)], number), strict=True):
         meta = sentence.meta if is_json(dict(sentence.meta)) else {}
         yield replace(one, sentence=replace(sentence, meta=meta))

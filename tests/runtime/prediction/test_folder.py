@@ -11,17 +11,17 @@ import pytest
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import FencepostError, UsageError
+from fencepost.runtime.document import Document
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile
 from fencepost.runtime.prediction.results import PredictedText
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import Annotated
 
 
 def found(*names: str) -> list[PredictedText]:
     return [
         PredictedText(
             Text(name, {"id": name}),
-            Annotated(name, [Sentence([name], [Entity(0, 1, "PER", 0.5)])], [[(0, len(name))]]),
+            Document(name, [Sentence([name], [Entity(0, 1, "PER", 0.5)])], [[(0, len(name))]]),
         )
         for name in names
     ]

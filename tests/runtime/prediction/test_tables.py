@@ -12,22 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.data import read
+from fencepost.runtime.document import Document, Span
 from fencepost.runtime.prediction.results import PredictedText
 from fencepost.runtime.prediction.tables import write_table
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import Span
-
-
-class Annotated:
-    """A text with its entities, as a recogniser returns it."""
-
-    def __init__(self, text, spans):
-        self.text, self.spans, self.sentences, self.offsets = text, spans, [], []
 
 
 def predicted(text, *entities, **fields):
     spans = [Span(start, end, type_, score, text[start:end]) for start, end, type_, score in entities]
-    return PredictedText(Text(text, fields), Annotated(text, spans))
+    document = Document(text)
+    document.extend(spans)
+    return PredictedText(Text(text, fields), document)
 
 
 TEXTS = [
@@ -129,6 +124,6 @@ def test_html_has_every_text_and_entity_and_is_well_formed(texts, tmp_path_facto
     page = path.read_bytes().decode()
     content = Content(page)
     assert content.texts == [one.annotated.text for one in texts]
-    assert sorted(content.labels) == sorted(f"{s.type} 0.50" for one in texts for s in one.annotated.spans)
+    assert sorted(content.labels) == sorted(f"{s.type} 0.50" for one in texts for s in one.annotated)
     assert not re.search(r"<script|<img|<link|https?:", page.split("<body>")[0])
     assert content.inside == []

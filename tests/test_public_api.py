@@ -1,0 +1,137 @@
+"""What `import fencepost` offers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fencepost
+from fencepost import Entity, Sentence, UsageError
+from fencepost.runtime.loading import SHIPPED
+from tests.runtime.doubles import Double, everything
+
+NAMES = {
+    *("load", "train", "evaluate", "read", "write", "Recogniser", "Document", "Span", "Entity", "Sentence"),
+    *("FencepostError", "DataError", "UsageError", "LanguageWarning", "__version__"),
+}
+
+SCRIPT = """
+import fencepost
+from fencepost import Document, Entity, Recogniser, Sentence, Span
+
+ner: Recogniser = fencepost.load(min_confidence={"person": 0.5}, types=["person"])
+document: Document = ner("Ada Lovelace was born in London.")
+first: Span = document[0]
+record: dict[str, object] = first.to_dict()
+texts: list[str] = [entity.text + entity.label for entity in document]
+for entities, number in ner.pipe([("a", 1)], as_tuples=True):
+    total: int = len(entities) + number
+sentences: list[Sentence] = list(fencepost.read("sample:dev"))
+words: Sentence = Sentence(["Ada"], [Entity(0, 1, "person")])
+f1: float = fencepost.evaluate(sentences, ner).overall.f1
+reveal_type(document.to_json())
+wrong: int = document.to_json()
+"""
+
+WRONG = 'Incompatible types in assignment (expression has type "str", variable has type "int")  [assignment]'
+
+
+def test_dir_has_the_public_names_alone() -> None:
+    assert set(dir(fencepost)) == NAMES == set(fencepost.__all__)
+    assert all(getattr(fencepost, name) is not None for name in NAMES)
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        fencepost.lode  # noqa: B018
+
+
+def test_the_types_are_there_for_users(tmp_path: Path) -> None:
+    """`py.typed` is there, and mypy knows what a user's program gets."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    options = [
+        "--strict",
+        "--follow-imports=silent",
+        "--no-error-summary",
+        f"--cache-dir={tmp_path / 'cache'}",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, str(script)], capture_output=True, text=True, check=False
+    )
+    lines = [line.partition("script.py:")[2] for line in ended.stdout.splitlines()]
+    last = SCRIPT.count("\n")
+    expected = [
+        f'{last - 1}: note: Revealed type is "str"',
+        f"{last}: error: {WRONG}",
+    ]
+    assert lines == expected, ended.stdout + ended.stderr
+
+
+GOLD = [
+    Sentence(["Ada", "met", "Bob"], [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
+    Sentence(["in", "Rome"], [Entity(1, 2, "LOC")]),
+]
+PREDICTED = [GOLD[0], GOLD[1].with_entities(())]
+
+
+def test_evaluate_takes_sentences_files_frames_and_recognisers(tmp_path: Path) -> None:
+    def score(gold, predicted, **options) -> float:
+        return fencepost.evaluate(gold, predicted, **options).overall.f1
+
+    assert score(GOLD, PREDICTED) == pytest.approx(0.8)
+    for path, sentences in ((tmp_path / "gold.jsonl", GOLD), (tmp_path / "predicted.xml", PREDICTED)):
+        fencepost.write(sentences, path)
+    assert score(tmp_path / "gold.jsonl", tmp_path / "predicted.xml") == pytest.approx(0.8)
+    frames = [
+        pd.DataFrame(
+            [{"w": s.words, "marks": [[e.start, e.end, e.type] for e in s.entities]} for s in sentences]
+        )
+        for sentences in (GOLD, PREDICTED)
+    ]
+    columns = {"words": "w", "entities": "marks"}
+    assert score(*frames, columns=columns) == pytest.approx(0.8)
+    ner = fencepost.Recogniser(Double(lambda sentence: [e for e in everything(sentence) if len(e) == 1]))
+    expected = fencepost.evaluate(GOLD, list(ner.predict(GOLD)))
+    assert fencepost.evaluate(GOLD, ner) == expected
+    assert expected.overall.counts != (0, 0, 0)
+
+
+def test_evaluate_says_what_it_cannot_take() -> None:
+    with pytest.raises(UsageError, match=r"the gold data is a file, sentences, .*, not int"):
+        fencepost.evaluate(3, GOLD)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the predicted data: number 1 is a str; sentences are"):
+        fencepost.evaluate(GOLD, [GOLD[0], "Rome"])  # type: ignore[list-item]
+
+
+def test_a_name_of_the_hub_is_fetched_and_a_path_is_not(monkeypatch, tmp_path: Path) -> None:
+    fetched = []
+
+    def fetch(name, **_options):
+        fetched.append(name)
+        return SHIPPED
+
+    monkeypatch.setattr("fencepost.integrations.hub.fetch", fetch)
+    monkeypatch.chdir(tmp_path)
+    assert fencepost.load("owner/model", types=["person"]).folder == SHIPPED
+    assert fetched == ["owner/model"]
+    (tmp_path / "models").mkdir()
+    for path in ("models/mine", "mine", "/nothing/here", "../a/b", tmp_path / "owner/model", "a/b/c"):
+        with pytest.raises(UsageError, match="there is no model here"):
+            fencepost.load(path)
+    assert fetched == ["owner/model"]
+
+
+def test_a_minimum_confidence_for_each_type() -> None:
+    text = "Ada met Bob in the long summer of the year in London"
+    every = fencepost.Recogniser(Double(everything))(text)
+    least = {"PER": 0.7, "LOC": 1.0}
+    expected = [span for span in every if span.score >= least.get(span.type, 0)]
+    assert 0 < len(expected) < len(every)
+    assert fencepost.Recogniser(Double(everything), min_confidence=least)(text) == expected
+    ner = fencepost.Recogniser(Double(everything), min_confidence=0.9)
+    assert ner.with_options(min_confidence=least)(text) == expected
+    with pytest.raises(UsageError, match="there is no type 'PERS'; did you mean PER"):
+        ner.with_options(min_confidence={"PERS": 0.5})
+    for value in (-0.1, 1.1, float("nan"), "0.5", None):
+        with pytest.raises(UsageError, match=r"min_confidence is .*; a confidence is between 0 and 1"):
+            ner.with_options(min_confidence={"PER": value})
