@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fencepost.runtime.scores import evaluate
     from fencepost.training.learning import train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DataError",
