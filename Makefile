@@ -6,7 +6,7 @@ READY := .venv/.installed
 # What Python has compiled is kept, also where the environment says otherwise: so only what is used is compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow coverage lint docs bench fuzz clean
+.PHONY: demo test slow coverage lint package docs bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/fencepost predict "The University of Toronto's president met Ada Lovelace in London."
@@ -28,6 +28,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python tools/smoke_test.py dist
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
