@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost import __version__
-from fencepost.analysis.figures import legend, panels
-from fencepost.analysis.result import Analysis, Table, check_target, named, percent
+from fencepost.analysis.figures import add_legend, make_panels
+from fencepost.analysis.result import Analysis, Table, check_target, name_paths, to_percent
 from fencepost.errors import UsageError
 from tests.analysis.files import Written
 
@@ -23,10 +23,10 @@ from tests.analysis.files import Written
 def result(
     told: dict[str, Any] | None = None, rows: Any = (("a", 1, 0.5),), label: str = "é 日本"
 ) -> Analysis:
-    figure, [axis] = panels(1)
+    figure, [axis] = make_panels(1)
     axis.plot([0, 1], [0, 1], label=label)
     axis.set(xlabel="words", ylabel="F1, in %")
-    legend(axis)
+    add_legend(axis)
     return Analysis("some", told or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
 
 
@@ -61,7 +61,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
     other = tmp_path / f"some.{kind}"
     other.write_text('{"fencepost": 1}' if kind == "json" else "mine")
     before = other.read_bytes()
-    with pytest.raises(UsageError, match=rf"some\.{kind}: is there already and no result of fencepost"):
+    with pytest.raises(UsageError, match=rf"some\.{kind}: already exists and is not a result of fencepost"):
         result().save(tmp_path)
     assert other.read_bytes() == before
     assert list(tmp_path.iterdir()) == [other]
@@ -69,10 +69,10 @@ def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
 
 def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "some.json").mkdir()
-    with pytest.raises(UsageError, match="no result of fencepost"):
+    with pytest.raises(UsageError, match="not a result of fencepost"):
         check_target(tmp_path, "some")
     (tmp_path / "other.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="no result of fencepost"):
+    with pytest.raises(UsageError, match="not a result of fencepost"):
         check_target(tmp_path, "other")
     check_target(tmp_path, "third")
 
@@ -80,13 +80,13 @@ def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper" / "still"):
-        with pytest.raises(UsageError, match=r"cannot be made: .*file is a file"):
+        with pytest.raises(UsageError, match=r"cannot be created: .*file is a file"):
             check_target(folder, "some")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
     if os.geteuid():  # to root nothing is closed
         for folder in (closed, closed / "new"):
-            with pytest.raises(UsageError, match="closed is not yours to write to"):
+            with pytest.raises(UsageError, match=r"no permission to write to .*closed"):
                 check_target(folder, "some")
 
 
@@ -150,16 +150,16 @@ def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
     ],
 )
 def test_short_names_tell_folders_apart(paths: list[str], names: list[str]) -> None:
-    assert named([Path(path) for path in paths]) == names
+    assert name_paths([Path(path) for path in paths]) == names
 
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "..", "/"]), min_size=1, max_size=3), max_size=5))
 def test_names_are_always_distinct(parts: list[list[str]]) -> None:
-    names = named([Path(*one) for one in parts])
+    names = name_paths([Path(*one) for one in parts])
     assert len(names) == len(set(names)) == len(parts)
     assert all(names)
 
 
 def test_percent() -> None:
-    assert [percent(value) for value in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", ""]
+    assert [to_percent(value) for value in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", ""]

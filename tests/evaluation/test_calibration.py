@@ -79,7 +79,7 @@ def test_without_predictions_there_is_no_error_to_speak_of() -> None:
 
 @pytest.mark.parametrize("scores", [[1.5], [-0.1], [float("nan")]])
 def test_only_probabilities(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match="probability"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         reliability(scores, [True])
 
 

@@ -13,14 +13,7 @@ from seqeval.scheme import IOB2
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import (
-    Evaluation,
-    Matches,
-    Score,
-    best_cut,
-    evaluate,
-    match,
-)
+from fencepost.evaluation import Evaluation, Matches, Score, evaluate, fit_threshold, match
 
 Pair = tuple[Sentence, Sentence]
 
@@ -61,16 +54,18 @@ def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
 def test_the_best_cut_by_hand() -> None:
     # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
-    assert best_cut(matches) == pytest.approx(0.4)
-    assert best_cut(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert best_cut(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
-    assert best_cut(scored(3, (0.9, False))) is None
-    assert best_cut(scored(3)) is None
+    assert fit_threshold(matches) == pytest.approx(0.4)
+    assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
+    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
+    assert fit_threshold(scored(3, (0.9, False))) is None
+    assert fit_threshold(scored(3)) is None
 
 
 def test_what_has_one_confidence_is_kept_or_left_together() -> None:
     # after the second one F1 would be 4/6, but the third cannot be told from it: 4/7 against 2/5
-    assert best_cut(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(0.45)
+    assert fit_threshold(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(
+        0.45
+    )
 
 
 @given(
@@ -80,7 +75,7 @@ def test_what_has_one_confidence_is_kept_or_left_together() -> None:
 def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]) -> None:
     assume(sum(hit for _, hit in predictions) <= gold)
     matches = scored(gold, *predictions)
-    cut = best_cut(matches)
+    cut = fit_threshold(matches)
 
     def f1(least: float) -> float:
         kept = [hit for score, hit in predictions if score >= least]
@@ -242,9 +237,9 @@ def test_a_huge_sentence() -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        (2, 3, "sentence 3 is in the predictions only"),
-        (3, 2, "sentence 3 is in the gold only"),
-        (0, 1, "sentence 1 is in the predictions only"),
+        (2, 3, "sentence 3 is only in the predictions"),
+        (3, 2, "sentence 3 is only in the gold"),
+        (0, 1, "sentence 1 is only in the predictions"),
     ],
 )
 def test_different_numbers_of_sentences(gold: int, predicted: int, message: str) -> None:

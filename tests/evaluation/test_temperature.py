@@ -84,13 +84,13 @@ def test_equals_the_plain_formula(scores: list[float], temperature: Temperature)
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, 21.0, math.nan, math.inf])
 def test_a_temperature_has_bounds(temperature: float) -> None:
-    with pytest.raises(ValueError, match=r"^a temperature is between 0\.05 and 20, not "):
+    with pytest.raises(ValueError, match=r"^a temperature must be between 0\.05 and 20, not "):
         Temperature(temperature)
 
 
 @pytest.mark.parametrize("shift", [math.nan, math.inf, -math.inf, 1001.0, -1001.0])
 def test_a_shift_has_bounds_too(shift: float) -> None:
-    with pytest.raises(ValueError, match=r"^a shift is between -1000 and 1000, not "):
+    with pytest.raises(ValueError, match=r"^a shift must be between -1000 and 1000, not "):
         Temperature(1.0, shift)
 
 
@@ -222,7 +222,7 @@ def test_without_predictions_it_is_the_identity() -> None:
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
 def test_only_probabilities(score: float) -> None:
-    with pytest.raises(ValueError, match="probability"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         Temperature.fit([score], [True])
 
 
