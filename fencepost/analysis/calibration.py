@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def analyze_calibration(models: Mapping[str, Calibration], facts: dict[str, Any]) -> Analysis:
-    """Draw a panel for each model: the accuracy of predictions by confidence, and the share of each bin.
-
-    Raises `UsageError` if no model predicts anything.
-    """
+    """Draw a panel for each model: the accuracy of predictions by confidence, and the share of each bin."""
     if not any(one.ece is not None for one in models.values()):
         raise UsageError("no model predicts any entities in this data, so there is no calibration to show")
     figure, axes = make_panels(len(models), height=3.8, share=True)
@@ -29,18 +26,11 @@ def analyze_calibration(models: Mapping[str, Calibration], facts: dict[str, Any]
     axes[0].set_ylabel("accuracy (share of correct predictions)")
     add_legend(axes[-1])
     content = {
-        name: {
-            "ece": one.ece,
-            "overconfidence": _compute_overconfidence(one),
-            "bins": [asdict(b) for b in one.bins],
-        }
+        name: {"ece": one.ece, "overconfidence": _compare(one), "bins": [asdict(b) for b in one.bins]}
         for name, one in models.items()
     }
     rows = [(name, *asdict(bin_).values()) for name, one in models.items() for bin_ in one.bins]
-    summary = [
-        (name, _count_predictions(one), one.ece, content[name]["overconfidence"])
-        for name, one in models.items()
-    ]
+    summary = [(name, _count(one), one.ece, content[name]["overconfidence"]) for name, one in models.items()]
     return Analysis(
         "calibration",
         {**facts, "models": content},
@@ -50,15 +40,14 @@ def analyze_calibration(models: Mapping[str, Calibration], facts: dict[str, Any]
     )
 
 
-def _count_predictions(one: Calibration) -> int:
+def _count(one: Calibration) -> int:
     return sum(bin_.count for bin_ in one.bins)
 
 
-def _compute_overconfidence(one: Calibration) -> float | None:
+def _compare(one: Calibration) -> float | None:
     """Return the mean confidence minus the accuracy; None without predictions."""
     gaps = (bin_.count * ((bin_.confidence or 0.0) - (bin_.accuracy or 0.0)) for bin_ in one.bins)
-    total = _count_predictions(one)
-    return sum(gaps) / total if total else None
+    return sum(gaps) / _count(one) if _count(one) else None
 
 
 def _draw(axis: Axes, name: str, one: Calibration) -> None:
@@ -69,13 +58,10 @@ def _draw(axis: Axes, name: str, one: Calibration) -> None:
     axis.bar(places, accuracy, 0.92 / len(one.bins), color=COLOURS[0], label="accuracy")
     axis.scatter(places, confidence, color=COLOURS[1], marker="D", s=18, zorder=3, label="mean confidence")
     axis.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
-    total = _count_predictions(one)
+    total = _count(one)
     for place, bin_ in zip(places, filled, strict=True):
         share = f"{100 * bin_.count / total:.0f}" if bin_.count >= 0.005 * total else "<1"
         axis.text(place, -0.05, share, ha="center", va="center", fontsize=6.5, color=GREY)
-    set_heading(
-        axis, name, "\nno predictions" if one.ece is None else f"\nECE {one.ece:.3f}, {total:,} predictions"
-    )
-    axis.set(
-        xlim=(0, 1), ylim=(-0.1, 1.02), xlabel=f"confidence in {len(one.bins)} bins (grey: % of predictions)"
-    )
+    more = "no predictions" if one.ece is None else f"ECE {one.ece:.3f}, {total:,} predictions"
+    set_heading(axis, name, f"\n{more}")
+    axis.set(xlim=(0, 1), ylim=(-0.1, 1.02), xlabel="confidence in 10 bins (grey: % of predictions)")

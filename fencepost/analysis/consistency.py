@@ -121,11 +121,8 @@ def _make_inconsistency(check: Check, subject: str, variants: Variants) -> Incon
     ranked = sorted(variants, key=lambda name: (-len(variants[name]), name))
     rarer = [place for name in ranked[1:] for place in variants[name]]
     counts = {name: len(variants[name]) for name in ranked}
-    return Inconsistency(check, subject, counts, sorted(rarer, key=_sort_key))
-
-
-def _sort_key(place: Place) -> tuple[int, int, int, str]:
-    return place.sentence, place.start, place.end, place.type or ""
+    rarer.sort(key=lambda place: (place.sentence, place.start, place.end, place.type or ""))
+    return Inconsistency(check, subject, counts, rarer)
 
 
 def _check_boundaries(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:

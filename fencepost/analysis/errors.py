@@ -51,9 +51,7 @@ def analyze_errors(
             "groups": {group: asdict(errors.count(*of_group)) for group, of_group in GROUPS.items()},
             "shifts": {side: {str(k): v for k, v in of.items()} for side, of in errors.shifts().items()},
             "examples": {
-                kind: [
-                    _to_dict(error, sentences) for error in _sort_by_confidence(errors.of(kind))[:examples]
-                ]
+                kind: [_to_dict(error, sentences) for error in _sort(errors.of(kind))[:examples]]
                 for kind in KINDS
             },
         }
@@ -70,7 +68,8 @@ def analyze_errors(
     return Analysis("errors", {**facts, "models": content}, table, figure, Table(columns, summary))
 
 
-def _sort_by_confidence(errors: list[ErrorCase]) -> list[ErrorCase]:
+def _sort(errors: list[ErrorCase]) -> list[ErrorCase]:
+    """Sort errors by descending confidence."""
     return sorted(errors, key=lambda error: -error.predicted.score if error.predicted is not None else 0.0)
 
 

@@ -78,21 +78,18 @@ def use_int_ticks(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def use_count_axis(panel: Axes, label: str) -> None:
-    """Make the y axis one of counts: it starts at 0 and has ticks at integers only."""
-    panel.set_ylabel(label)
-    panel.set_ylim(0, max(1, panel.get_ylim()[1]))
-    use_int_ticks(panel.yaxis)
-
-
-def use_logarithmic_count_axis(panel: Axes, label: str) -> None:
-    """Make the y axis a logarithmic one of counts, with ticks at 1, 10, 100 and so on."""
+def use_count_axis(panel: Axes, label: str, *, logarithmic: bool = False) -> None:
+    """Make the y axis one of counts, with ticks at integers only, or at powers of ten if logarithmic."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    panel.set(ylabel=label, yscale="log")
-    panel.set_ylim(bottom=0.5)
+    panel.set(ylabel=label, yscale="log" if logarithmic else "linear")
+    if logarithmic:
+        panel.set_ylim(bottom=0.5)
+        panel.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        panel.set_ylim(0, max(1, panel.get_ylim()[1]))
+        use_int_ticks(panel.yaxis)
     panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def set_heading(axis: Axes, name: str, more: str = "", width: int = 40) -> None:

@@ -114,10 +114,7 @@ def _draw_direction(model: Model, seed: int) -> list[Tensor]:
 
 
 def _make_batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Batch, int]]:
-    """Return the batches of a corpus as tensors, each with its number of sentences.
-
-    Raises `UsageError` if the corpus has no sentences with words.
-    """
+    """Return the batches of a corpus as tensors, each with its number of sentences."""
     windows = model.split([s for s in with_context(sentences, model.config.encoder.context) if s.words])
     if not windows:
         raise UsageError("a corpus has no sentences to compute a loss on")

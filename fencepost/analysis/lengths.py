@@ -23,8 +23,7 @@ def analyze_lengths(
 ) -> Analysis:
     """Draw F1 by length, with a line for each model and no points for lengths without gold entities.
 
-    `enumerated` has the span lengths that the training of each model enumerates, or None for all. Raises
-    `UsageError` if there are no entities at all.
+    `enumerated` has the span lengths that the training of each model enumerates, or None for all.
     """
     every = sorted({length for result in models.values() for length in result.by_length})
     if not every:

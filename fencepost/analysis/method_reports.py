@@ -11,14 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencepost.analysis.figures import (
-    add_legend,
-    draw_bars,
-    make_panels,
-    set_heading,
-    use_count_axis,
-    use_logarithmic_count_axis,
-)
+from fencepost.analysis.figures import add_legend, draw_bars, make_panels, set_heading, use_count_axis
 from fencepost.analysis.result import Analysis, Table
 from fencepost.evaluation import Score
 
@@ -105,7 +98,7 @@ def _draw(axis: Axes, model: str, panel: _Panel) -> None:
     if panel.in_percent:
         axis.set(ylabel="%", ylim=(0, 110))
     elif are_counts:
-        (use_logarithmic_count_axis if is_wide else use_count_axis)(axis, label)
+        use_count_axis(axis, label, logarithmic=is_wide)
     else:
         axis.set(ylabel=label, yscale="log" if is_wide else "linear")
     if len(panel.names) > 6 or max(map(len, panel.names)) > 10:

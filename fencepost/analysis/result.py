@@ -54,10 +54,7 @@ class Analysis:
     summary: Table | None = None
 
     def save(self, folder: Path) -> list[Path]:
-        """Write the JSON, CSV, PNG and SVG files into the folder, and return their paths.
-
-        Raises `UsageError` if that would overwrite a file that is not a result of fencepost.
-        """
+        """Write the JSON, CSV, PNG and SVG files into the folder; overwrite only results of fencepost."""
         paths = check_target(folder, self.name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -74,18 +71,15 @@ class Analysis:
 
 
 def check_target(folder: Path, name: str) -> list[Path]:
-    """Return the paths of the files of a result.
-
-    Raises `UsageError` if they cannot be written, or if one would overwrite a file of another program.
-    """
+    """Return the paths of the files of a result; raise `UsageError` if they cannot be written."""
     existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
     if not existing.is_dir():
         raise UsageError(f"{folder}: cannot be created: {existing} is a file, not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
     paths = [folder / f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
-    if any(path.exists() for path in paths) and not _is_result(paths[0]):
-        path = next(path for path in paths if path.exists())
+    path = next((path for path in paths if path.exists()), None)
+    if path is not None and not _is_result(paths[0]):
         raise UsageError(f"{path}: already exists and is not a result of fencepost; use another --out")
     return paths
 

@@ -40,7 +40,8 @@ def analyze_sweep(cells: Sequence[Row], source: dict[str, Any], over: str | None
     axes = [axis for axis in every if len({str(_get_value(cell, axis)) for cell in finished}) > 1]
     if over is not None and over not in every:
         raise UsageError(f"--over {over}: the sweep has no such axis; choose one of {', '.join(every)}")
-    axis = over or ("cell" if _is_uneven(finished) else next(iter(axes), every[0]))
+    is_grid = len({frozenset(cell["settings"]) for cell in finished}) == 1
+    axis = over or (next(iter(axes), every[0]) if is_grid else "cell")
     part = "test" if measure == "test_f1" else "development"
     label = f"F1 on the {part} data (%)"
     if axis == "cell":
@@ -60,18 +61,13 @@ def analyze_sweep(cells: Sequence[Row], source: dict[str, Any], over: str | None
     return Analysis("sweep-f1", content, Table(columns, rows), figure, Table(headings, summary))
 
 
-def _is_uneven(cells: Sequence[Row]) -> bool:
-    return len({frozenset(cell["settings"]) for cell in cells}) > 1
-
-
 def _draw_rows(cells: Sequence[Row], measure: str) -> tuple[Figure, Axes]:
     """Draw a row with a point for each cell, the first one at the top."""
     figure, [panel] = make_panels(1, width=5.6, height=1.0 + 0.32 * len(cells))
     positions = range(len(cells), 0, -1)
     mean, deviation = _get_scores(cells, measure)
-    panel.errorbar(
-        mean, positions, xerr=deviation, capsize=3, label=_LABEL, **{**get_style(0), "linestyle": "none"}
-    )
+    style = {**get_style(0), "linestyle": "none"}
+    panel.errorbar(mean, positions, xerr=deviation, capsize=3, label=_LABEL, **style)
     panel.set_yticks(positions, [wrap_label(cell["cell"], 46) for cell in cells], fontsize=8)
     panel.set_ylim(0.4, len(cells) + 0.6)
     return figure, panel
@@ -80,18 +76,15 @@ def _draw_rows(cells: Sequence[Row], measure: str) -> tuple[Figure, Axes]:
 def _draw_lines(cells: Sequence[Row], axis: str, others: Sequence[str], measure: str) -> tuple[Figure, Axes]:
     lines: dict[str, list[Row]] = {}
     for cell in cells:
-        rest = [
-            f"{other}={_get_value(cell, other)}" for other in others if _get_value(cell, other) is not None
-        ]
-        lines.setdefault(" ".join(rest), []).append(cell)
+        rest = {other: _get_value(cell, other) for other in others}
+        name = " ".join(f"{other}={value}" for other, value in rest.items() if value is not None)
+        lines.setdefault(name, []).append(cell)
     positions = _place_values(list(dict.fromkeys(str(_get_value(cell, axis)) for cell in cells)))
     figure, [panel] = make_panels(1, width=5.6, height=3.8)
     for number, (name, of_line) in enumerate(lines.items()):
-        ordered = sorted(
-            of_line, key=lambda cell: positions[str(_get_value(cell, axis))]
-        )  # not as in the grid
-        mean, deviation = _get_scores(ordered, measure)
-        x = [positions[str(_get_value(cell, axis))] for cell in ordered]
+        of_line.sort(key=lambda cell: positions[str(_get_value(cell, axis))])
+        mean, deviation = _get_scores(of_line, measure)
+        x = [positions[str(_get_value(cell, axis))] for cell in of_line]
         panel.errorbar(x, mean, deviation, capsize=3, label=to_label(name) or _LABEL, **get_style(number))
     panel.set_xticks(list(positions.values()), [to_label(value) for value in positions])
     return figure, panel

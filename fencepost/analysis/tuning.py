@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fencepost.analysis.figures import (
-    COLOURS,
-    GREY,
-    add_legend,
-    make_panels,
-    set_heading,
-    use_int_ticks,
-    wrap_label,
-)
+from fencepost.analysis.figures import COLOURS, GREY, add_legend, make_panels, use_int_ticks, wrap_label
 from fencepost.analysis.result import Analysis, Table, to_percent
 
 if TYPE_CHECKING:
@@ -31,11 +23,10 @@ def analyze_history(trials: Sequence[Row], source: dict[str, Any]) -> Analysis:
     ended = [trial for trial in trials if trial["state"] != "running"]
     _draw_trials(scores, ended)
     _draw_epochs(epochs, ended)
-    for panel, label, title in (
-        (scores, "trial", "Best epoch of each trial"),
-        (epochs, "epoch", "F1 by epoch of each trial"),
-    ):
-        panel.set(xlabel=label, ylabel="F1 on the development data (%)", title=title)
+    scores.set(xlabel="trial", title="Best epoch of each trial")
+    epochs.set(xlabel="epoch", title="F1 by epoch of each trial")
+    for panel in (scores, epochs):
+        panel.set_ylabel("F1 on the development data (%)")
         panel.title.set_fontsize(9)
         use_int_ticks(panel.xaxis)
         add_legend(panel)
@@ -58,7 +49,7 @@ def analyze_importance(shares: Mapping[str, float], source: dict[str, Any]) -> A
     panel.set(xlabel="importance (% of the total)", ylabel="setting")
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.1)
-    set_heading(panel, "Settings that distinguish the best quarter of the trials", width=60)
+    panel.set_title("Settings that distinguish the best quarter of the complete trials", fontsize=9)
     columns, rows = ("setting", "importance"), list(shares.items())
     summary = Table(columns, [(key, to_percent(share)) for key, share in rows])
     content = {**source, "importance": dict(shares)}

@@ -10,15 +10,7 @@ from fencepost.evaluation.bootstrap import (
 )
 from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
 from fencepost.evaluation.errors import GROUPS, KINDS, ErrorAnalysis, ErrorCase, ErrorKind, classify_errors
-from fencepost.evaluation.strict import (
-    EntityTable,
-    Evaluation,
-    Matches,
-    Score,
-    evaluate,
-    fit_threshold,
-    match,
-)
+from fencepost.evaluation.strict import Evaluation, Matches, Score, evaluate, fit_threshold, match
 from fencepost.evaluation.temperature import Temperature
 
 __all__ = [
@@ -26,7 +18,6 @@ __all__ = [
     "KINDS",
     "Calibration",
     "Difference",
-    "EntityTable",
     "ErrorAnalysis",
     "ErrorCase",
     "ErrorKind",

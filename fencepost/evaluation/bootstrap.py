@@ -72,10 +72,7 @@ def compare_models(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Difference:
-    """Compare two models on the same sentences; the interval and the test are paired by sentence.
-
-    Raises `UsageError` if the numbers of sentences or of gold entities differ.
-    """
+    """Compare two models on the same sentences; the interval and the test are paired by sentence."""
     if first.sentences != second.sentences or len(first.gold) != len(second.gold):
         raise UsageError("models can only be compared on the same sentences")
     ours, theirs = first.counts_by_sentence(), second.counts_by_sentence()  # [S, 3]

@@ -67,10 +67,7 @@ class Matches:
         return self.counts(self.gold.sentence, self.predicted.sentence, self.sentences)
 
     def counts(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
-        """Count the true positives, predicted and gold entities of each group: [groups, 3].
-
-        `gold` and `predicted` have the group of each entity, from 0.
-        """
+        """Count the true positives, predicted and gold entities of each group, given those of entities."""
         columns = (predicted[self.predicted.matched], predicted, gold)
         counts = [np.bincount(column, minlength=groups) for column in columns]
         return np.stack(counts, axis=1)  # [groups, 3]
@@ -183,10 +180,7 @@ class Evaluation:
 
 
 def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluation:
-    """Score predictions against gold entities.
-
-    Both must have the same sentences in the same order; otherwise `UsageError` is raised.
-    """
+    """Score predictions against the gold entities of the same sentences, in the same order."""
     return Evaluation.of(match(gold, predicted))
 
 
@@ -207,10 +201,9 @@ def fit_threshold(matches: Matches) -> float | None:
 
 
 def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
-    """Compare the entities of two streams of sentences.
+    """Compare the entities of two streams of sentences; raise `UsageError` if the words differ.
 
-    Sentences are read in pairs; only six numbers for each entity are stored. Raises `UsageError` if the
-    sentences differ in their number or in their words.
+    Sentences are read in pairs; only six numbers for each entity are stored.
     """
     codes: dict[str, int] = {}  # of types, in the order of their first occurrence
     gold_rows, predicted_rows = array("d"), array("d")

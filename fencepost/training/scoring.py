@@ -12,15 +12,8 @@ import numpy as np
 from accelerate import Accelerator  # type: ignore[import-untyped]
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import (
-    EntityTable,
-    Evaluation,
-    Temperature,
-    evaluate,
-    fit_threshold,
-    match,
-    reliability,
-)
+from fencepost.evaluation import Evaluation, Temperature, evaluate, fit_threshold, match, reliability
+from fencepost.evaluation.strict import EntityTable
 from fencepost.methods.decoder import WordArrays
 from fencepost.methods.model import Model
 from fencepost.methods.settings import PredictSettings
@@ -146,7 +139,9 @@ def calibrate(
     return calibration, result, predicted, seconds
 
 
-def _calibration_errors(part: str, mentions: EntityTable, temperature: Temperature) -> dict[str, float | None]:
+def _calibration_errors(
+    part: str, mentions: EntityTable, temperature: Temperature
+) -> dict[str, float | None]:
     return {
         f"{part}_ece_before": reliability(mentions.score, mentions.matched).ece,
         f"{part}_ece_after": reliability(temperature.apply(mentions.score), mentions.matched).ece,

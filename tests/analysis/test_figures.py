@@ -20,7 +20,6 @@ from fencepost.analysis.figures import (
     to_label,
     use_count_axis,
     use_int_ticks,
-    use_logarithmic_count_axis,
 )
 from tests.analysis.files import assert_integer_ticks, bars_of, legend_of, ticks_of
 
@@ -118,7 +117,7 @@ def test_counts_have_integer_ticks(heights: list[float]) -> None:
 def test_logarithmic_counts_have_integer_ticks(heights: list[float]) -> None:
     figure, [axis] = make_panels(1)
     draw_bars(axis, {"a": heights}, [str(number) for number in range(len(heights))])
-    use_logarithmic_count_axis(axis, "spans")
+    use_count_axis(axis, "spans", logarithmic=True)
     assert_integer_ticks(axis.yaxis)
     figure.draw_without_rendering()
     assert not any(label.get_text() for label in axis.get_yticklabels(minor=True))

@@ -461,13 +461,13 @@ def test_no_point_without_gold_entities():
 
 def test_every_mark_is_in_the_legend(gold, full):
     bins = evaluate(gold, guessed(gold)).calibration.bins
-    assert [entry.style for entry in draw_reliability_diagram(bins).legend] == ["s1", "s2", "diagonal"]
+    assert [style for style, _ in draw_reliability_diagram(bins).legend] == ["s1", "s2", "diagonal"]
     lengths = ReportScores.of(contents(gold, guessed(gold))).lengths()
-    assert [entry.style for entry in draw_f1_by_length(lengths).legend] == ["s1", "interval"]
+    assert [style for style, _ in draw_f1_by_length(lengths).legend] == ["s1", "interval"]
     bare = [row._replace(bounds=None) for row in lengths]
-    assert [entry.style for entry in draw_f1_by_length(bare).legend] == ["s1"]
+    assert [style for style, _ in draw_f1_by_length(bare).legend] == ["s1"]
     curve = draw_learning_curve({"F1": [(1, 0.5), (2, 0.6)]}, 2.0, ".1f")
-    assert [entry.label for entry in curve.legend] == ["F1", "epoch whose weights were kept"]
+    assert [label for _, label in curve.legend] == ["F1", "epoch whose weights were kept"]
     legends = full.count('<ul class="legend">')
     assert legends == full.count("<figure>") + 1  # and that of the examples
     for style in ("s1", "s2", "interval", "diagonal", "rule"):

@@ -154,7 +154,8 @@ def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    assert "already exists and is not an audit" in run("audit", "sample:dev", "--out", tmp_path, code=2).stderr
+    result = run("audit", "sample:dev", "--out", tmp_path, code=2)
+    assert "already exists and is not an audit" in result.stderr
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path)
     assert "with the engine pytorch" in text
     assert ["predict.select", "flat"] in rows(html)
     assert ["sentences", "150"] in rows(html)
-    assert "scored on sample:dev" in text
+    assert "evaluated on sample:dev" in text
 
 
 def test_other_engines_give_the_same_scores(run, small_model, exported_model, tmp_path):
@@ -178,7 +178,7 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     run("report", folder)
     later = (folder / "report.html").read_text(encoding="utf-8")
     assert [row[0] for row in rows(later) if len(row) == 8] == [row[0] for row in rows(html) if len(row) == 8]
-    assert "scored on the test data of the training" in Page(later).text
+    assert "evaluated on the test data of the training run" in Page(later).text
 
 
 def test_train_uses_the_development_data_where_there_is_no_test(run, data, tmp_path):

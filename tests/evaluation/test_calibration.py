@@ -36,11 +36,7 @@ def test_hand_worked() -> None:
     assert last.confidence == pytest.approx(0.93)
     assert last.accuracy == 1.0
     assert result.bins[8].accuracy == 0.0
-    assert (result.bins[5].count, result.bins[5].confidence, result.bins[5].accuracy) == (
-        0,
-        None,
-        None,
-    )
+    assert (result.bins[5].count, result.bins[5].confidence, result.bins[5].accuracy) == (0, None, None)
 
 
 def test_a_bin_holds_its_upper_edge_and_the_first_one_zero() -> None:

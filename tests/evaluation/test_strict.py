@@ -189,14 +189,7 @@ def test_to_dict_survives_json() -> None:
     predicted = [sentence(4, Entity(0, 3, "A", 0.75), Entity(1, 2, "B", 0.5))]
     result = evaluate(gold, predicted).to_dict()
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    perfect = {
-        "precision": 1.0,
-        "recall": 1.0,
-        "f1": 1.0,
-        "true_positives": 1,
-        "predicted": 1,
-        "support": 1,
-    }
+    perfect = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "true_positives": 1, "predicted": 1, "support": 1}
     wrong = {**dict.fromkeys(perfect, 0), "predicted": 1}
     assert result.pop("reliability")[7] == {
         "lower": 0.7,
@@ -250,17 +243,9 @@ def test_different_numbers_of_sentences(gold: int, predicted: int, message: str)
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        (
-            Sentence(["a", "b", "c"], id="d-7"),
-            Sentence(["a", "B", "c"]),
-            r"2 \(d-7\).*2 is 'b'.*'B'",
-        ),
+        (Sentence(["a", "b", "c"], id="d-7"), Sentence(["a", "B", "c"]), r"2 \(d-7\).*2 is 'b'.*'B'"),
         (Sentence(["a"]), Sentence(["b"], id="p"), r"sentence 2 \(p\) .*word 1 is 'a'.*'b'"),
-        (
-            Sentence(["a"]),
-            Sentence(["a", "b"]),
-            r"sentence 2 has.*word 2 is missing.*'b' in the pr",
-        ),
+        (Sentence(["a"]), Sentence(["a", "b"]), r"sentence 2 has.*word 2 is missing.*'b' in the pr"),
         (Sentence(["a", "b"]), Sentence(["a"]), r"word 2 is 'b' in the gold and missing in"),
     ],
 )

@@ -177,10 +177,7 @@ def write_candidates(
 
 
 def read_candidates(folder: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return the sentences with the candidates of `write_candidates`, before calibration.
-
-    Raises `DataError` if the file has other sentences.
-    """
+    """Return the sentences with the candidates of `write_candidates`, before calibration."""
     path = folder / CANDIDATES_FILE
     candidates = list(read(path, "jsonl"))
     if [one.words for one in candidates] != [one.words for one in sentences]:

@@ -70,16 +70,6 @@ class Axis(NamedTuple):
         return (value - low) / (high - low)
 
 
-class LegendEntry(NamedTuple):
-    """Label of the marks of one style: `s1`, `s2`... for series, `interval`, `diagonal` or `rule`."""
-
-    style: str
-    label: str
-
-
-_INTERVAL = LegendEntry("interval", "95 % confidence interval")
-
-
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Data of a chart. With `connected`, lines connect the points of a series."""
@@ -98,14 +88,13 @@ class Chart:
     rules: Sequence[Mark] = ()
     connected: bool = False
     diagonal: bool = False
-    legend: Sequence[LegendEntry] = ()
+    legend: Sequence[tuple[str, str]] = ()  # style (s1, s2, interval, diagonal, rule) and label
 
     def x(self, value: float) -> float:
         """Return the x coordinate of a value, to a tenth of a unit."""
         return round(self.left + self.x_axis.share(value) * (self.right - self.left), 1)
 
     def y(self, value: float) -> float:
-        """Return the y coordinate of a value, to a tenth of a unit."""
         return round(self.bottom + self.y_axis.share(value) * (self.top - self.bottom), 1)
 
 
@@ -168,10 +157,8 @@ def draw_learning_curve(series: Mapping[str, Points], kept_epoch: float | None, 
         lines,
         rules=rules,
         connected=True,
-        legend=[
-            *(LegendEntry(f"s{line.number}", line.name) for line in lines),
-            *([LegendEntry("rule", "epoch whose weights were kept")] if rules else []),
-        ],
+        legend=[(f"s{line.number}", line.name) for line in lines]
+        + [("rule", "epoch whose weights were kept") for _ in rules],
     )
 
 
@@ -183,20 +170,15 @@ def draw_reliability_diagram(bins: Sequence[ReliabilityBin]) -> Chart:
             tip = f"{100 * one.accuracy:.1f} percent correct, mean confidence {one.confidence:.2f}"
             bars.append(_make_bin_bar(one, one.accuracy, f", {tip}"))
             dots.append(Dot(one.confidence, one.accuracy, bars[-1].tip))
-    legend = [
-        LegendEntry("s1", "correct predictions"),
-        LegendEntry("s2", "the same, at the mean confidence of the bin"),
-        LegendEntry("diagonal", "perfect calibration"),
-    ]
-    return Chart(
-        _CONFIDENCE, _PERCENT, [Series(legend[1].label, 2, dots)], bars, diagonal=True, legend=legend
-    )
+    means = "the same, at the mean confidence of the bin"
+    legend = [("s1", "correct predictions"), ("s2", means), ("diagonal", "perfect calibration")]
+    return Chart(_CONFIDENCE, _PERCENT, [Series(means, 2, dots)], bars, diagonal=True, legend=legend)
 
 
 def draw_confidence_histogram(bins: Sequence[ReliabilityBin]) -> Chart:
     """Draw the number of predictions in each bin of the reliability diagram."""
     bars = [_make_bin_bar(one, one.count) for one in bins]
-    return Chart(_CONFIDENCE, _make_count_axis(bars), bars=bars, legend=[LegendEntry("s1", "predictions")])
+    return Chart(_CONFIDENCE, _make_count_axis(bars), bars=bars, legend=[("s1", "predictions")])
 
 
 def _make_bin_bar(one: ReliabilityBin, height: float, more: str = "", gap: float = 0.003) -> Bar:
@@ -216,7 +198,8 @@ def draw_f1_by_length(rows: Sequence[ScoreRow]) -> Chart:
             dot = Dot(dot.x, dot.y, f"{dot.tip} ({100 * low:.1f} to {100 * high:.1f})", low, high)
         dots.append(dot)
     names = [row.name.replace(" or more", "+") for row in rows]
-    legend = [LegendEntry("s1", "F1"), *([_INTERVAL] if any(dot.low is not None for dot in dots) else [])]
+    has_intervals = any(dot.low is not None for dot in dots)
+    legend = [("s1", "F1"), *([("interval", "95 % confidence interval")] if has_intervals else [])]
     return Chart(_make_category_axis(names), _PERCENT, [Series("F1", 1, dots)], legend=legend)
 
 
@@ -250,5 +233,5 @@ def _draw_grouped_bars(labels: Sequence[str], series: Mapping[str, Sequence[floa
         for number, (name, heights) in enumerate(series.items()):
             left, height = place + 0.1 + width * number, heights[place]
             bars.append(Bar(left, left + width, height, number + 1, tip.format(name, label, height)))
-    legend = [LegendEntry(f"s{number}", name) for number, name in enumerate(series, start=1)]
+    legend = [(f"s{number}", name) for number, name in enumerate(series, start=1)]
     return Chart(_make_category_axis(labels), _make_count_axis(bars), bars=bars, legend=legend)

@@ -57,11 +57,7 @@ class Contents:
 
 
 def read_contents(folder: Path) -> Contents:
-    """Read the settings, types, learning curves and test scores from a folder, without PyTorch.
-
-    Raises `UsageError` if the folder has no model and no training run, and `DataError` if its scores are
-    damaged.
-    """
+    """Read the settings, types, learning curves and test scores from a folder, without PyTorch."""
     config, result = (
         read_json_object(path) if path.is_file() else {}
         for path in (folder / "config.json", folder / "metrics.json")

@@ -124,10 +124,7 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 @cache
 def make_environment() -> Environment:
-    """Return the templates of the pages, with their filters and automatic escaping.
-
-    Raises `FencepostError` if jinja2 is not installed.
-    """
+    """Return the templates of the pages, with their filters and automatic escaping."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
