@@ -26,7 +26,7 @@ def analyze_calibration(models: Mapping[str, Calibration], facts: dict[str, Any]
     axes[0].set_ylabel("accuracy (share of correct predictions)")
     add_legend(axes[-1])
     content = {
-        name: {"ece": one.ece, "overconfidence": _compare(one), "bins": [asdict(b) for b in one.bins]}
+        name: {"ece": one.ece, "overconfidence": _measure_gap(one), "bins": list(map(asdict, one.bins))}
         for name, one in models.items()
     }
     rows = [(name, *asdict(bin_).values()) for name, one in models.items() for bin_ in one.bins]
@@ -44,7 +44,7 @@ def _count(one: Calibration) -> int:
     return sum(bin_.count for bin_ in one.bins)
 
 
-def _compare(one: Calibration) -> float | None:
+def _measure_gap(one: Calibration) -> float | None:
     """Return the mean confidence minus the accuracy; None without predictions."""
     gaps = (bin_.count * ((bin_.confidence or 0.0) - (bin_.accuracy or 0.0)) for bin_ in one.bins)
     return sum(gaps) / _count(one) if _count(one) else None

@@ -24,41 +24,39 @@ def analyze_curves(runs: Mapping[str, Sequence[Epoch]], facts: dict[str, Any]) -
     summary = []
     for number, (name, epochs) in enumerate(runs.items()):
         style = get_style(number)
-        ring = {"s": 90, "facecolors": "none", "edgecolors": style["color"], "linewidths": 1.2}
+        circle = {"s": 90, "facecolors": "none", "edgecolors": style["color"], "linewidths": 1.2}
         train, dev, f1 = (get_points(epochs, key) for key in ("loss", "dev_loss", "dev_f1"))
         if train:
             dotted = {**style, "linestyle": ":", "marker": None}
-            losses.plot(*_split_columns(train), label=to_label(f"{name}, training"), **dotted)
-        losses.plot(*_split_columns(dev), label=to_label(name), **style)
-        scores.plot(*_split_columns(f1, 100), label=to_label(name), **style)
+            losses.plot(*_unzip(train), label=to_label(f"{name}, training"), **dotted)
+        losses.plot(*_unzip(dev), label=to_label(name), **style)
+        scores.plot(*_unzip(f1, 100), label=to_label(name), **style)
         best_values: tuple[Any, ...] = (None,) * 4
         if dev and f1:
             lowest = min(dev, key=lambda point: point[1])
             best = max(f1, key=lambda point: point[1])
-            losses.scatter(*_split_columns([lowest]), **ring)
-            scores.scatter(*_split_columns([best], 100), **ring)
+            losses.scatter(*_unzip([lowest]), **circle)
+            scores.scatter(*_unzip([best], 100), **circle)
             best_values = to_percent(best[1]), int(best[0]), lowest[1], int(lowest[0])
         summary.append((name, len(epochs), *best_values))
     losses.set(xlabel="epoch", ylabel="loss", title="Loss")
     scores.set(xlabel="epoch", ylabel="F1 (%)", title="F1 on the development data")
-    values = [
-        value
-        for epochs in runs.values()
-        for key in ("loss", "dev_loss")
-        for _, value in get_points(epochs, key)
-    ]
+    of_epochs = (
+        getattr(epoch, key) for run in runs.values() for epoch in run for key in ("loss", "dev_loss")
+    )
+    values = [value for value in of_epochs if value is not None]
     if values and 0 < 10 * min(values) < max(values):  # the first epoch may be far above all others
         losses.set(yscale="log", ylabel="loss (logarithmic)")
     for panel in (losses, scores):
         panel.title.set_fontsize(9)
         use_int_ticks(panel.xaxis)
-    ring_style = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
-    add_legend(
-        scores,
-        Line2D([], [], color=GREY, label="development data"),
-        Line2D([], [], color=GREY, linestyle=":", label="training data"),
-        Line2D([], [], color=GREY, label="lowest loss, best F1", **ring_style),
-    )
+    ring = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
+    looks: dict[str, dict[str, Any]] = {
+        "development data": {},
+        "training data": {"linestyle": ":"},
+        "lowest loss, best F1": ring,
+    }
+    add_legend(scores, *(Line2D([], [], color=GREY, label=label, **look) for label, look in looks.items()))
     content = {
         name: [dict(zip(_COLUMNS, asdict(epoch).values(), strict=True)) for epoch in epochs]
         for name, epochs in runs.items()
@@ -70,8 +68,6 @@ def analyze_curves(runs: Mapping[str, Sequence[Epoch]], facts: dict[str, Any]) -
     return Analysis("curves", {**facts, "runs": content}, table, figure, Table(columns, summary))
 
 
-def _split_columns(
-    points: Sequence[tuple[float, float]], factor: float = 1
-) -> tuple[list[float], list[float]]:
+def _unzip(points: Sequence[tuple[float, float]], factor: float = 1) -> tuple[list[float], list[float]]:
     """Return the x values of points, and their y values times a factor."""
     return [x for x, _ in points], [factor * y for _, y in points]

@@ -58,11 +58,10 @@ def analyze_importance(shares: Mapping[str, float], source: dict[str, Any]) -> A
 
 def _draw_trials(panel: Axes, trials: Sequence[Row]) -> None:
     for state, colour, marker in (("complete", COMPLETE, "o"), ("pruned", PRUNED, "x")):
-        points = [(trial["trial"], 100 * trial["dev_f1"]) for trial in trials if trial["state"] == state]
-        if points:
-            panel.scatter(
-                *zip(*points, strict=True), s=22, color=colour, marker=marker, label=state, zorder=3
-            )
+        own = [trial for trial in trials if trial["state"] == state]
+        if own:
+            x, y = [trial["trial"] for trial in own], [100 * trial["dev_f1"] for trial in own]
+            panel.scatter(x, y, s=22, color=colour, marker=marker, label=state, zorder=3)
     failed = [trial["trial"] for trial in trials if trial["state"] == "failed"]
     if failed:  # they have no score, so their markers are on the axis
         panel.plot(
@@ -83,17 +82,15 @@ def _draw_epochs(panel: Axes, trials: Sequence[Row]) -> None:
     labels: set[str] = set()
     for trial in (trial for trial in trials if trial["dev_f1_by_epoch"]):
         label = "complete" if trial["state"] == "complete" else "pruned or failed"
-        style: dict[str, Any] = {"color": COMPLETE, "alpha": 0.45, "linewidth": 1.0}
+        style: dict[str, Any] = {"color": COMPLETE, "alpha": 0.45, "linewidth": 1.0, "marker": "o"}
         if trial["state"] != "complete":
-            style = {"color": PRUNED, "alpha": 0.7, "linewidth": 1.0, "linestyle": "--"}
+            style |= {"color": PRUNED, "alpha": 0.7, "linestyle": "--"}
         if trial is best:
             label = f"best: trial {trial['trial']}"
-            style = {"color": BEST, "linewidth": 2.0, "zorder": 3}
+            style |= {"color": BEST, "alpha": 1.0, "linewidth": 2.0, "zorder": 3}
+        style["label"] = None if label in labels else label  # one entry in the legend for each kind of line
         by_epoch = [100 * f1 for f1 in trial["dev_f1_by_epoch"]]
-        new_label = None if label in labels else label  # one entry in the legend for each kind of line
-        panel.plot(
-            range(1, len(by_epoch) + 1), by_epoch, marker="o", markersize=2.5, label=new_label, **style
-        )
+        panel.plot(range(1, len(by_epoch) + 1), by_epoch, markersize=2.5, **style)
         labels.add(label)
 
 

@@ -61,14 +61,11 @@ def reliability(
     correct_sum = np.bincount(index, hit, minlength=bins)  # [bins]
     gap = float(np.abs(correct_sum - confidence_sum).sum())
     columns = (bounds[:-1], bounds[1:], count, confidence_sum, correct_sum)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return Calibration(
-        gap / len(confidence) if len(confidence) else None,
-        tuple(
-            ReliabilityBin(lower, upper, n, total / n if n else None, hits / n if n else None)
-            for lower, upper, n, total, hits in rows
-        ),
+    filled = tuple(
+        ReliabilityBin(lower, upper, n, total / n if n else None, hits / n if n else None)
+        for lower, upper, n, total, hits in zip(*(column.tolist() for column in columns), strict=True)
     )
+    return Calibration(gap / len(confidence) if len(confidence) else None, filled)
 
 
 def check_confidences(

@@ -24,21 +24,21 @@ PERFECT = classify_errors(GOLD, GOLD)
 
 def test_counts_shares_and_examples() -> None:
     found = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
-    told = found.content["models"]["one"]
-    assert told["mistakes"] == 5
-    assert told["f1"] == evaluate(GOLD, GUESSED).overall.f1
-    counts = {kind: of["count"] for kind, of in told["kinds"].items()}
+    content = found.content["models"]["one"]
+    assert content["mistakes"] == 5
+    assert content["f1"] == evaluate(GOLD, GUESSED).overall.f1
+    counts = {kind: of["count"] for kind, of in content["kinds"].items()}
     assert counts == {
         **dict.fromkeys(KINDS, 0),
         **dict.fromkeys(("end", "type", "missing level", "missed", "spurious"), 1),
     }
-    assert sum(of["share"] for of in told["kinds"].values()) == pytest.approx(1)
-    assert sum(of["share"] for of in told["groups"].values()) == pytest.approx(1)
-    assert told["groups"]["nested level"]["count"] == 1
-    assert told["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
-    assert told["shifts"] == {"start": {}, "end": {"1": 1}}
-    assert {kind for kind, some in told["examples"].items() if some} == {k for k in KINDS if counts[k]}
-    assert told["examples"]["type"] == [
+    assert sum(of["share"] for of in content["kinds"].values()) == pytest.approx(1)
+    assert sum(of["share"] for of in content["groups"].values()) == pytest.approx(1)
+    assert content["groups"]["nested level"]["count"] == 1
+    assert content["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
+    assert content["shifts"] == {"start": {}, "end": {"1": 1}}
+    assert {kind for kind, some in content["examples"].items() if some} == {k for k in KINDS if counts[k]}
+    assert content["examples"]["type"] == [
         {
             "sentence": 1,
             "id": "s1",
@@ -52,7 +52,7 @@ def test_counts_shares_and_examples() -> None:
     assert all(of["share"] == 0 for of in flawless["kinds"].values())
 
 
-def test_each_mistake_is_a_row() -> None:
+def test_each_error_is_a_row() -> None:
     table = analyze_errors({"one": ONE}, GOLD, {}).table
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert len(rows) == len(ONE)
@@ -122,7 +122,7 @@ def test_boundaries_that_are_far_off_are_one_bar() -> None:
     assert bars["end"] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
-def test_the_surest_mistakes_are_the_examples() -> None:
+def test_the_most_confident_errors_are_the_examples() -> None:
     gold = [Sentence(WORDS)] * 3
     guessed = [Sentence(WORDS, [Entity(0, 1, "A", score)]) for score in (0.2, 0.9, 0.5)]
     found = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=2).content["models"][
@@ -135,7 +135,7 @@ def test_the_surest_mistakes_are_the_examples() -> None:
     assert set(map(len, none.values())) == {0}
 
 
-def test_of_a_long_sentence_the_words_about_the_mistake_are_shown() -> None:
+def test_the_context_of_an_error_in_a_long_sentence() -> None:
     sentence = Sentence([str(number) for number in range(100)], [Entity(50, 52, "A")])
     [one] = classify_errors([sentence], [sentence.with_entities([])]).all
     assert get_context(sentence, one, words=2) == "... 48 49 50 51 52 53 ..."

@@ -203,9 +203,9 @@ def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
 
 
 def test_progress_is_told_once_a_place(plain: Model) -> None:
-    told: list[int] = []
-    compute_losses(plain, DATA, PLACES, advance=lambda: told.append(1))
-    assert len(told) == len(PLACES)
+    calls: list[int] = []
+    compute_losses(plain, DATA, PLACES, advance=lambda: calls.append(1))
+    assert len(calls) == len(PLACES)
 
 
 @pytest.mark.parametrize("sentences", [[], [Sentence([])]])

@@ -19,9 +19,9 @@ STAGES: Tables = {
 def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
     found = analyze_reports("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
     assert found.name == "offsets"
-    told = found.content["models"]["m_$1$"]["labels"]
-    assert told["S-1"]["true_positives"] == 1
-    assert told["S-1"]["f1"] == 2 / 6
+    content = found.content["models"]["m_$1$"]["labels"]
+    assert content["S-1"]["true_positives"] == 1
+    assert content["S-1"]["f1"] == 2 / 6
     assert ("m_$1$", "labels", "S-1", "recall", 0.25) in found.table.rows
     assert len(found.table.rows) == 2 * 6
     assert_labelled(found.figure)

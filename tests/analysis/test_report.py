@@ -119,14 +119,14 @@ def test_a_full_report_has_all_parts_and_is_well_formed(full):
         assert chart.get("aria-hidden") == "true" or (len(named) == 2 and set(named) <= set(page.ids))
     assert full.startswith(f"{MARK} 1.2.3 -->\n<html")
     assert full.index('charset="utf-8"') < 1024
-    for told in (
+    for text in (
         "boundary-smoothing",
         "encoder.lstm.size",
         "123.4 sentences per second",
         "568 MB",
         "the weights of epoch 2",
     ):
-        assert told in page.text
+        assert text in page.text
     assert '<time datetime="2026-01-02T03:04:00+00:00">2 January 2026, 03:04 UTC</time>' in full
 
 
@@ -282,7 +282,7 @@ def test_each_word_stands_in_a_bdi_and_a_sentence_has_its_direction():
 def test_a_run_without_data_says_what_is_missing_and_why():
     page = Page(render(contents(epochs=EPOCHS, kept_epoch=3.0)))
     assert [attributes["id"] for attributes in page.tags("section")] == SECTIONS
-    for told in (
+    for text in (
         "There are no test scores",
         "There are no scores",
         "There is no reliability diagram because no predictions were evaluated",
@@ -292,7 +292,7 @@ def test_a_run_without_data_says_what_is_missing_and_why():
         "Speed and memory were not measured",
         "60.0 on the development data",
     ):
-        assert told in page.text
+        assert text in page.text
     assert "There are no learning curves" in Page(render(contents())).text
 
 
@@ -306,7 +306,7 @@ def test_scores_that_were_kept_need_no_sentences(gold):
 
 
 @pytest.mark.parametrize(
-    ("gold", "told"),
+    ("gold", "text"),
     [
         ([], "because there are no sentences"),
         ([Sentence([])], "nothing was predicted"),
@@ -314,9 +314,9 @@ def test_scores_that_were_kept_need_no_sentences(gold):
         ([Sentence(["Ada"], [Entity(0, 1, "PER")])], "A gold entity that no prediction matches."),
     ],
 )
-def test_little_data(gold, told):
+def test_little_data(gold, text):
     page = Page(render(contents(gold, [sentence.with_entities([]) for sentence in gold])))
-    assert told in page.text
+    assert text in page.text
     assert "nan" not in page.text.lower().split()
 
 
@@ -510,17 +510,17 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "content", "message"),
     [
         ("metrics.json", "{", "this file is not valid JSON"),
         ("metrics.json", "[]", "this file does not contain a JSON object"),
         ("metrics.json", '{"test": {"f1": 1}}', "the test scores are not those of a training run"),
     ],
 )
-def test_damaged_files_are_named(tmp_path, name, text, told):
+def test_damaged_files_are_named(tmp_path, name, content, message):
     (tmp_path / "config.json").write_text('{"types": ["A"], "config": {"method": {"name": "x"}}}')
-    (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=told) as error:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message) as error:
         read_contents(tmp_path)
     assert name in str(error.value)
 

@@ -21,35 +21,35 @@ from tests.analysis.files import Written
 
 
 def result(
-    told: dict[str, Any] | None = None, rows: Any = (("a", 1, 0.5),), label: str = "é 日本"
+    content: dict[str, Any] | None = None, rows: Any = (("a", 1, 0.5),), label: str = "é 日本"
 ) -> Analysis:
     figure, [axis] = make_panels(1)
     axis.plot([0, 1], [0, 1], label=label)
     axis.set(xlabel="words", ylabel="F1, in %")
     add_legend(axis)
-    return Analysis("some", told or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
+    return Analysis("some", content or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
 
 
 def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
-    told = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
-    paths = result(told, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
+    content = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
+    paths = result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["some.json", "some.csv", "some.png", "some.svg"]
     found = Written.read(tmp_path / "new" / "folder", "some")
-    assert found.told == {"fencepost": __version__, **told, "pair": ["x", "y"]}
+    assert found.told == {"fencepost": __version__, **content, "pair": ["x", "y"]}
     assert found.rows == [
         {"model": "日本", "count": "3", "f1": "0.25"},
         {"model": "b", "count": "", "f1": str(1 / 3)},
     ]
     assert {"words", "F1, in %", "é 日本"} <= set(found.texts)
     before = [path.read_bytes() for path in paths]
-    result(told, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")  # over our own
+    result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")  # over our own
     assert [path.read_bytes() for path in paths] == before
     assert b"<dc:date>" not in before[3]
 
 
 def test_json_has_neither_nan_nor_infinity(tmp_path: Path) -> None:
-    told = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
-    result(told, [("a", 1, math.inf)]).save(tmp_path)
+    content = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
+    result(content, [("a", 1, math.inf)]).save(tmp_path)
     found = Written.read(tmp_path, "some")
     assert found.told["losses"] == [1.0, None, None]
     assert found.told["deep"] == {"a": [{"b": None}]}

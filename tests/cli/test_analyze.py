@@ -390,7 +390,7 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
+        (("calibration", "silent", "data.jsonl"), "no model predicts any entities"),
         (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: there are no sentences in it"),
         (
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
@@ -444,7 +444,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(
     more = ["--sweep", "select=flat"] if command == "settings" else []
     (tmp_path / f"{name}.csv").write_text("mine")
     for out, told in (
-        (tmp_path, "no result of fencepost"),
+        (tmp_path, "not a result of fencepost"),
         (tmp_path / f"{name}.csv" / "x", "cannot be created"),
     ):
         result = run("analyze", command, model, folder / "data.jsonl", "--out", out, *more, code=2)

@@ -170,7 +170,7 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     assert ["", "training data", "the test data"] in rows(html)
     assert ["sentences", "60", "10"] in rows(html)
     assert "F1 by epoch" in text
-    assert "training included" in text
+    assert "including training" in text
     # later, from the folder alone: the same scores, without the sentences, and not in the same place
     assert "would say less" in run("report", folder, code=2).output
     assert (folder / "report.html").read_text(encoding="utf-8") == html

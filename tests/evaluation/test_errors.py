@@ -1,4 +1,4 @@
-"""Kinds of mistakes: worked by hand, and against what must hold of all predictions."""
+"""Kinds of errors: worked by hand, and checked for properties that hold for all predictions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.strategies import entities
 
 WORDS = tuple("abcdefghijkl")
 Key = tuple[int, int, str]
-Told = tuple[str, Key | None, Key | None]
-Judged = tuple[list[Sentence], list[Sentence]]
+Summary = tuple[str, Key | None, Key | None]
+Pair = tuple[list[Sentence], list[Sentence]]
 few = settings(max_examples=50)
 
 
@@ -25,13 +25,13 @@ def sentence(*of: Key | Entity) -> Sentence:
     return Sentence(WORDS, [one if isinstance(one, Entity) else Entity(*one) for one in of])
 
 
-def sorted_out(gold: list[Key], predicted: list[Key]) -> list[Told]:
-    """ErrorKind, prediction and entity of each mistake of one sentence."""
+def classify(gold: list[Key], predicted: list[Key]) -> list[Summary]:
+    """Return the kind, the prediction and the gold entity of each error in one sentence."""
     found = classify_errors([sentence(*gold)], [sentence(*predicted)])
-    return [told(one) for one in found.all]
+    return [summarize(one) for one in found.all]
 
 
-def told(one: ErrorCase) -> Told:
+def summarize(one: ErrorCase) -> Summary:
     return one.kind, one.predicted.key if one.predicted else None, one.gold.key if one.gold else None
 
 
@@ -182,8 +182,8 @@ OUTER, MIDDLE, INNER = (0, 6, "ORG"), (2, 6, "ORG"), (4, 6, "LOC")
         ),
     ],
 )
-def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Told]) -> None:
-    assert sorted_out(gold, predicted) == expected
+def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Summary]) -> None:
+    assert classify(gold, predicted) == expected
 
 
 def test_empty_sentences_and_numbers_of_sentences() -> None:
@@ -259,7 +259,7 @@ def test_groups_have_each_kind_once_and_in_order() -> None:
 
 
 @st.composite
-def judged(draw: st.DrawFn) -> Judged:
+def judged(draw: st.DrawFn) -> Pair:
     """Sentences; predictions that have some of the entities, some of them moved, and others."""
     gold, predicted = [], []
     for length in draw(st.lists(st.integers(0, 8), max_size=3)):
@@ -281,7 +281,7 @@ WITH_GOLD = set(KINDS) - {"extra level", "spurious"}
 
 @few
 @given(judged())
-def test_each_entity_is_right_or_in_exactly_one_mistake(pair: Judged) -> None:
+def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
     gold, predicted = pair
     found = classify_errors(gold, predicted)
     true = {(number, entity.key) for number, one in enumerate(gold) for entity in one.entities}
@@ -297,7 +297,7 @@ def test_each_entity_is_right_or_in_exactly_one_mistake(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_counts_are_those_of_evaluate(pair: Judged) -> None:
+def test_counts_are_those_of_evaluate(pair: Pair) -> None:
     gold, predicted = pair
     found = classify_errors(gold, predicted)
     overall = evaluate(gold, predicted).overall
@@ -320,7 +320,7 @@ def test_counts_are_those_of_evaluate(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_each_kind_is_what_its_name_says(pair: Judged) -> None:
+def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
     gold, predicted = pair
     for one in classify_errors(gold, predicted).all:
         if one.gold is None or one.predicted is None:
@@ -339,7 +339,7 @@ def test_each_kind_is_what_its_name_says(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_what_is_left_alone_could_not_have_been_paired(pair: Judged) -> None:
+def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
     """No spurious prediction and missed entity have the same words, or so many that they should be a pair."""
     gold, predicted = pair
     found = classify_errors(gold, predicted)
@@ -361,7 +361,7 @@ def _covered(one: Entity, other: Entity) -> int:
 
 @few
 @given(judged())
-def test_levels_lie_in_or_around_what_was_located(pair: Judged) -> None:
+def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
     gold, predicted = pair
     found = classify_errors(gold, predicted)
     for number, (true, guessed) in enumerate(zip(gold, predicted, strict=True)):
@@ -382,7 +382,7 @@ def test_levels_lie_in_or_around_what_was_located(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_without_any_mistake_f1_is_1_and_each_that_is_mended_helps(pair: Judged) -> None:
+def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
     found = classify_errors(*pair)
     assert found.f1_without(*KINDS) == (1.0 if found.score.support else 0.0)
     assert found.f1_without() == found.score.f1
@@ -393,7 +393,7 @@ def test_without_any_mistake_f1_is_1_and_each_that_is_mended_helps(pair: Judged)
 
 @few
 @given(judged(), st.randoms(use_true_random=False))
-def test_neither_order_nor_duplicates_matter(pair: Judged, chance: Random) -> None:
+def test_neither_order_nor_duplicates_matter(pair: Pair, chance: Random) -> None:
     def stirred(of: list[Sentence]) -> list[Sentence]:
         some = []
         for one in of:
@@ -404,7 +404,7 @@ def test_neither_order_nor_duplicates_matter(pair: Judged, chance: Random) -> No
 
     gold, predicted = pair
     plain, other = classify_errors(gold, predicted), classify_errors(stirred(gold), stirred(predicted))
-    assert [told(one) for one in other.all] == [told(one) for one in plain.all]
+    assert [summarize(one) for one in other.all] == [summarize(one) for one in plain.all]
     assert other.score == plain.score
 
 
@@ -420,7 +420,7 @@ TYPES = ["PER", "ORG", "cell_line", "GPE.NAM"]
 
 @few
 @given(judged(), st.permutations(["x", "Y", "日本", "PER"]))
-def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Judged, others: list[str]) -> None:
+def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, others: list[str]) -> None:
     """Where several types on the same words would fit equally well, the alphabet decides who is left over."""
     names = dict(zip(TYPES, others, strict=True))
     gold, predicted = (
@@ -435,7 +435,7 @@ def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Judged, ot
 
 @few
 @given(judged())
-def test_names_of_types_in_the_same_order_never_matter(pair: Judged) -> None:
+def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
     names = dict(zip(sorted(TYPES), ["1", "2", "a", "ä"], strict=True))
     gold, predicted = pair
     plain = classify_errors(gold, predicted)
@@ -445,7 +445,7 @@ def test_names_of_types_in_the_same_order_never_matter(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_sentences_do_not_matter_to_each_other(pair: Judged) -> None:
+def test_sentences_do_not_matter_to_each_other(pair: Pair) -> None:
     alone: Counter[ErrorKind] = Counter()
     for gold, predicted in zip(*pair, strict=True):
         alone.update(classify_errors([gold], [predicted]).counts())

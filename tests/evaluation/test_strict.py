@@ -38,7 +38,7 @@ def test_groups_of_lengths() -> None:
     assert result.by_length_group([6, 30]) == {"6-29": Score.of(1, 2, 1), "30 or more": Score.of(0, 0, 0)}
 
 
-# --- The best cut ----------------------------------------------------------------------------------
+# --- The best threshold ----------------------------------------------------------------------------------
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
@@ -51,7 +51,7 @@ def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
     return compare([(true, sentence(length, *found))])
 
 
-def test_the_best_cut_by_hand() -> None:
+def test_the_best_threshold_by_hand() -> None:
     # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
     assert fit_threshold(matches) == pytest.approx(0.4)
@@ -62,7 +62,7 @@ def test_the_best_cut_by_hand() -> None:
 
 
 def test_what_has_one_confidence_is_kept_or_left_together() -> None:
-    # after the second one F1 would be 4/6, but the third cannot be told from it: 4/7 against 2/5
+    # after the second one F1 would be 4/6, but the third has the same confidence: 4/7 against 2/5
     assert fit_threshold(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(
         0.45
     )
@@ -75,17 +75,17 @@ def test_what_has_one_confidence_is_kept_or_left_together() -> None:
 def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]) -> None:
     assume(sum(hit for _, hit in predictions) <= gold)
     matches = scored(gold, *predictions)
-    cut = fit_threshold(matches)
+    threshold = fit_threshold(matches)
 
     def f1(least: float) -> float:
         kept = [hit for score, hit in predictions if score >= least]
         return Score.of(sum(kept), len(kept), gold).f1
 
     if not any(hit for _, hit in predictions):
-        assert cut is None
+        assert threshold is None
     else:
-        assert cut is not None
-        assert f1(cut) == max(f1(least) for least in np.arange(0.05, 1.05, 0.05))
+        assert threshold is not None
+        assert f1(threshold) == max(f1(minimum) for minimum in np.arange(0.05, 1.05, 0.05))
 
 
 # --- Hand-worked ----------------------------------------------------------------------------------

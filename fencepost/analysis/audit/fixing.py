@@ -47,8 +47,7 @@ def read_accepted(path: Path) -> dict[int, list[Accepted]]:
     finally:
         source.close()
     if not accepted:
-        message = 'no suggestion is accepted; set "accept": true for those that are to be applied'
-        raise DataError(message, source=str(path))
+        raise DataError('no suggestion is accepted; set "accept": true to accept one', source=str(path))
     return accepted
 
 

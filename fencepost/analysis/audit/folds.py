@@ -113,9 +113,7 @@ class Audit:
             if not (self.out / AUDIT_FILE).is_file():
                 write_json(self.out / AUDIT_FILE, self._identity())
             for fold in set(range(self.folds)) - set(todo):
-                tidy(
-                    self.folder(fold), keep_model=False
-                )  # an earlier process may have been killed before this
+                tidy(self.folder(fold), keep_model=False)  # which a killed process may not have done
             for ended in every:
                 write_failure(self.folder(ended.task), ended.failure)
                 yield ended

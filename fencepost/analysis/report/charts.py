@@ -139,9 +139,7 @@ def draw_learning_curve(series: Mapping[str, Points], kept_epoch: float | None, 
         return None
     numbers, values = zip(*(point for points in series.values() for point in points), strict=True)
     first, last, low, high = min(numbers), max(numbers), min(values), max(values)
-    epochs = [
-        value for value in compute_ticks(first, last, 8) if first <= value <= last and value == int(value)
-    ]
+    epochs = [tick for tick in compute_ticks(first, last, 8) if first <= tick <= last and tick == int(tick)]
     steep = 0 < _STEEP * low < high and len(series) > 1
     heights = (compute_logarithmic_ticks if steep else compute_ticks)(low, high)
     x_ticks, y_ticks = ([Mark(value, f"{value:g}") for value in values] for values in (epochs, heights))

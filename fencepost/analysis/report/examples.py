@@ -70,10 +70,8 @@ def choose_examples(errors: Sequence[ErrorCase], gold: Sequence[Sentence], count
     Each sentence and each phrase occurs only once, so that an error that a model repeats does not displace
     the others.
     """
-    order = np.random.default_rng(0).permutation(len(errors)).tolist()
-    ranked = sorted(
-        (errors[i] for i in order), key=lambda one: -one.predicted.score if one.predicted else 0.0
-    )
+    ranked = [errors[i] for i in np.random.default_rng(0).permutation(len(errors))]
+    ranked.sort(key=lambda error: -error.predicted.score if error.predicted else 0.0)
     chosen: list[ErrorCase] = []
     used: set[object] = set()
     for error in ranked:

@@ -128,9 +128,8 @@ def make_environment() -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
-        raise FencepostError(
-            f"a report needs {error.name}, which is not installed: pip install jinja2"
-        ) from None
+        message = f"a report needs {error.name}, which is not installed: pip install jinja2"
+        raise FencepostError(message) from None
     templates = Environment(
         loader=PackageLoader("fencepost.analysis.report", "templates"),
         autoescape=True,
