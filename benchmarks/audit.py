@@ -48,14 +48,14 @@ from benchmarks.common import (
     summarise,
 )
 from fencepost import Sentence
-from fencepost.analysis.audit.folds import Audit, fit_temperature, judge, read_candidates
-from fencepost.analysis.audit.judged import Judged, select_entities
+from fencepost.analysis.audit.folds import Audit, fit_temperature, read_candidates, write_candidates
+from fencepost.analysis.audit.predictions import AuditPredictions, select_entities
 from fencepost.analysis.audit.ranking import rank
 from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Entity
-from fencepost.evaluation import evaluate, mistakes
+from fencepost.evaluation import classify_errors, evaluate
 from fencepost.training.scoring import apply_temperature
 
 FILE = RESULTS / "audit.jsonl"
@@ -113,13 +113,13 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     start = time.process_time()
     audit = Audit(work / "audit", noisy, config, arguments.folds, quiet=False)
     audit.check()
-    for ended in audit.go():
+    for ended in audit.run():
         if ended.failure is not None:
             raise RuntimeError(ended.failure.details or ended.failure.message)
         say(f"fold {ended.task + 1} of {arguments.folds}: {ended.seconds:.0f} s")
-    judge(config, noisy, noisy, work / "one-model", quiet=False)
-    judged = audit.judged()
-    suggestions = rank(judged)
+    write_candidates(config, noisy, noisy, work / "one-model", quiet=False)
+    predictions = audit.read_predictions()
+    suggestions = rank(predictions)
     one_model = judge_alone(work / "one-model", noisy, config)
     rankings = {
         "audit": score(suggestions, errors),
@@ -141,7 +141,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings,
         "entities": sum(len(sentence.entities) for sentence in sentences),
         "errors": dict(Counter(error.kind for error in errors)),
-        "held_out_f1": round(held_out_f1(judged, config), 4),
+        "held_out_f1": round(held_out_f1(predictions, config), 4),
         "rankings": rankings,
         "found_by_kind": found_by_kind(suggestions, errors),
         "average_precision_by_better_baseline": round(rankings["audit"]["average_precision"] / better, 2),
@@ -157,7 +157,7 @@ def judge_alone(folder: Path, sentences: Sequence[Sentence], config: Config) -> 
     predicted = select_entities(sentences, confidences, config)
     return [
         Suggestion.of(one, 0.0, confidences[one.sentence].get(one.gold.key, 0.0) if one.gold else None)
-        for one in mistakes(sentences, predicted).all
+        for one in classify_errors(sentences, predicted).all
     ]
 
 
@@ -261,10 +261,10 @@ def found_by_kind(suggestions: Sequence[Suggestion], errors: Sequence[Error]) ->
     }
 
 
-def held_out_f1(judged: Judged, config: Config) -> float:
+def held_out_f1(predictions: AuditPredictions, config: Config) -> float:
     """Return the F1 of the models on sentences that they have not seen, by the annotations with errors."""
-    predicted = select_entities(judged.sentences, judged.unseen, config)
-    return evaluate(judged.sentences, predicted).overall.f1
+    predicted = select_entities(predictions.sentences, predictions.held_out, config)
+    return evaluate(predictions.sentences, predicted).overall.f1
 
 
 def tabulate() -> None:

@@ -37,7 +37,7 @@ from benchmarks.token_classification import read_parts
 from fencepost import Sentence
 from fencepost.config import Config
 from fencepost.data import read
-from fencepost.evaluation import best_cut, evaluate, match
+from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.training import held_out, train
 from fencepost.training.scoring import make_recogniser
 
@@ -87,7 +87,7 @@ def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[s
     predicted = list(make_recogniser(model).with_options(threshold=0.02).predict(scored))
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
-    cuts = [best_cut(match(*half)) or usual for half in halves]
+    cuts = [fit_threshold(match(*half)) or usual for half in halves]
     gold = [sentence for half, _ in halves for sentence in half]
     kept = [s for (_, half), cut in zip(halves, reversed(cuts), strict=True) for s in keep_above(half, cut)]
     return {

@@ -146,15 +146,15 @@ def loss_falls_with(smooth: Group) -> Found:
 
 
 def smoothing_flattens(plain: Group, smooth: Group) -> Found:
-    from fencepost.analysis.landscape import losses_along, points
+    from fencepost.analysis.landscape import compute_losses, make_points
 
-    seeds, places = _common(plain, smooth), points()
+    seeds, places = _common(plain, smooth), make_points()
     sentences = {"train": list(corpus().train)[:50], "test": test_sentences()[:50]}
     rises: dict[str, list[float]] = {"without": [], "with": []}
     curves: dict[str, Any] = {}
     for name, group in (("without", plain), ("with", smooth)):
         for seed in seeds:
-            losses = losses_along(group[seed].model(), sentences, places, seed=1)
+            losses = compute_losses(group[seed].model(), sentences, places, seed=1)
             curves[f"{name}, seed {seed}"] = losses
             near = [x for x, place in zip(losses["test"], places, strict=True) if abs(place) <= 0.5]
             rises[name].append(math.fsum(near) / len(near) - losses["test"][len(places) // 2])

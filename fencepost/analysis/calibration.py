@@ -1,4 +1,4 @@
-"""Reliability diagrams, as in appendix B of Zhu and Li (ACL 2022), and calibration errors."""
+"""Reliability diagrams and calibration errors, as in appendix B of Zhu and Li (ACL 2022)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fencepost.analysis.figures import COLOURS, GREY, heading, legend, panels
+from fencepost.analysis.figures import COLOURS, GREY, add_legend, make_panels, set_heading
 from fencepost.analysis.result import Analysis, Table
 from fencepost.errors import UsageError
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from fencepost.evaluation import Calibration
 
 
-def calibration(models: Mapping[str, Calibration], facts: dict[str, Any]) -> Analysis:
-    """Draw a panel for each model: the accuracy of predictions by their confidence, and their number."""
+def analyze_calibration(models: Mapping[str, Calibration], facts: dict[str, Any]) -> Analysis:
+    """Draw a panel for each model: the accuracy of predictions by confidence, and the share of each bin."""
     if not any(one.ece is not None for one in models.values()):
-        raise UsageError("no model predicts anything here, so there is no calibration to show")
-    figure, axes = panels(len(models), height=3.8, share=True)
+        raise UsageError("no model predicts any entities in this data, so there is no calibration to show")
+    figure, axes = make_panels(len(models), height=3.8, share=True)
     for axis, (name, one) in zip(axes, models.items(), strict=True):
         _draw(axis, name, one)
-    axes[0].set_ylabel("accuracy (share of predictions that are right)")
-    legend(axes[-1])
+    axes[0].set_ylabel("accuracy (share of correct predictions)")
+    add_legend(axes[-1])
     content = {
-        name: {"ece": one.ece, "overconfidence": _overconfidence(one), "bins": [asdict(b) for b in one.bins]}
+        name: {"ece": one.ece, "overconfidence": _measure_gap(one), "bins": list(map(asdict, one.bins))}
         for name, one in models.items()
     }
     rows = [(name, *asdict(bin_).values()) for name, one in models.items() for bin_ in one.bins]
@@ -44,7 +44,7 @@ def _count(one: Calibration) -> int:
     return sum(bin_.count for bin_ in one.bins)
 
 
-def _overconfidence(one: Calibration) -> float | None:
+def _measure_gap(one: Calibration) -> float | None:
     """Return the mean confidence minus the accuracy; None without predictions."""
     gaps = (bin_.count * ((bin_.confidence or 0.0) - (bin_.accuracy or 0.0)) for bin_ in one.bins)
     return sum(gaps) / _count(one) if _count(one) else None
@@ -62,7 +62,6 @@ def _draw(axis: Axes, name: str, one: Calibration) -> None:
     for place, bin_ in zip(places, filled, strict=True):
         share = f"{100 * bin_.count / total:.0f}" if bin_.count >= 0.005 * total else "<1"
         axis.text(place, -0.05, share, ha="center", va="center", fontsize=6.5, color=GREY)
-    heading(
-        axis, name, "\nno predictions" if one.ece is None else f"\nECE {one.ece:.3f}, {total:,} predictions"
-    )
-    axis.set(xlim=(0, 1), ylim=(-0.1, 1.02), xlabel="confidence, in 10 bins (grey: % of predictions)")
+    more = "no predictions" if one.ece is None else f"ECE {one.ece:.3f}, {total:,} predictions"
+    set_heading(axis, name, f"\n{more}")
+    axis.set(xlim=(0, 1), ylim=(-0.1, 1.02), xlabel="confidence in 10 bins (grey: % of predictions)")

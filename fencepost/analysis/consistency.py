@@ -1,16 +1,16 @@
-"""Annotations that contradict each other, found without a model, in time linear in the words of a corpus.
+"""Annotations that contradict each other, found without a model in time linear in the size of a corpus.
 
-Each check compares annotations in like contexts and counts the conventions; the rarer ones are suspects:
+Each check compares annotations in similar contexts and counts the variants; the rarer ones are suspects:
 
-- `article`, `title`, `possessive`, `punctuation`: a word such as "the", "Dr.", "'s" or "," at the edge of an
-  entity is part of some entities of a type, and stands just outside of others;
-- `type`: the same words have different types; `annotated or not`: they are an entity in some places, and in
-  others no word of them is part of any;
-- `plural`: the same words but for the ending of a plural have different types, or only one form is annotated;
-- `cut word`: an entity begins or ends inside a word, where the corpus says which words have a space between;
+- `article`, `title`, `possessive`, `punctuation`: a word such as "the", "Dr.", "'s" or "," at a boundary is
+  part of some entities of a type, and just outside of others;
+- `type`: the same words have different types; `annotated or not`: the same words are an entity in some
+  places, and in others no word of them is part of any entity;
+- `plural`: the singular and the plural of the same words have different types, or only one is annotated;
+- `cut word`: an entity starts or ends inside a word, if the corpus tells where spaces are;
 - `duplicate`: sentences with the same words have different entities.
 
-Case does not matter. The lists of articles and titles are English.
+Case is ignored. The lists of articles and titles are English.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from fencepost.analysis.phrases import Phrase, PhraseIndex, phrase_of
+from fencepost.analysis.phrases import Phrase, PhraseIndex, get_phrase
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
@@ -51,22 +51,22 @@ _TITLES = frozenset(
 )
 _POSSESSIVES = frozenset(("'s", "’s", "'", "’"))
 _PUNCTUATION = frozenset(",;:.!?")
-_EDGES: tuple[tuple[Check, bool, Callable[[str], bool]], ...] = (
+_BOUNDARY_CHECKS: tuple[tuple[Check, bool, Callable[[str], bool]], ...] = (
     ("article", True, _ARTICLES.__contains__),
     ("title", True, lambda word: word.rstrip(".") in _TITLES),
     ("possessive", False, _POSSESSIVES.__contains__),
     ("punctuation", False, _PUNCTUATION.__contains__),
 )
-"""The checks of edges: whether it is the start, and the words, in lower case."""
+"""Checks of boundaries: name, whether it is the start, and a test of a word in lower case."""
 
 UNANNOTATED = "not annotated"
 _RARE = 0.25
-"""Largest share of the annotated, or of the other, occurrences of a phrase that is reported as a mistake."""
+"""Maximum share of the rarer occurrences of a phrase, annotated or not, that are reported as suspects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Words of a sentence (from 0) that an inconsistency is about; the type is None without annotation."""
+    """Words of a sentence (numbered from 0) with their type, or None if they are not annotated."""
 
     sentence: int
     start: int
@@ -76,7 +76,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:
-    """What is annotated in more than one way: how often in each, and where in the rarer ones."""
+    """Subject that is annotated in several ways: the count of each, and the places of the rarer ones."""
 
     check: Check
     subject: str
@@ -84,7 +84,7 @@ class Inconsistency:
     suspects: Sequence[Place]
 
     def to_dict(self, sentences: Sequence[Sentence]) -> dict[str, Any]:
-        """Return it for JSON; sentences count from 1."""
+        """Return the inconsistency for JSON, with sentences numbered from 1."""
         return {
             "check": self.check,
             "subject": self.subject,
@@ -104,41 +104,41 @@ class Inconsistency:
 
 
 Variants = dict[str, list[Place]]
-"""By the name of a convention, where it is followed."""
+"""Places by the way in which they are annotated."""
 
 
 def find_inconsistencies(sentences: Sequence[Sentence]) -> list[Inconsistency]:
-    """Return what is annotated in more than one way, by check; those with most suspects come first."""
-    found = [*_edges(sentences), *_phrases(sentences), *_cut_words(sentences), *_duplicates(sentences)]
-    return sorted(found, key=lambda one: (CHECKS.index(one.check), -len(one.suspects), one.subject))
+    """Return all inconsistencies, sorted by check and by descending number of suspects."""
+    checks = (_check_boundaries, _check_phrases, _check_cut_words, _check_duplicates)
+    return sorted(
+        (one for check in checks for one in check(sentences)),
+        key=lambda one: (CHECKS.index(one.check), -len(one.suspects), one.subject),
+    )
 
 
-def _inconsistency(check: Check, subject: str, variants: Variants) -> Inconsistency:
-    """Count the variants; all places but those of the most frequent one are suspects."""
+def _make_inconsistency(check: Check, subject: str, variants: Variants) -> Inconsistency:
+    """Count the variants; all places except those of the most frequent one are suspects."""
     ranked = sorted(variants, key=lambda name: (-len(variants[name]), name))
     rarer = [place for name in ranked[1:] for place in variants[name]]
     counts = {name: len(variants[name]) for name in ranked}
-    return Inconsistency(check, subject, counts, sorted(rarer, key=_order))
+    rarer.sort(key=lambda place: (place.sentence, place.start, place.end, place.type or ""))
+    return Inconsistency(check, subject, counts, rarer)
 
 
-def _order(place: Place) -> tuple[int, int, int, str]:
-    return place.sentence, place.start, place.end, place.type or ""
+def _check_boundaries(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    """Compare the entities of a type that include a word such as an article with those next to one.
 
-
-def _edges(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
-    """Count by check and type the entities that include a word of the check's list, and those next to one.
-
-    A word that is part of a larger entity around both is no like context: "the [York] Museum".
+    Entities inside a larger entity that includes the word are skipped: "York" in "the York Museum".
     """
     variants: dict[tuple[Check, str], Variants] = {}
     for number, sentence in enumerate(sentences):
-        words = phrase_of(sentence, 0, len(sentence))
+        words = get_phrase(sentence, 0, len(sentence))
         keys = sorted({entity.key for entity in sentence.entities})
         for start, end, type_ in keys:
             place = Place(number, start, end, type_)
-            for check, first, fits in _EDGES:
-                edge, beside = (start, start - 1) if first else (end - 1, end)
-                if end - start > 1 and fits(words[edge]) and not _is_verb(sentence, edge):
+            for check, first, fits in _BOUNDARY_CHECKS:
+                inside, beside = (start, start - 1) if first else (end - 1, end)
+                if end - start > 1 and fits(words[inside]) and not _is_verb(sentence, inside):
                     name = "part of the entity"
                 elif 0 <= beside < len(words) and fits(words[beside]) and not _is_verb(sentence, beside):
                     low, high = min(start, beside), max(end, beside + 1)
@@ -150,24 +150,24 @@ def _edges(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
                 variants.setdefault((check, type_), {}).setdefault(name, []).append(place)
     for (check, type_), of_type in variants.items():
         if len(of_type) > 1:
-            yield _inconsistency(check, type_, of_type)
+            yield _make_inconsistency(check, type_, of_type)
 
 
 def _is_verb(sentence: Sentence, place: int) -> bool:
-    """Return whether the corpus says that a word is a verb, as the 's of "it's"."""
+    """Return whether a word is tagged as a verb, such as the 's of "it's"."""
     return sentence.pos is not None and sentence.pos[place].startswith(("V", "AUX"))
 
 
-def _phrases(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
-    """Compare the occurrences of the same words, and of singular and plural forms."""
+def _check_phrases(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+    """Compare the occurrences of the same words, and of their singular and plural forms."""
     places: dict[Phrase, Variants] = defaultdict(lambda: defaultdict(list))
     for number, sentence in enumerate(sentences):
         for start, end, type_ in sorted({entity.key for entity in sentence.entities}):
-            places[phrase_of(sentence, start, end)][type_].append(Place(number, start, end, type_))
+            places[get_phrase(sentence, start, end)][type_].append(Place(number, start, end, type_))
     forms: dict[Phrase, list[Phrase]] = defaultdict(list)
     for phrase in places:
-        forms[_singular(phrase)].append(phrase)
-    index = PhraseIndex({*places, *(form for singular in forms for form in _forms(singular))})
+        forms[_to_singular(phrase)].append(phrase)
+    index = PhraseIndex({*places, *(form for singular in forms for form in _list_forms(singular))})
     bare: dict[Phrase, list[Place]] = defaultdict(list)
     for number, sentence in enumerate(sentences):
         covered = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
@@ -178,41 +178,41 @@ def _phrases(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
     for phrase, variants in places.items():
         subject = " ".join(phrase)
         if len(variants) > 1:
-            yield _inconsistency("type", subject, variants)
-        yield from _annotated_or_not(subject, variants, bare[phrase])
+            yield _make_inconsistency("type", subject, variants)
+        yield from _check_annotated(subject, variants, bare[phrase])
     for singular, annotated in forms.items():
-        yield from _plurals(singular, annotated, places, bare)
+        yield from _check_plurals(singular, annotated, places, bare)
 
 
-def _annotated_or_not(subject: str, variants: Variants, bare: Sequence[Place]) -> Iterator[Inconsistency]:
-    """Report words that are nearly always an entity, or nearly never."""
+def _check_annotated(subject: str, variants: Variants, bare: Sequence[Place]) -> Iterator[Inconsistency]:
+    """Report words that are annotated nearly always, or nearly never."""
     annotated = [place for of_type in variants.values() for place in of_type]
     if bare and min(len(annotated), len(bare)) <= _RARE * (len(annotated) + len(bare)):
         sides = {"annotated": annotated, UNANNOTATED: list(bare)}
-        yield _inconsistency("annotated or not", subject, sides)
+        yield _make_inconsistency("annotated or not", subject, sides)
 
 
-def _plurals(
+def _check_plurals(
     singular: Phrase,
     annotated: Sequence[Phrase],
     places: Mapping[Phrase, Variants],
     bare: Mapping[Phrase, Sequence[Place]],
 ) -> Iterator[Inconsistency]:
-    """Compare the forms of a phrase, where each form alone has one type and is always annotated, or never."""
+    """Compare the forms of a phrase, if each form by itself is annotated consistently."""
     variants: Variants = {}
-    for form in _forms(singular):
+    for form in _list_forms(singular):
         types = places[form] if form in annotated else {}
         if len(types) > 1 or (types and bare.get(form)):
             return  # reported for the form itself
-        for name, found in {**types, UNANNOTATED: list(bare.get(form, ()))}.items():
-            if found:
-                variants.setdefault(name, []).extend(found)
+        for name, of_form in {**types, UNANNOTATED: list(bare.get(form, ()))}.items():
+            if of_form:
+                variants.setdefault(name, []).extend(of_form)
     if len(variants) > 1:
-        yield _inconsistency("plural", " ".join(singular), variants)
+        yield _make_inconsistency("plural", " ".join(singular), variants)
 
 
-def _singular(phrase: Phrase) -> Phrase:
-    """Return the phrase with the usual English ending of a plural removed from its last word."""
+def _to_singular(phrase: Phrase) -> Phrase:
+    """Return the phrase without the regular English plural ending of its last word."""
     last = phrase[-1]
     if last.endswith("ies") and len(last) > 4:
         last = last[:-3] + "y"
@@ -223,15 +223,15 @@ def _singular(phrase: Phrase) -> Phrase:
     return (*phrase[:-1], last)
 
 
-def _forms(singular: Phrase) -> list[Phrase]:
+def _list_forms(singular: Phrase) -> list[Phrase]:
     """Return the phrase and its possible plurals."""
     last = singular[-1]
     plurals = [f"{last}s", f"{last}es", *([f"{last[:-1]}ies"] if last.endswith("y") else [])]
     every = [singular, *((*singular[:-1], plural) for plural in plurals)]
-    return [form for form in every if _singular(form) == singular]
+    return [form for form in every if _to_singular(form) == singular]
 
 
-def _cut_words(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+def _check_cut_words(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
     by_type: dict[str, list[Place]] = {}
     total: Counter[str] = Counter()
     for number, sentence in enumerate(sentences):
@@ -245,13 +245,13 @@ def _cut_words(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
 
 
 def _is_cut(sentence: Sentence, place: int) -> bool:
-    """Return whether letters or digits stand on both sides of a boundary, without a space."""
+    """Return whether a boundary is between two letters or digits without a space."""
     if sentence.space_after is None or not 0 < place < len(sentence) or sentence.space_after[place - 1]:
         return False
     return sentence.words[place - 1][-1:].isalnum() and sentence.words[place][:1].isalnum()
 
 
-def _duplicates(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
+def _check_duplicates(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, sentence in enumerate(sentences):
         if sentence.words:
@@ -259,22 +259,22 @@ def _duplicates(sentences: Sequence[Sentence]) -> Iterator[Inconsistency]:
     for words, numbers in groups.items():
         variants: Variants = {}
         for number in numbers:
-            places = variants.setdefault(_annotation(sentences[number], words), [])
+            places = variants.setdefault(_describe_annotation(sentences[number], words), [])
             places.append(Place(number, 0, len(words)))
         if len(variants) > 1:
-            yield _inconsistency("duplicate", " ".join(words), variants)
+            yield _make_inconsistency("duplicate", " ".join(words), variants)
 
 
-def _annotation(sentence: Sentence, words: Sequence[str]) -> str:
+def _describe_annotation(sentence: Sentence, words: Sequence[str]) -> str:
     keys = sorted({entity.key for entity in sentence.entities})
     entities = (f"[{' '.join(words[start:end])}] {type_} ({start}-{end})" for start, end, type_ in keys)
     return ", ".join(entities) or "no entities"
 
 
-def count_checks(found: Iterable[Inconsistency]) -> dict[Check, tuple[int, int]]:
-    """Return by check how many inconsistencies there are, and how many suspects."""
+def count_checks(inconsistencies: Iterable[Inconsistency]) -> dict[Check, tuple[int, int]]:
+    """Return the numbers of inconsistencies and of suspects of each check."""
     counts = {check: [0, 0] for check in CHECKS}
-    for one in found:
+    for one in inconsistencies:
         counts[one.check][0] += 1
         counts[one.check][1] += len(one.suspects)
     return {check: (cases, suspects) for check, (cases, suspects) in counts.items()}

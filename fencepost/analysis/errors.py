@@ -1,4 +1,4 @@
-"""Mistakes by kind, and by how many words boundaries are off."""
+"""Errors by kind, and the distances of wrong boundaries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from fencepost.analysis.figures import COLOURS, bars, legend, panels
-from fencepost.analysis.result import Analysis, Table, count_at, percent
-from fencepost.evaluation import GROUPS, KINDS, Mistake, Mistakes
+from fencepost.analysis.figures import COLOURS, GREY, add_legend, draw_bars, make_panels, use_count_axis
+from fencepost.analysis.result import Analysis, Table, clip_counts, to_percent
+from fencepost.evaluation import GROUPS, KINDS, ErrorAnalysis, ErrorCase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Entity, Sentence
 
 FARTHEST = 5
-"""Boundaries that are off by this number of words or more are one bar."""
+"""Boundaries that are off by this number of words or more are counted in one bar."""
 
 _SIDES = ("gold", "predicted")
 _CELLS = ("type", "start", "end", "text")
@@ -29,91 +29,97 @@ _COLUMNS = (
 _GROUP_OF = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 
 
-def errors(
-    models: Mapping[str, Mistakes], sentences: Sequence[Sentence], facts: dict[str, Any], examples: int = 5
+def analyze_errors(
+    models: Mapping[str, ErrorAnalysis],
+    sentences: Sequence[Sentence],
+    facts: dict[str, Any],
+    examples: int = 5,
 ) -> Analysis:
-    """Draw the number of mistakes of each kind, a bar for each model, and the shifts of starts and ends.
+    """Draw the number of errors of each kind, with a bar for each model, and the shifts of boundaries.
 
-    The table has each mistake. The JSON has the counts, and some examples of each kind, the most confident
-    predictions first.
+    The table has a row for each error. The JSON has the counts and some examples of each kind, the most
+    confident predictions first.
     """
-    figure, (kinds, shifts) = panels(2, width=6.2, height=4.0, columns=1)
+    figure, (kinds, shifts) = make_panels(2, width=6.2, height=4.0, columns=1)
     _draw_kinds(kinds, models)
     _draw_shifts(shifts, models)
     content = {
         model: {
-            "mistakes": len(found),
-            "f1": found.score.f1,
-            "kinds": {kind: asdict(found.count(kind)) for kind in KINDS},
-            "groups": {group: asdict(found.count(*of_group)) for group, of_group in GROUPS.items()},
-            "shifts": {side: {str(k): v for k, v in of.items()} for side, of in found.shifts().items()},
+            "mistakes": len(errors),
+            "f1": errors.score.f1,
+            "kinds": {kind: asdict(errors.count(kind)) for kind in KINDS},
+            "groups": {group: asdict(errors.count(*of_group)) for group, of_group in GROUPS.items()},
+            "shifts": {side: {str(k): v for k, v in of.items()} for side, of in errors.shifts().items()},
             "examples": {
-                kind: [_example(one, sentences) for one in _most_confident(found.of(kind))[:examples]]
+                kind: [_to_dict(error, sentences) for error in _sort(errors.of(kind))[:examples]]
                 for kind in KINDS
             },
         }
-        for model, found in models.items()
+        for model, errors in models.items()
     }
-    rows = [_row(model, one, sentences) for model, found in models.items() for one in found.all]
+    rows = [_make_row(model, error, sentences) for model, errors in models.items() for error in errors.all]
     summary = [
-        (model, "  " * is_kind + name, row.count, percent(row.share), percent(row.f1_if_corrected))
-        for model, found in models.items()
-        for name, is_kind, row in found.rows()
+        (model, "  " * is_kind + name, row.count, to_percent(row.share), to_percent(row.f1_if_corrected))
+        for model, errors in models.items()
+        for name, is_kind, row in errors.rows()
     ]
-    columns = ("model", "kind", "count", "% of mistakes", "F1 if corrected")
+    columns = ("model", "kind", "count", "% of errors", "F1 if corrected")
     table = Table(_COLUMNS, rows)
     return Analysis("errors", {**facts, "models": content}, table, figure, Table(columns, summary))
 
 
-def _most_confident(found: list[Mistake]) -> list[Mistake]:
-    return sorted(found, key=lambda one: -one.predicted.score if one.predicted is not None else 0.0)
+def _sort(errors: list[ErrorCase]) -> list[ErrorCase]:
+    """Sort errors by descending confidence."""
+    return sorted(errors, key=lambda error: -error.predicted.score if error.predicted is not None else 0.0)
 
 
-def _draw_kinds(axis: Axes, models: Mapping[str, Mistakes]) -> None:
-    heights = {name: list(map(float, found.counts().values())) for name, found in models.items()}
-    bars(axis, heights, list(KINDS), "{:,.0f}")
+def _draw_kinds(axis: Axes, models: Mapping[str, ErrorAnalysis]) -> None:
+    heights = {name: list(map(float, errors.counts().values())) for name, errors in models.items()}
+    draw_bars(axis, heights, list(KINDS), "{:,.0f}")
     axis.set_xticks(range(len(KINDS)), KINDS, rotation=20, ha="right", fontsize=8)
-    axis.set(ylabel="mistakes", title="Mistakes by kind")
-    for edge in list(accumulate(len(kinds) for kinds in GROUPS.values()))[:-1]:  # where a group ends
-        axis.axvline(edge - 0.5, color="#bbbbbb", linewidth=0.8, linestyle=":")
-    if len(models) > 1:
-        legend(axis)
+    axis.set_title("Errors by kind")
+    use_count_axis(axis, "number of errors")
+    label = "limit of a group of kinds"
+    for end in list(accumulate(len(kinds) for kinds in GROUPS.values()))[:-1]:
+        axis.axvline(end - 0.5, color=GREY, linewidth=0.8, linestyle=":", label=label)
+        label = ""  # one entry in the legend
+    add_legend(axis)
 
 
-def _draw_shifts(axis: Axes, models: Mapping[str, Mistakes]) -> None:
-    places = [shift for shift in range(-FARTHEST, FARTHEST + 1) if shift]
-    names = [f"≤ -{FARTHEST}", *(f"{shift:+d}" for shift in places[1:-1]), f"≥ +{FARTHEST}"]
+def _draw_shifts(axis: Axes, models: Mapping[str, ErrorAnalysis]) -> None:
+    shifts = [shift for shift in range(-FARTHEST, FARTHEST + 1) if shift]
+    names = [f"≤ -{FARTHEST}", *(f"{shift:+d}" for shift in shifts[1:-1]), f"≥ +{FARTHEST}"]
     values = {
-        side if len(models) == 1 else f"{model}: {side}": list(map(float, count_at(places, counts)))
-        for model, found in models.items()
-        for side, counts in found.shifts().items()
+        side if len(models) == 1 else f"{model}: {side}": list(map(float, clip_counts(shifts, counts)))
+        for model, errors in models.items()
+        for side, counts in errors.shifts().items()
     }
-    bars(axis, values, names, "{:,.0f}")
-    if len(models) > 1:  # a model's two bars share a colour
+    draw_bars(axis, values, names, "{:,.0f}")
+    if len(models) > 1:  # the two bars of a model share a colour
         for number, container in enumerate(axis.containers):
             for patch in container:
                 patch.set(color=COLOURS[number // 2 % len(COLOURS)], alpha=1 - 0.5 * (number % 2))
     axis.set(
-        xlabel="words by which the predicted boundary lies too far left (-) or right (+)",
-        ylabel="boundaries",
-        title="Boundary mistakes: how far the start and the end are off",
+        xlabel="distance of the predicted boundary in words: too far left (-) or right (+)",
+        title="Boundary errors: distances of starts and ends",
     )
-    legend(axis)
+    use_count_axis(axis, "number of boundaries")
+    add_legend(axis)
 
 
-def _row(model: str, one: Mistake, sentences: Sequence[Sentence]) -> tuple[Any, ...]:
-    found = _example(one, sentences)
-    cells = [(found[side] or {}).get(cell) for side in _SIDES for cell in _CELLS]
-    confidence = one.predicted.score if one.predicted is not None else None
-    shift = one.shift if one.predicted is not None and one.gold is not None else (None, None)
-    place = found["sentence"], found["id"]
-    return (model, one.kind, _GROUP_OF[one.kind], *place, *cells, confidence, *shift)
+def _make_row(model: str, error: ErrorCase, sentences: Sequence[Sentence]) -> tuple[Any, ...]:
+    content = _to_dict(error, sentences)
+    cells = [(content[side] or {}).get(cell) for side in _SIDES for cell in _CELLS]
+    confidence = error.predicted.score if error.predicted is not None else None
+    shift = error.shift if error.predicted is not None and error.gold is not None else (None, None)
+    place = content["sentence"], content["id"]
+    return (model, error.kind, _GROUP_OF[error.kind], *place, *cells, confidence, *shift)
 
 
-def _example(one: Mistake, sentences: Sequence[Sentence]) -> dict[str, Any]:
-    sentence = sentences[one.sentence]
+def _to_dict(error: ErrorCase, sentences: Sequence[Sentence]) -> dict[str, Any]:
+    sentence = sentences[error.sentence]
 
-    def content_of(entity: Entity | None) -> dict[str, Any] | None:
+    def entity_to_dict(entity: Entity | None) -> dict[str, Any] | None:
         if entity is None:
             return None
         start, end, type_ = entity.key
@@ -121,16 +127,16 @@ def _example(one: Mistake, sentences: Sequence[Sentence]) -> dict[str, Any]:
         return {"start": start, "end": end, "type": type_, "text": text, "score": entity.score}
 
     return {
-        "sentence": one.sentence + 1,
+        "sentence": error.sentence + 1,
         "id": sentence.id,
-        "text": around(sentence, one),
-        "gold": content_of(one.gold),
-        "predicted": content_of(one.predicted),
+        "text": get_context(sentence, error),
+        "gold": entity_to_dict(error.gold),
+        "predicted": entity_to_dict(error.predicted),
     }
 
 
-def around(sentence: Sentence, one: Mistake, words: int = 20) -> str:
-    """Return the words of a mistake, and at most `words` before and after it."""
-    start, end = max(0, one.span[0] - words), min(len(sentence), one.span[1] + words)
+def get_context(sentence: Sentence, error: ErrorCase, words: int = 20) -> str:
+    """Return the words of an error, with at most `words` before and after them."""
+    start, end = max(0, error.span[0] - words), min(len(sentence), error.span[1] + words)
     before, after = "... " * (start > 0), " ..." * (end < len(sentence))
     return f"{before}{' '.join(sentence.words[start:end])}{after}"

@@ -1,4 +1,4 @@
-"""Phrases of a corpus: how often the same words occur, and how often they are annotated, with which type."""
+"""Phrases of a corpus: how often they occur, and how often they are annotated as each type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Phrase = tuple[str, ...]
 """Words in lower case."""
 
 
-def phrase_of(sentence: Sentence, start: int, end: int) -> Phrase:
+def get_phrase(sentence: Sentence, start: int, end: int) -> Phrase:
     return tuple(word.lower() for word in sentence.words[start:end])
 
 
 class PhraseIndex:
-    """A set of phrases, which are found in sentences in time proportional to the words of these.
+    """Set of phrases that finds their occurrences in sentences in linear time.
 
-    Of each first word, only the lengths of the phrases that begin with it are tried.
+    At each word, only the lengths of the phrases that start with this word are tried.
     """
 
     def __init__(self, phrases: Iterable[Phrase]) -> None:
@@ -30,8 +30,8 @@ class PhraseIndex:
             self._lengths.setdefault(phrase[0], set()).add(len(phrase))
 
     def find(self, sentence: Sentence) -> Iterator[tuple[int, Phrase]]:
-        """Yield the start of each occurrence, and the phrase."""
-        words = phrase_of(sentence, 0, len(sentence))
+        """Yield the start and the phrase of each occurrence."""
+        words = get_phrase(sentence, 0, len(sentence))
         for start, word in enumerate(words):
             for length in sorted(self._lengths.get(word, ())):
                 phrase = words[start : start + length]
@@ -40,22 +40,22 @@ class PhraseIndex:
 
 
 class PhraseCounts:
-    """How often each annotated phrase occurs in a corpus, and how often it is annotated as each type."""
+    """Number of occurrences of each annotated phrase in a corpus, in total and annotated as each type."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         self.annotated = Counter(
-            (phrase_of(sentence, *entity.span), entity.type)
+            (get_phrase(sentence, *entity.span), entity.type)
             for sentence in sentences
             for entity in sentence.entities
         )
         index = PhraseIndex(phrase for phrase, _ in self.annotated)
         self.occurrences = Counter(phrase for sentence in sentences for _, phrase in index.find(sentence))
 
-    def elsewhere(self, sentence: Sentence, entity: Entity, *, annotated: bool) -> tuple[int, int]:
-        """Return how often the entity's words have its type elsewhere, and how often they have not.
+    def count_elsewhere(self, sentence: Sentence, entity: Entity, *, annotated: bool) -> tuple[int, int]:
+        """Count the other occurrences of the entity's words: with its type, and without it.
 
-        `annotated` says whether the entity is one of the counted annotations, which is left out.
+        `annotated` tells whether the entity itself is among the counted annotations.
         """
-        phrase = phrase_of(sentence, *entity.span)
+        phrase = get_phrase(sentence, *entity.span)
         same = max(0, self.annotated[phrase, entity.type] - annotated)
         return same, max(0, self.occurrences[phrase] - 1 - same)

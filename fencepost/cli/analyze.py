@@ -72,7 +72,7 @@ def calibration(
     Example: fencepost analyze calibration my-model test.conll
     """
     judged = judge("calibration", paths, options)
-    from fencepost.analysis.calibration import calibration as analysis
+    from fencepost.analysis.calibration import analyze_calibration as analysis
     from fencepost.evaluation import match, reliability
 
     results = {}
@@ -105,10 +105,10 @@ def errors(
     Example: fencepost analyze errors my-model test.conll --out errors
     """
     judged = judge("errors", paths, options)
-    from fencepost.analysis.errors import errors as analysis
-    from fencepost.evaluation import mistakes
+    from fencepost.analysis.errors import analyze_errors as analysis
+    from fencepost.evaluation import classify_errors
 
-    found = {label: mistakes(judged.sentences, one) for label, one in judged.predicted.items()}
+    found = {label: classify_errors(judged.sentences, one) for label, one in judged.predicted.items()}
     show(analysis(found, judged.sentences, judged.facts, examples), options.out)
 
 
@@ -119,7 +119,7 @@ def lengths(paths: Paths, options: AnalysisOptions) -> None:
     Example: fencepost analyze lengths my-model other-model test.conll
     """
     judged = judge("lengths", paths, options)
-    from fencepost.analysis.lengths import lengths as analysis
+    from fencepost.analysis.lengths import analyze_lengths as analysis
     from fencepost.evaluation import evaluate
 
     results = {label: evaluate(judged.sentences, one) for label, one in judged.predicted.items()}
@@ -144,7 +144,7 @@ def method(
         names = {label: _reports_of(path, report) for label, path in models.items()}
     for name in sorted({name for of_model in names.values() for name in of_model}):
         check_output(name, options.out)
-    from fencepost.analysis.stages import stages as analysis
+    from fencepost.analysis.method_reports import analyze_reports as analysis
 
     sentences = options.read_for(list(models.values()), data)
     tables: dict[str, dict[str, Tables]] = {}
@@ -209,7 +209,7 @@ def settings(
         )
     models, data = split("settings", paths, options)
     check_output("settings", options.out)
-    from fencepost.analysis.sampling import sampling as analysis
+    from fencepost.analysis.settings import analyze_settings as analysis
 
     loaded = {label: options.load(path) for label, path in models.items()}
     grids = {label: combine_settings(loaded[label], path, sweep) for label, path in models.items()}
@@ -243,10 +243,10 @@ def landscape(
     with require_extra("train"):
         from fencepost.analysis import landscape as analysis
         from fencepost.runtime.pytorch import load_model
-    from fencepost.analysis.result import named
+    from fencepost.analysis.result import name_paths
 
-    places = analysis.points(points)
-    names = named([Path(path) for path in corpora])
+    places = analysis.make_points(points)
+    names = name_paths([Path(path) for path in corpora])
     stems = [name.removesuffix(Path(name).suffix) for name in names]
     if len(set(stems)) == len(stems):  # corpus.train and corpus.dev keep their endings
         names = stems
@@ -258,10 +258,10 @@ def landscape(
     for label, path in models.items():
         model = load_model(path)
         with count_to(points, label, "the loss at {} points", quiet=options.quiet) as advance:
-            losses[label] = analysis.losses_along(model, data, places, seed, advance)
+            losses[label] = analysis.compute_losses(model, data, places, seed, advance)
     facts = facts_of(models, corpora, dict.fromkeys(models, "pytorch"))
     show(
-        analysis.landscape(losses, places, {**facts, "seed": seed, "limit": options.limit or None}),
+        analysis.analyze_landscape(losses, places, {**facts, "seed": seed, "limit": options.limit or None}),
         options.out,
     )
 
@@ -278,7 +278,7 @@ def curves(
     """
     named = name_models(runs, label)
     check_output("curves", out)
-    from fencepost.analysis.curves import curves as analysis
+    from fencepost.analysis.curves import analyze_curves as analysis
     from fencepost.analysis.epochs import read_epochs
 
     epochs = {name: read_epochs(Path(run)) for name, run in named.items()}
@@ -304,7 +304,7 @@ def sweep(
     Example: fencepost analyze sweep my-sweep --over method.epsilon
     """
     check_output("sweep-f1", out)
-    from fencepost.analysis.sweep import sweep as analysis
+    from fencepost.analysis.sweep import analyze_sweep as analysis
 
     show(analysis(_read_cells(Path(folder)), {"folder": folder}, over), out)
 

@@ -21,7 +21,7 @@ from fencepost.errors import FencepostError, UsageError, require_extra
 
 if TYPE_CHECKING:
     from fencepost.analysis.audit.folds import Audit
-    from fencepost.analysis.audit.judged import Judged
+    from fencepost.analysis.audit.predictions import AuditPredictions
     from fencepost.analysis.audit.suggestions import Suggestion
     from fencepost.analysis.consistency import Inconsistency
     from fencepost.experiments.workers import Failure
@@ -142,9 +142,9 @@ def _audit(data: str, options: AuditOptions) -> None:
     with resumable("continue with the same command, which keeps what is finished", options.out):
         _train(plan, options)
         options.say("comparing the annotations with the predictions")
-        judged = plan.judged()
-        suggestions, found = rank(judged), find_inconsistencies(sentences)
-        files = _write_files(data, options, judged, suggestions, found)
+        predictions = plan.read_predictions()
+        suggestions, found = rank(predictions), find_inconsistencies(sentences)
+        files = _write_files(data, options, predictions, suggestions, found)
     kinds = Counter(one.kind for one in suggestions)
     result = {
         "data": data,
@@ -171,7 +171,7 @@ def _train(plan: Audit, options: AuditOptions) -> None:
     options.say(f"{plan.folds} folds of {len(plan.sentences):,} sentences{finished}")
     failed: dict[int, Failure] = {}
     seconds = 0.0
-    for number, ended in enumerate(plan.go(workers), start=1):
+    for number, ended in enumerate(plan.run(workers), start=1):
         seconds += ended.seconds
         line = f"fold {ended.task + 1} of {plan.folds}: {duration(ended.seconds)}"
         if ended.failure is not None:
@@ -191,16 +191,16 @@ def _train(plan: Audit, options: AuditOptions) -> None:
 def _write_files(
     data: str,
     options: AuditOptions,
-    judged: Judged,
+    predictions: AuditPredictions,
     suggestions: Sequence[Suggestion],
     found: Sequence[Inconsistency],
 ) -> dict[str, Path]:
     """Write the suggestions, the inconsistencies, the page, and what was asked for with `--write`."""
     from fencepost.analysis.audit.page import AuditPage, render
-    from fencepost.analysis.audit.suggestions import sentences_to_review, to_dicts
+    from fencepost.analysis.audit.suggestions import apply_for_review, to_dicts
     from fencepost.experiments.trials import write_json, write_text
 
-    out, sentences = options.out or Path(), judged.sentences
+    out, sentences = options.out or Path(), predictions.sentences
     files = {
         "suggestions": out / SUGGESTIONS_FILE,
         "consistency": out / CONSISTENCY_FILE,
@@ -210,9 +210,11 @@ def _write_files(
     write_text(files["suggestions"], "".join(f"{line}\n" for line in lines))
     write_json(files["consistency"], {"inconsistencies": [one.to_dict(sentences) for one in found]})
     name = "standard input" if data == "-" else Path(data).name
-    write_text(files["page"], render(AuditPage(name, sentences, found, judged, suggestions, options.top)))
+    write_text(
+        files["page"], render(AuditPage(name, sentences, found, predictions, suggestions, options.top))
+    )
     if options.write is not None:
-        _write(sentences_to_review(suggestions[: options.top], judged), options)
+        _write(apply_for_review(suggestions[: options.top], predictions), options)
         files["review"] = options.write
     return files
 

@@ -60,7 +60,7 @@ def compare(
     _check(models)
     sentences = options.read_for(models, data)
     predicted, engines = _predict(named, sentences, options)
-    from fencepost.evaluation import difference, evaluate, holm, intervals, match
+    from fencepost.evaluation import adjust_p_values, compare_models, compute_intervals, evaluate, match
 
     matches: dict[str, Matches] = {}
     for label, model in named.items():
@@ -68,13 +68,13 @@ def compare(
             matches[label] = match(sentences, predicted[label])
         except UsageError as error:
             raise UsageError(f"{model}: {error}") from None
-    scores = {label: intervals(one, resamples) for label, one in matches.items()}
+    scores = {label: compute_intervals(one, resamples) for label, one in matches.items()}
     results = {label: evaluate(sentences, one) for label, one in predicted.items()}
     pairs = {
-        pair: difference(matches[pair[0]], matches[pair[1]], resamples, permutations)
+        pair: compare_models(matches[pair[0]], matches[pair[1]], resamples, permutations)
         for pair in combinations(named, 2)
     }
-    adjusted = dict(zip(pairs, holm([one.p for one in pairs.values()]), strict=True))
+    adjusted = dict(zip(pairs, adjust_p_values([one.p for one in pairs.values()]), strict=True))
     facts = {
         **facts_of(named, data, engines),
         "sentences": len(sentences),

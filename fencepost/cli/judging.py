@@ -57,9 +57,9 @@ def is_model(path: str) -> bool:
 
 def name_models(paths: Sequence[str], labels: Sequence[str] | None) -> dict[str, str]:
     """Return models by name: those of `--label`, or else their folders, as short as tells them apart."""
-    from fencepost.analysis.result import named
+    from fencepost.analysis.result import name_paths
 
-    labels = labels or named([Path(path) for path in paths])
+    labels = labels or name_paths([Path(path) for path in paths])
     if len(labels) != len(paths) or len(set(labels)) != len(labels):
         raise UsageError(
             f"--label: give each of {', '.join(paths)} a name of its own, in this order, "

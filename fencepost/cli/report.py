@@ -50,9 +50,9 @@ def report(
 
     Example: fencepost report my-model --data test.conll --out report.html
     """
-    from fencepost.analysis.report import Speed, run_contents
+    from fencepost.analysis.report import Speed, read_contents
 
-    contents = replace(run_contents(model), examples=examples)
+    contents = replace(read_contents(model), examples=examples)
     target = out if out is not None else model / FILE
     check_target(target)
     if data is None and out is None and target.is_file():
@@ -122,10 +122,10 @@ def write_report(
     """
     target = out / FILE
     try:
-        from fencepost.analysis.report import Speed, run_contents
+        from fencepost.analysis.report import Speed, read_contents
         from fencepost.data import statistics
 
-        contents = replace(run_contents(out), statistics={"training data": statistics(learnt).to_dict()})
+        contents = replace(read_contents(out), statistics={"training data": statistics(learnt).to_dict()})
         gold = test if test is not None else dev
         if gold is not None and outcome.predicted is not None:
             speed = Speed("pytorch", len(gold) / outcome.seconds, peak_memory_mb(), trained=True)

@@ -180,13 +180,13 @@ def _percent(trial: TrialRecord) -> str:
 
 
 def _draw(tuning: Tuning) -> None:
-    from fencepost.analysis.tuning import history, importance
+    from fencepost.analysis.tuning import analyze_history, analyze_importance
 
     results, source = tuning.results, {"tuning": str(tuning.out)}
     if tuning.ended:
-        history(results["trials"], source).save(tuning.out)
+        analyze_history(results["trials"], source).save(tuning.out)
     if results["importance"] is not None:
-        importance(results["importance"], source).save(tuning.out)
+        analyze_importance(results["importance"], source).save(tuning.out)
 
 
 def _print(tuning: Tuning, score: Evaluation | None, options: TuneOptions) -> None:

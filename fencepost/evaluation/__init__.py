@@ -1,9 +1,16 @@
-"""Quality of predictions: strict scores, calibration, kinds of mistakes, confidence intervals and tests."""
+"""Quality of predictions: strict scores, calibration, kinds of errors, confidence intervals and tests."""
 
-from fencepost.evaluation.bootstrap import Difference, Interval, Scores, difference, holm, intervals
+from fencepost.evaluation.bootstrap import (
+    Difference,
+    Interval,
+    Scores,
+    adjust_p_values,
+    compare_models,
+    compute_intervals,
+)
 from fencepost.evaluation.calibration import Calibration, ReliabilityBin, reliability
-from fencepost.evaluation.mistakes import GROUPS, KINDS, Kind, Mistake, Mistakes, mistakes
-from fencepost.evaluation.strict import Evaluation, Matches, Mentions, Score, best_cut, evaluate, match
+from fencepost.evaluation.errors import GROUPS, KINDS, ErrorAnalysis, ErrorCase, ErrorKind, classify_errors
+from fencepost.evaluation.strict import Evaluation, Matches, Score, evaluate, fit_threshold, match
 from fencepost.evaluation.temperature import Temperature
 
 __all__ = [
@@ -11,23 +18,22 @@ __all__ = [
     "KINDS",
     "Calibration",
     "Difference",
+    "ErrorAnalysis",
+    "ErrorCase",
+    "ErrorKind",
     "Evaluation",
     "Interval",
-    "Kind",
     "Matches",
-    "Mentions",
-    "Mistake",
-    "Mistakes",
     "ReliabilityBin",
     "Score",
     "Scores",
     "Temperature",
-    "best_cut",
-    "difference",
+    "adjust_p_values",
+    "classify_errors",
+    "compare_models",
+    "compute_intervals",
     "evaluate",
-    "holm",
-    "intervals",
+    "fit_threshold",
     "match",
-    "mistakes",
     "reliability",
 ]

@@ -1,8 +1,8 @@
-"""Strict scores: a prediction is correct if its start, its end and its type are.
+"""Strict scores: a prediction is correct if its start, its end and its type are correct.
 
-`match` compares two streams of sentences and keeps a few numbers for each entity, as columns; the scores are
-counts over these columns, overall or by type, length or sentence. Precision, recall and F1 are micro
-averages over the corpus; an entity that occurs twice counts once.
+`match` compares two streams of sentences and stores a few numbers for each entity, as columns; the scores
+are computed from counts over these columns, overall or by type, length or sentence. Precision, recall and F1
+are micro averages over the corpus; an entity that is listed twice counts once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ IntArray = Int32Array | Int64Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Mentions:
-    """The distinct entities of one side, as columns, by (sentence, start, end, type).
+class EntityTable:
+    """Distinct gold or predicted entities of a corpus, as columns.
 
-    `matched` is true where the other side has the same entity: a gold entity that was predicted, a prediction
-    that is correct.
+    `matched` is true where the other side has the same entity: for a gold entity that is predicted, and for a
+    prediction that is correct.
     """
 
     sentence: Int32Array  # [N], from 0
@@ -44,30 +44,30 @@ class Mentions:
     matched: BoolArray  # [N]
 
     def __len__(self) -> int:
-        """The number of entities."""
+        """Return the number of entities."""
         return len(self.sentence)
 
     @property
     def length(self) -> Int32Array:
-        """The number of words of each entity."""
+        """Number of words of each entity."""
         return self.end - self.start  # [N]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Matches:
-    """Gold and predicted entities of the same sentences, and which of them agree."""
+    """Gold and predicted entities of the same sentences, and which of them match."""
 
     types: tuple[str, ...]  # sorted
     sentences: int
-    gold: Mentions
-    predicted: Mentions
+    gold: EntityTable
+    predicted: EntityTable
 
     def counts_by_sentence(self) -> Int64Array:
-        """Return true positives, predicted and gold of each sentence: [sentences, 3]."""
+        """Count the true positives, predicted and gold entities of each sentence: [sentences, 3]."""
         return self.counts(self.gold.sentence, self.predicted.sentence, self.sentences)
 
     def counts(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
-        """Return true positives, predicted and gold of each group, from the group of each entity."""
+        """Count the true positives, predicted and gold entities of each group, given those of entities."""
         columns = (predicted[self.predicted.matched], predicted, gold)
         counts = [np.bincount(column, minlength=groups) for column in columns]
         return np.stack(counts, axis=1)  # [groups, 3]
@@ -75,7 +75,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Precision, recall and F1, and the counts they are computed from; 0 of 0 is 0.0."""
+    """Precision, recall and F1, with the counts they are computed from; 0 of 0 is 0.0."""
 
     precision: float
     recall: float
@@ -98,26 +98,26 @@ class Score:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """True positives, predicted, gold: the arguments of `of`."""
+        """True positives, predicted and gold entities: the arguments of `of`."""
         return self.true_positives, self.predicted, self.support
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The result of `evaluate`."""
+    """Scores of predictions: overall, by type and by length, and their calibration."""
 
     overall: Score
     macro_f1: float
     by_type: dict[str, Score]
     by_length: dict[int, Score]
-    calibration: Calibration | None  # None if no prediction has a confidence: all are 1
+    calibration: Calibration | None  # None if no prediction has a confidence below 1
     sentences: int
 
     @classmethod
     def of(cls, matches: Matches) -> Evaluation:
         """Compute the scores: micro averages over all entities, by type, and by number of words.
 
-        A gold entity counts at its own length, a prediction at its own.
+        A gold entity counts towards its own length, and a prediction towards its own.
         """
         gold, predicted = matches.gold, matches.predicted
         types = matches.counts(gold.type, predicted.type, len(matches.types)).tolist()
@@ -135,7 +135,7 @@ class Evaluation:
         )
 
     def by_length_group(self, firsts: Sequence[int]) -> dict[str, Score]:
-        """Score groups of lengths, each from one of `firsts` up to the next; the last has no end."""
+        """Return the scores of groups of lengths, each from one of `firsts` to the next; the last is open."""
         groups = {}
         for first, end in zip_longest(firsts, firsts[1:]):
             rows = [s.counts for length, s in self.by_length.items() if first <= length < (end or length + 1)]
@@ -145,7 +145,7 @@ class Evaluation:
         return groups
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values for JSON: ratios in [0, 1]; `ece` is None without confidences or predictions."""
+        """Return the scores for JSON: ratios in [0, 1]; `ece` is None without confidences or predictions."""
         return {
             **asdict(self.overall),
             "macro_f1": self.macro_f1,
@@ -158,59 +158,59 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, saved: Any) -> Evaluation:
-        """Restore what `to_dict` returned; raises `ValueError` for anything else."""
+        """Restore the scores that `to_dict` returned; raise `ValueError` for anything else."""
 
-        def score_of(row: Mapping[str, Any]) -> Score:
+        def parse_score(row: Mapping[str, Any]) -> Score:
             return Score.of(*(int(row[name]) for name in ("true_positives", "predicted", "support")))
 
         try:
             bins = tuple(ReliabilityBin(**one) for one in saved["reliability"])
             return cls(
-                overall=score_of(saved),
+                overall=parse_score(saved),
                 macro_f1=float(saved["macro_f1"]),
-                by_type={str(name): score_of(row) for name, row in saved["by_type"].items()},
-                by_length={int(length): score_of(row) for length, row in saved["by_length"].items()},
+                by_type={str(name): parse_score(row) for name, row in saved["by_type"].items()},
+                by_length={int(length): parse_score(row) for length, row in saved["by_length"].items()},
                 calibration=Calibration(None if saved["ece"] is None else float(saved["ece"]), bins)
                 if bins
                 else None,
                 sentences=int(saved["sentences"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("these are no saved scores") from error
+            raise ValueError("these are not the scores of an evaluation") from error
 
 
 def evaluate(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Evaluation:
-    """Score predictions against gold: the same sentences in the same order."""
+    """Score predictions against the gold entities of the same sentences, in the same order."""
     return Evaluation.of(match(gold, predicted))
 
 
-def best_cut(matches: Matches) -> float | None:
-    """Return the threshold of confidence with the highest F1; None if no prediction is correct.
+def fit_threshold(matches: Matches) -> float | None:
+    """Return the threshold with the highest F1; None if no prediction is correct.
 
-    It is the mean of the lowest confidence that is kept and the next lower one, if there is one.
+    It is the mean of the lowest confidence that reaches it and of the next lower one, if there is one.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
-    scores = matches.predicted.score[order]  # [N], falling
+    scores = matches.predicted.score[order]  # [N], descending
     correct = np.cumsum(matches.predicted.matched[order])
     if not len(scores) or not correct[-1]:
         return None
     f1 = 2 * correct / (np.arange(1, len(scores) + 1) + len(matches.gold))
-    apart = np.append(scores[1:] < scores[:-1], True)  # no threshold lies between equal ones
-    last = int(np.argmax(np.where(apart, f1, -1.0)))
+    separable = np.append(scores[1:] < scores[:-1], True)  # no threshold lies between equal confidences
+    last = int(np.argmax(np.where(separable, f1, -1.0)))
     return float(scores[last : last + 2].mean())
 
 
 def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
-    """Compare two streams of sentences, which must have the same words in the same order.
+    """Compare the entities of two streams of sentences; raise `UsageError` if the words differ.
 
-    Sentences are read in pairs and not kept, only six numbers for each entity.
+    Sentences are read in pairs; only six numbers for each entity are stored.
     """
-    codes: dict[str, int] = {}  # of types, in the order in which they appear
+    codes: dict[str, int] = {}  # of types, in the order of their first occurrence
     gold_rows, predicted_rows = array("d"), array("d")
     sentences = 0
-    for pair in sentence_pairs(gold, predicted):
-        wanted, offered = ({entity.key: entity.score for entity in reversed(s.entities)} for s in pair)
-        for rows, own, other in ((gold_rows, wanted, offered), (predicted_rows, offered, wanted)):
+    for pair in pair_sentences(gold, predicted):
+        ours, theirs = ({entity.key: entity.score for entity in reversed(s.entities)} for s in pair)
+        for rows, own, other in ((gold_rows, ours, theirs), (predicted_rows, theirs, ours)):
             for key in reversed(own):
                 start, end, type_ = key
                 code = codes.setdefault(type_, len(codes))
@@ -219,42 +219,44 @@ def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
     types = tuple(sorted(codes))
     rank = {name: index for index, name in enumerate(types)}
     rank_of_code = np.array([rank[name] for name in codes], dtype=np.int32)
-    sides = (_mentions(rows, rank_of_code) for rows in (gold_rows, predicted_rows))
+    sides = (_to_columns(rows, rank_of_code) for rows in (gold_rows, predicted_rows))
     return Matches(types, sentences, *sides)
 
 
-def _mentions(rows: array[float], rank_of_code: Int32Array) -> Mentions:
+def _to_columns(rows: array[float], rank_of_code: Int32Array) -> EntityTable:
     columns = np.asarray(rows, dtype=np.float64).reshape(-1, 6).T  # [6, N]
     sentence, start, end, code = columns[:4].astype(np.int32)
-    return Mentions(sentence, start, end, rank_of_code[code], columns[4].copy(), columns[5].astype(np.bool_))
+    return EntityTable(
+        sentence, start, end, rank_of_code[code], columns[4].copy(), columns[5].astype(np.bool_)
+    )
 
 
-def sentence_pairs(
+def pair_sentences(
     gold: Iterable[Sentence], predicted: Iterable[Sentence]
 ) -> Iterator[tuple[Sentence, Sentence]]:
-    """Yield pairs of sentences; raises `UsageError` if their numbers or their words differ."""
+    """Yield pairs of sentences; raise `UsageError` if they differ in their number or in their words."""
     pairs = zip_longest(gold, predicted)
     for number, (gold_sentence, predicted_sentence) in enumerate(pairs, start=1):
         if gold_sentence is None or predicted_sentence is None:
             side = "predictions" if gold_sentence is None else "gold"
             raise UsageError(
-                f"the numbers of sentences differ: sentence {number} is in the {side} only; "
+                f"the numbers of sentences differ: sentence {number} is only in the {side}; "
                 "each gold sentence needs one predicted sentence, in the same order"
             )
         if gold_sentence.words != predicted_sentence.words:
-            raise UsageError(_difference(number, gold_sentence, predicted_sentence))
+            raise UsageError(_describe_difference(number, gold_sentence, predicted_sentence))
         yield gold_sentence, predicted_sentence
 
 
-def _difference(number: int, gold: Sentence, predicted: Sentence) -> str:
-    """Say which sentence differs, and at which word (from 1)."""
+def _describe_difference(number: int, gold: Sentence, predicted: Sentence) -> str:
+    """Return a message that names the sentence and the first word (from 1) that differ."""
     sentence_id = gold.id if gold.id is not None else predicted.id
     place = f"sentence {number}" + (f" ({sentence_id})" if sentence_id is not None else "")
     words = enumerate(zip_longest(gold.words, predicted.words), start=1)
     position, pair = next((index, pair) for index, pair in words if pair[0] != pair[1])
     ours, theirs = ("missing" if word is None else repr(word) for word in pair)
     return (
-        f"{place} has other words in the gold than in the predictions: "
+        f"{place} has different words in the gold and in the predictions: "
         f"word {position} is {ours} in the gold and {theirs} in the predictions"
     )
 

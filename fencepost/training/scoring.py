@@ -12,7 +12,8 @@ import numpy as np
 from accelerate import Accelerator  # type: ignore[import-untyped]
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import Evaluation, Mentions, Temperature, best_cut, evaluate, match, reliability
+from fencepost.evaluation import Evaluation, Temperature, evaluate, fit_threshold, match, reliability
+from fencepost.evaluation.strict import EntityTable
 from fencepost.methods.decoder import WordArrays
 from fencepost.methods.model import Model
 from fencepost.methods.settings import PredictSettings
@@ -70,7 +71,7 @@ def _predict_tuned(
     if not fitted:
         return predicted, {}
     usual = asked.usual_threshold
-    cut = best_cut(match(dev, predicted))
+    cut = fit_threshold(match(dev, predicted))
     model.set_predict(
         asked if cut is None else asked.with_changes({"threshold": dict.fromkeys(model.types, cut)})
     )
@@ -138,7 +139,9 @@ def calibrate(
     return calibration, result, predicted, seconds
 
 
-def _calibration_errors(part: str, mentions: Mentions, temperature: Temperature) -> dict[str, float | None]:
+def _calibration_errors(
+    part: str, mentions: EntityTable, temperature: Temperature
+) -> dict[str, float | None]:
     return {
         f"{part}_ece_before": reliability(mentions.score, mentions.matched).ece,
         f"{part}_ece_after": reliability(temperature.apply(mentions.score), mentions.matched).ece,

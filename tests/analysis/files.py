@@ -1,4 +1,4 @@
-"""What the tests of analyses share: reading back what was written, and what a figure says."""
+"""Helpers for the tests of analyses, which read back files and figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -68,6 +69,14 @@ def legend_of(axis: Axes) -> list[str]:
 
 def ticks_of(axis: Axes) -> list[str]:
     return [label.get_text() for label in axis.get_xticklabels()]
+
+
+def assert_integer_ticks(axis: Axis) -> None:
+    """All ticks that are visible are at integers, and there is at least one."""
+    low, high = axis.get_view_interval()
+    ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+    assert ticks
+    assert all(tick == int(tick) for tick in ticks)
 
 
 def assert_labelled(figure: Figure) -> None:

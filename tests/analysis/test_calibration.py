@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fencepost.analysis.calibration import calibration
+from fencepost.analysis.calibration import analyze_calibration
 from fencepost.errors import UsageError
 from fencepost.evaluation import reliability
 from tests.analysis.files import assert_labelled, bars_of, legend_of
@@ -13,7 +13,7 @@ SILENT = reliability([], [])
 
 
 def test_by_hand() -> None:
-    found = calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
+    found = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
     of_model = found.content["models"]["a_$x$"]
     # two bins of two: confidences 0.935 and 0.33, half of each right
     assert of_model["ece"] == pytest.approx((0.435 + 0.17) / 2)
@@ -34,7 +34,7 @@ def test_by_hand() -> None:
 
 
 def test_the_figure_has_what_the_bins_have() -> None:
-    figure = calibration({"a_$x$": SURE, "silent": SILENT}, {}).figure
+    figure = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {}).figure
     assert_labelled(figure)
     first, second = figure.axes
     assert bars_of(first)["accuracy"] == [0.5, 0.5]
@@ -50,10 +50,10 @@ def test_the_figure_has_what_the_bins_have() -> None:
 
 def test_few_of_many_are_not_none_of_them() -> None:
     many = reliability([0.95] * 1000 + [0.15], [True] * 1001)
-    texts = [text.get_text() for text in calibration({"a": many}, {}).figure.axes[0].texts]
+    texts = [text.get_text() for text in analyze_calibration({"a": many}, {}).figure.axes[0].texts]
     assert texts == ["<1", "100"]
 
 
 def test_without_any_prediction_there_is_nothing_to_show() -> None:
-    with pytest.raises(UsageError, match="no model predicts anything"):
-        calibration({"a": SILENT, "b": SILENT}, {})
+    with pytest.raises(UsageError, match="no model predicts any entities"):
+        analyze_calibration({"a": SILENT, "b": SILENT}, {})

@@ -146,7 +146,7 @@ def test_phrases_are_counted_as_by_brute_force(words, data):
     for sentence in corpus:
         for entity in sentence.entities:
             phrase = tuple(word.lower() for word in sentence.words[entity.start : entity.end])
-            same, other = counts.elsewhere(sentence, entity, annotated=True)
+            same, other = counts.count_elsewhere(sentence, entity, annotated=True)
             assert (same, same + other) == (annotated[phrase] - 1, every[phrase] - 1)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.analysis.curves import curves
+from fencepost.analysis.curves import analyze_curves
 from fencepost.analysis.epochs import Epoch, read_epochs
-from tests.analysis.files import Written, assert_labelled, legend_of, lines_of
+from tests.analysis.files import Written, assert_integer_ticks, assert_labelled, legend_of, lines_of
 
 RUNS = {
     "one": [
@@ -24,7 +24,7 @@ RUNS = {
 
 
 def test_by_hand() -> None:
-    found = curves(RUNS, {"folders": {"one": "a"}})
+    found = analyze_curves(RUNS, {"folders": {"one": "a"}})
     assert found.content["folders"] == {"one": "a"}
     names = ("epoch", "train_loss", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece")
     assert found.table.columns == ("run", *names)
@@ -37,7 +37,7 @@ def test_by_hand() -> None:
 
 
 def test_the_figure_has_the_same_numbers() -> None:
-    figure = curves(RUNS, {}).figure
+    figure = analyze_curves(RUNS, {}).figure
     assert_labelled(figure)
     losses, scores = figure.axes
     assert lines_of(losses) == {
@@ -46,13 +46,15 @@ def test_the_figure_has_the_same_numbers() -> None:
         " _two": ([1], [4.0]),
     }
     assert lines_of(scores)["one"] == ([1, 2, 3, 4], pytest.approx([10, 60, 60, 50]))
-    assert legend_of(scores) == ["one", " _two"]
+    assert legend_of(scores) == ["one", " _two", "development data", "training data", "lowest loss, best F1"]
     rings = [np.asarray(ring.get_offsets()).tolist() for ring in scores.collections]
     assert rings == [[[2.0, 60.0]], [[1.0, 20.0]]]
+    assert_integer_ticks(losses.xaxis)
+    assert_integer_ticks(scores.xaxis)
 
 
 def test_a_run_without_development_data_has_its_training_loss() -> None:
-    found = curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
+    found = analyze_curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
     assert lines_of(found.figure.axes[0])["a, training"] == ([1, 2], [3.0, 2.0])
     assert found.summary is not None
     assert found.summary.rows == [("a", 2, None, None, None, None)]
@@ -78,8 +80,8 @@ def test_records_become_epochs(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     found = read_epochs(tmp_path)
     assert found == [Epoch(1, 3.0, None, 0.5, 0.25, 0.4, 0.1), Epoch(2, 1.0, 2.5, 0.5, 0.25, 0.4, 0.1)]
-    curves({"a": found}, {}).save(tmp_path)
+    analyze_curves({"a": found}, {}).save(tmp_path)
     written = Written.read(tmp_path, "curves")
     assert [one["dev_loss"] for one in written.told["runs"]["a"]] == [None, 2.5]
-    assert "F1 on the development data, in %" in written.texts
+    assert "F1 on the development data" in written.texts
     assert read_epochs(tmp_path / "nowhere") == []

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.analysis.errors import around, errors
+from fencepost.analysis.errors import analyze_errors, get_context
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import GROUPS, KINDS, evaluate, mistakes
-from tests.analysis.files import assert_labelled, bars_of, legend_of, ticks_of
+from fencepost.evaluation import GROUPS, KINDS, classify_errors, evaluate
+from tests.analysis.files import assert_integer_ticks, assert_labelled, bars_of, legend_of, ticks_of
 
 WORDS = [f"w{number}" for number in range(12)]
 GOLD = [
@@ -18,27 +18,27 @@ GUESSED = [
     Sentence(WORDS, [Entity(0, 8, "A", 0.9)]),
     Sentence([]),
 ]
-ONE = mistakes(GOLD, GUESSED)
-PERFECT = mistakes(GOLD, GOLD)
+ONE = classify_errors(GOLD, GUESSED)
+PERFECT = classify_errors(GOLD, GOLD)
 
 
 def test_counts_shares_and_examples() -> None:
-    found = errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
-    told = found.content["models"]["one"]
-    assert told["mistakes"] == 5
-    assert told["f1"] == evaluate(GOLD, GUESSED).overall.f1
-    counts = {kind: of["count"] for kind, of in told["kinds"].items()}
+    found = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
+    content = found.content["models"]["one"]
+    assert content["mistakes"] == 5
+    assert content["f1"] == evaluate(GOLD, GUESSED).overall.f1
+    counts = {kind: of["count"] for kind, of in content["kinds"].items()}
     assert counts == {
         **dict.fromkeys(KINDS, 0),
         **dict.fromkeys(("end", "type", "missing level", "missed", "spurious"), 1),
     }
-    assert sum(of["share"] for of in told["kinds"].values()) == pytest.approx(1)
-    assert sum(of["share"] for of in told["groups"].values()) == pytest.approx(1)
-    assert told["groups"]["nested level"]["count"] == 1
-    assert told["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
-    assert told["shifts"] == {"start": {}, "end": {"1": 1}}
-    assert {kind for kind, some in told["examples"].items() if some} == {k for k in KINDS if counts[k]}
-    assert told["examples"]["type"] == [
+    assert sum(of["share"] for of in content["kinds"].values()) == pytest.approx(1)
+    assert sum(of["share"] for of in content["groups"].values()) == pytest.approx(1)
+    assert content["groups"]["nested level"]["count"] == 1
+    assert content["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
+    assert content["shifts"] == {"start": {}, "end": {"1": 1}}
+    assert {kind for kind, some in content["examples"].items() if some} == {k for k in KINDS if counts[k]}
+    assert content["examples"]["type"] == [
         {
             "sentence": 1,
             "id": "s1",
@@ -52,8 +52,8 @@ def test_counts_shares_and_examples() -> None:
     assert all(of["share"] == 0 for of in flawless["kinds"].values())
 
 
-def test_each_mistake_is_a_row() -> None:
-    table = errors({"one": ONE}, GOLD, {}).table
+def test_each_error_is_a_row() -> None:
+    table = analyze_errors({"one": ONE}, GOLD, {}).table
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert len(rows) == len(ONE)
     assert rows[0] == {
@@ -80,7 +80,7 @@ def test_each_mistake_is_a_row() -> None:
 
 
 def test_the_summary_has_groups_and_their_kinds() -> None:
-    found = errors({"one": ONE}, GOLD, {}).summary
+    found = analyze_errors({"one": ONE}, GOLD, {}).summary
     assert found is not None
     names = [row[1] for row in found.rows]
     assert [name for name in names if not name.startswith(" ")] == list(GROUPS)
@@ -89,19 +89,22 @@ def test_the_summary_has_groups_and_their_kinds() -> None:
 
 
 def test_the_figure_has_the_counts() -> None:
-    found = errors({"one": ONE, "perfect": PERFECT}, GOLD, {})
+    found = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {})
     assert_labelled(found.figure)
     kinds, shifts = found.figure.axes
     assert ticks_of(kinds) == list(KINDS)
     assert bars_of(kinds) == {"one": [ONE.counts()[kind] for kind in KINDS], "perfect": [0] * len(KINDS)}
     assert ticks_of(shifts) == ["≤ -5", "-4", "-3", "-2", "-1", "+1", "+2", "+3", "+4", "≥ +5"]
+    for axis in (kinds, shifts, *analyze_errors({"perfect": PERFECT}, GOLD, {}).figure.axes):
+        assert_integer_ticks(axis.yaxis)
     assert bars_of(shifts)["one: end"] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert legend_of(kinds) == ["limit of a group of kinds", "one", "perfect"]
     assert legend_of(shifts) == ["one: start", "one: end", "perfect: start", "perfect: end"]
-    assert legend_of(errors({"one": ONE}, GOLD, {}).figure.axes[1]) == ["start", "end"]
+    assert legend_of(analyze_errors({"one": ONE}, GOLD, {}).figure.axes[1]) == ["start", "end"]
 
 
 def test_lines_between_groups_stand_where_groups_end() -> None:
-    axis = errors({"one": ONE}, GOLD, {}).figure.axes[0]
+    axis = analyze_errors({"one": ONE}, GOLD, {}).figure.axes[0]
     places = [line.get_xdata()[0] for line in axis.lines]  # type: ignore[index]
     ends, place = [], -0.5
     for kinds in GROUPS.values():
@@ -113,23 +116,27 @@ def test_lines_between_groups_stand_where_groups_end() -> None:
 
 def test_boundaries_that_are_far_off_are_one_bar() -> None:
     long = [Sentence(WORDS * 3, [Entity(6, 12, "A")])]
-    far = mistakes(long, [Sentence(WORDS * 3, [Entity(0, 18, "A")])])
-    bars = bars_of(errors({"a": far}, long, {}).figure.axes[1])
+    far = classify_errors(long, [Sentence(WORDS * 3, [Entity(0, 18, "A")])])
+    bars = bars_of(analyze_errors({"a": far}, long, {}).figure.axes[1])
     assert bars["start"] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     assert bars["end"] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
-def test_the_surest_mistakes_are_the_examples() -> None:
+def test_the_most_confident_errors_are_the_examples() -> None:
     gold = [Sentence(WORDS)] * 3
     guessed = [Sentence(WORDS, [Entity(0, 1, "A", score)]) for score in (0.2, 0.9, 0.5)]
-    found = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=2).content["models"]["a"]["examples"]
+    found = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=2).content["models"][
+        "a"
+    ]["examples"]
     assert [one["sentence"] for one in found["spurious"]] == [2, 3]
-    none = errors({"a": mistakes(gold, guessed)}, gold, {}, examples=0).content["models"]["a"]["examples"]
+    none = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=0).content["models"]["a"][
+        "examples"
+    ]
     assert set(map(len, none.values())) == {0}
 
 
-def test_of_a_long_sentence_the_words_about_the_mistake_are_shown() -> None:
+def test_the_context_of_an_error_in_a_long_sentence() -> None:
     sentence = Sentence([str(number) for number in range(100)], [Entity(50, 52, "A")])
-    [one] = mistakes([sentence], [sentence.with_entities([])]).all
-    assert around(sentence, one, words=2) == "... 48 49 50 51 52 53 ..."
-    assert around(sentence, one, words=100) == " ".join(sentence.words)
+    [one] = classify_errors([sentence], [sentence.with_entities([])]).all
+    assert get_context(sentence, one, words=2) == "... 48 49 50 51 52 53 ..."
+    assert get_context(sentence, one, words=100) == " ".join(sentence.words)

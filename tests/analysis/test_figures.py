@@ -8,8 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from fencepost.analysis.figures import COLOURS, LINES, MARKERS, bars, heading, legend, look, panels, plain
-from tests.analysis.files import bars_of, legend_of, ticks_of
+from fencepost.analysis.figures import (
+    COLOURS,
+    LINES,
+    MARKERS,
+    add_legend,
+    draw_bars,
+    get_style,
+    make_panels,
+    set_heading,
+    to_label,
+    use_count_axis,
+    use_int_ticks,
+)
+from tests.analysis.files import assert_integer_ticks, bars_of, legend_of, ticks_of
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB
 SEEN_BY = {
@@ -45,7 +57,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("who", SEEN_BY)
-def test_colours_can_be_told_apart_by_all(who: str) -> None:
+def test_colours_can_be_distinguished_by_all(who: str) -> None:
     seen = [lab(np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1)) for colour in COLOURS]
     for one, other in combinations(range(len(COLOURS)), 2):
         assert np.linalg.norm(seen[one] - seen[other]) > 15, (COLOURS[one], COLOURS[other])
@@ -58,17 +70,17 @@ def test_colours_can_be_seen_on_white() -> None:
 
 
 def test_looks_differ_in_more_than_colour() -> None:
-    some = [look(number) for number in range(len(COLOURS) * len(LINES))]
+    some = [get_style(number) for number in range(len(COLOURS) * len(LINES))]
     assert len({(one["color"], one["linestyle"]) for one in some}) == len(some)
     assert len({one["marker"] for one in some[: len(COLOURS)]}) == len(COLOURS) == len(MARKERS)
-    look(1000)
+    get_style(1000)
 
 
 @pytest.mark.parametrize(
     ("count", "columns", "shape"), [(1, 3, (1, 1)), (3, 3, (1, 3)), (4, 3, (2, 3)), (2, 1, (2, 1))]
 )
 def test_panels_stand_in_rows(count: int, columns: int, shape: tuple[int, int]) -> None:
-    figure, axes = panels(count, columns=columns)
+    figure, axes = make_panels(count, columns=columns)
     assert len(axes) == len(figure.axes) == count
     grid = axes[0].get_gridspec()
     assert grid is not None
@@ -76,24 +88,52 @@ def test_panels_stand_in_rows(count: int, columns: int, shape: tuple[int, int]) 
 
 
 def test_bars_stand_beside_each_other_with_their_values() -> None:
-    _, [axis] = panels(1)
-    bars(axis, {"a_$b$": [1.0, 2.0], "_c": [3.0, 4.0]}, ["x$1$", "y"], "{:.2f}")
-    legend(axis)
+    _, [axis] = make_panels(1)
+    draw_bars(axis, {"a_$b$": [1.0, 2.0], "_c": [3.0, 4.0]}, ["x$1$", "y"], "{:.2f}")
+    add_legend(axis)
     assert bars_of(axis) == {r"a_\$b\$": [1.0, 2.0], " _c": [3.0, 4.0]}
     assert legend_of(axis) == [r"a_\$b\$", " _c"]
     assert ticks_of(axis) == [r"x\$1\$", "y"]
     assert [text.get_text() for text in axis.texts] == ["1.00", "2.00", "3.00", "4.00"]
     places = sorted((patch.get_x(), patch.get_x() + patch.get_width()) for patch in axis.patches)
     assert all(end <= start for (_, end), (start, _) in pairwise(places))
-    _, [crowded] = panels(1)
-    bars(crowded, {"a": [1.0] * 30}, [str(number) for number in range(30)])
+    _, [crowded] = make_panels(1)
+    draw_bars(crowded, {"a": [1.0] * 30}, [str(number) for number in range(30)])
     assert not crowded.texts
+
+
+@pytest.mark.parametrize("heights", [[0.0], [0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [7.0], [1234.0, 5.0]])
+def test_counts_have_integer_ticks(heights: list[float]) -> None:
+    _, [axis] = make_panels(1)
+    draw_bars(axis, {"a": heights}, [str(number) for number in range(len(heights))])
+    use_count_axis(axis, "number of errors")
+    assert axis.get_ylabel() == "number of errors"
+    assert axis.get_ylim()[0] == 0
+    assert axis.get_ylim()[1] >= max(heights)
+    assert_integer_ticks(axis.yaxis)
+
+
+@pytest.mark.parametrize("heights", [[1.0, 60.0], [0.0, 3.0, 2000.0], [12.0, 12_345.0]])
+def test_logarithmic_counts_have_integer_ticks(heights: list[float]) -> None:
+    figure, [axis] = make_panels(1)
+    draw_bars(axis, {"a": heights}, [str(number) for number in range(len(heights))])
+    use_count_axis(axis, "spans", logarithmic=True)
+    assert_integer_ticks(axis.yaxis)
+    figure.draw_without_rendering()
+    assert not any(label.get_text() for label in axis.get_yticklabels(minor=True))
+
+
+def test_a_single_epoch_has_one_integer_tick() -> None:
+    _, [axis] = make_panels(1)
+    axis.plot([1], [0.5])
+    use_int_ticks(axis.xaxis)
+    assert_integer_ticks(axis.xaxis)
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=200) | st.text("$\\_{}^", max_size=80))
 def test_no_text_is_taken_for_a_formula(text: str) -> None:
-    shown = plain(text)
+    shown = to_label(text)
     back, is_formula = Text()._preprocess_math(shown)  # type: ignore[attr-defined]
     assert is_formula is False
     assert len(back) <= 61
@@ -104,19 +144,19 @@ def test_no_text_is_taken_for_a_formula(text: str) -> None:
 
 
 def test_long_names_keep_both_ends() -> None:
-    one, other = plain("run-" + "x" * 200 + "-seed-1"), plain("run-" + "x" * 200 + "-seed-2")
+    one, other = to_label("run-" + "x" * 200 + "-seed-1"), to_label("run-" + "x" * 200 + "-seed-2")
     assert one.startswith("run-xx")
     assert one.endswith("-seed-1")
     assert one != other
     assert len(one) == 60
-    assert plain("a\nb\x1b[31m\ud800") == "a?b?[31m?"
+    assert to_label("a\nb\x1b[31m\ud800") == "a?b?[31m?"
 
 
 def test_long_names_take_several_lines_above_a_panel() -> None:
-    _, [axis] = panels(1)
-    heading(axis, "$" * 59, ": more")
+    _, [axis] = make_panels(1)
+    set_heading(axis, "$" * 59, ": more")
     back, is_formula = axis.title._preprocess_math(axis.get_title())
     assert is_formula is False
     assert back == "$" * 40 + "\n" + "$" * 19 + ": more"
-    heading(axis, "", "\nmore")
+    set_heading(axis, "", "\nmore")
     assert axis.get_title() == "\nmore"

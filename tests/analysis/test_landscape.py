@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fencepost.analysis.landscape import Losses, landscape, losses_along, points
+from fencepost.analysis.landscape import Losses, analyze_landscape, compute_losses, make_points
 from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.methods.model import Model
@@ -49,7 +49,7 @@ def assert_untouched(model: Model, before: State) -> None:
 
 def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -> None:
     before = state(model)
-    found = losses_along(model, DATA, PLACES)
+    found = compute_losses(model, DATA, PLACES)
     assert_untouched(model, before)
     assert not model.training
     assert list(found) == ["train", "dev"]
@@ -63,24 +63,24 @@ def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -
 def test_the_same_seed_gives_the_same_curve(model: Model) -> None:
     """Whatever state the caller's chance is in, and in training mode too."""
     torch.manual_seed(1)
-    once = losses_along(model, DATA, PLACES, seed=3)
+    once = compute_losses(model, DATA, PLACES, seed=3)
     torch.manual_seed(2)
     model.train()
     try:
-        assert losses_along(model, DATA, PLACES, seed=3) == once
+        assert compute_losses(model, DATA, PLACES, seed=3) == once
         assert model.training
     finally:
         model.eval()
-    other = losses_along(model, DATA, PLACES, seed=4)
+    other = compute_losses(model, DATA, PLACES, seed=4)
     assert other["train"][0] != once["train"][0]
     assert other["train"][2] == once["train"][2]  # where the model stands there is no chance
 
 
 def test_a_place_does_not_depend_on_those_before_it(model: Model) -> None:
-    whole = losses_along(model, DATA, PLACES)
-    alone = losses_along(model, {"dev": DATA["dev"]}, [0.25])
+    whole = compute_losses(model, DATA, PLACES)
+    alone = compute_losses(model, {"dev": DATA["dev"]}, [0.25])
     assert alone["dev"] == [whole["dev"][3]]
-    twice = losses_along(model, DATA, [0.25, 0.25, 0.0, 0.0])
+    twice = compute_losses(model, DATA, [0.25, 0.25, 0.0, 0.0])
     assert twice["dev"][0] == twice["dev"][1]
     assert twice["dev"][2] == twice["dev"][3]
 
@@ -101,7 +101,7 @@ def seen_at(model: Model, places: list[float], monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(Model, "forward", watched)
-        losses_along(model, {"train": models.NESTED}, places)
+        compute_losses(model, {"train": models.NESTED}, places)
     return seen
 
 
@@ -150,7 +150,7 @@ def test_numbers_against_a_plain_loop(plain: Model) -> None:
             alone = [plain(plain.collate([sentence]))["loss"].item() for sentence in models.NESTED]
         expected.append(sum(alone) / len(alone))
     plain.load_state_dict(before)
-    found = losses_along(plain, DATA, PLACES, seed=7)
+    found = compute_losses(plain, DATA, PLACES, seed=7)
     assert found["train"] == pytest.approx(expected, rel=1e-4)
 
 
@@ -172,7 +172,7 @@ def test_whatever_happens_the_model_is_left_as_it_was(
 
     try:
         with pytest.raises(error):
-            losses_along(plain, DATA, PLACES, advance=advance)
+            compute_losses(plain, DATA, PLACES, advance=advance)
         assert plain.training is training
     finally:
         plain.eval()
@@ -186,7 +186,7 @@ def test_parts_that_were_in_another_mode_are_so_again(plain: Model) -> None:
     plain.encoder.eval()
     try:
         modes = [module.training for module in plain.modules()]
-        losses_along(plain, DATA, [0.0])
+        compute_losses(plain, DATA, [0.0])
         assert [module.training for module in plain.modules()] == modes
     finally:
         plain.eval()
@@ -194,7 +194,7 @@ def test_parts_that_were_in_another_mode_are_so_again(plain: Model) -> None:
 
 def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
     chance = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    losses_along(model, DATA, [0.5])
+    compute_losses(model, DATA, [0.5])
     assert torch.equal(torch.random.get_rng_state(), chance[0])
     assert random.getstate() == chance[1]
     assert np.random.get_state()[1].tolist() == chance[2]  # noqa: NPY002
@@ -203,20 +203,20 @@ def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
 
 
 def test_progress_is_told_once_a_place(plain: Model) -> None:
-    told: list[int] = []
-    losses_along(plain, DATA, PLACES, advance=lambda: told.append(1))
-    assert len(told) == len(PLACES)
+    calls: list[int] = []
+    compute_losses(plain, DATA, PLACES, advance=lambda: calls.append(1))
+    assert len(calls) == len(PLACES)
 
 
 @pytest.mark.parametrize("sentences", [[], [Sentence([])]])
 def test_without_sentences_there_is_no_loss(plain: Model, sentences: list[Sentence]) -> None:
     with pytest.raises(UsageError, match="no sentences to compute a loss on"):
-        losses_along(plain, {"train": models.NESTED, "dev": sentences}, PLACES)
+        compute_losses(plain, {"train": models.NESTED, "dev": sentences}, PLACES)
 
 
 def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: Model) -> None:
     some = [Sentence(["Ada", "met", "nobody"])]
-    assert np.isfinite(losses_along(model, {"a": some}, PLACES)["a"]).all()
+    assert np.isfinite(compute_losses(model, {"a": some}, PLACES)["a"]).all()
 
 
 # Points and figure
@@ -224,7 +224,7 @@ def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: 
 
 @pytest.mark.parametrize("count", [3, 5, 51, 101, 7, 23])
 def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
-    found = points(count)
+    found = make_points(count)
     assert found == pytest.approx(np.linspace(-1, 1, count).tolist())
     assert (found[0], found[count // 2], found[-1]) == (-1.0, 0.0, 1.0)
     assert found == [-place for place in reversed(found)]
@@ -233,7 +233,7 @@ def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 50, -3])
 def test_points_are_odd(count: int) -> None:
     with pytest.raises(UsageError, match="must be odd and at least 3"):
-        points(count)
+        make_points(count)
 
 
 LOSSES: dict[str, Losses] = {
@@ -243,7 +243,7 @@ LOSSES: dict[str, Losses] = {
 
 
 def test_table_and_summary() -> None:
-    found = landscape(LOSSES, PLACES, {"seed": 1})
+    found = analyze_landscape(LOSSES, PLACES, {"seed": 1})
     assert found.content == {"seed": 1, "points": PLACES, "models": LOSSES}
     assert len(found.table.rows) == 20
     assert found.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
@@ -254,7 +254,7 @@ def test_table_and_summary() -> None:
 
 
 def test_the_figure_has_the_same_numbers() -> None:
-    figure = landscape(LOSSES, PLACES, {}).figure
+    figure = analyze_landscape(LOSSES, PLACES, {}).figure
     assert_labelled(figure)
     first, second = figure.axes
     assert lines_of(first)["train"] == (PLACES, LOSSES["a_$b$"]["train"])

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from math import nan
+
 import pytest
 
-from fencepost.analysis.lengths import lengths
+from fencepost.analysis.lengths import analyze_lengths
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation, evaluate
@@ -20,7 +22,7 @@ ONE, OTHER = evaluated((0, 1), (4, 7), (0, 12), (0, 11)), evaluated((0, 1), (2, 
 
 
 def test_numbers_are_those_of_evaluate() -> None:
-    found = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
+    found = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
     for name, result in (("one", ONE), ("other", OTHER)):
         expected = result.to_dict()["by_length"]
         assert found.content["models"][name]["by_length"] == expected
@@ -41,25 +43,33 @@ def test_numbers_are_those_of_evaluate() -> None:
     ]
 
 
-def test_the_figure_has_groups_and_marks_what_was_not_gone_through() -> None:
-    figure = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": [2, 1]}, {}).figure
+def test_the_figure_has_groups_and_marks_lengths_that_training_does_not_enumerate() -> None:
+    figure = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": [2, 1]}, {}).figure
     assert_labelled(figure)
     [axis] = figure.axes
     assert ticks_of(axis) == ["1\n(2)", "2\n(0)", "3\n(1)", "10+\n(1)"]
-    assert lines_of(axis)["one"] == ([0, 1, 2, 3], pytest.approx([200 / 3, 0, 100, 200 / 3]))
-    assert lines_of(axis)["other"] == ([0, 1, 2, 3], pytest.approx([100, 0, 0, 0]))
+    assert lines_of(axis)["one"] == ([0, 1, 2, 3], pytest.approx([200 / 3, nan, 100, 200 / 3], nan_ok=True))
+    assert lines_of(axis)["other"] == ([0, 1, 2, 3], pytest.approx([100, nan, 0, 0], nan_ok=True))
     assert legend_of(axis) == ["one", "other", "lengths that training does not enumerate"]
     assert [patch.get_x() + patch.get_width() / 2 for patch in axis.patches] == pytest.approx([2, 3])
-    differ = lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure.axes[0]
+    differ = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure.axes[0]
     assert legend_of(differ) == ["one", "other"]  # whose lengths would they be?
-    unmarked = lengths({"other": OTHER}, {"other": None}, {}).figure.axes[0]
+    unmarked = analyze_lengths({"other": OTHER}, {"other": None}, {}).figure.axes[0]
     assert not unmarked.patches
+
+
+def test_no_point_without_gold_entities() -> None:
+    """A model that predicts entities of a length that the data does not have has no F1 of 0 there."""
+    spurious = evaluated((0, 1), (2, 3), (4, 7), (0, 12), (8, 13))
+    [axis] = analyze_lengths({"a": spurious}, {"a": None}, {}).figure.axes
+    assert ticks_of(axis) == ["1\n(2)", "3\n(1)", "5\n(0)", "10+\n(1)"]
+    assert lines_of(axis)["a"][1] == pytest.approx([100, 100, nan, 100], nan_ok=True)
 
 
 def test_only_long_entities_and_none_at_all() -> None:
     long = evaluate([GOLD[0].with_entities([Entity(0, 15, "A")])], [GOLD[0].with_entities([])])
-    found = lengths({"a": long}, {"a": None}, {})
+    found = analyze_lengths({"a": long}, {"a": None}, {})
     assert ticks_of(found.figure.axes[0]) == ["10+\n(1)"]
     nothing = evaluate([GOLD[0].with_entities([])], [GOLD[0].with_entities([])])
-    with pytest.raises(UsageError, match="no entities in the data, and no model finds any"):
-        lengths({"a": nothing, "b": nothing}, {"a": [1], "b": None}, {})
+    with pytest.raises(UsageError, match="no entities in the data, and no model predicts any"):
+        analyze_lengths({"a": nothing, "b": nothing}, {"a": [1], "b": None}, {})

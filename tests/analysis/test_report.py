@@ -9,15 +9,23 @@ from itertools import islice
 
 import pytest
 
-from fencepost.analysis.epochs import points_of
-from fencepost.analysis.report import MARK, Contents, Epoch, Speed, render, run_contents
-from fencepost.analysis.report.charts import learning_curve, logarithmic_ticks, shift_histogram, ticks
+from fencepost.analysis.epochs import get_points
+from fencepost.analysis.report import MARK, Contents, Epoch, Speed, read_contents, render
+from fencepost.analysis.report.charts import (
+    compute_logarithmic_ticks,
+    compute_ticks,
+    draw_f1_by_length,
+    draw_learning_curve,
+    draw_reliability_diagram,
+    draw_shift_histogram,
+)
 from fencepost.analysis.report.contents import EXAMPLES
-from fencepost.analysis.report.examples import SHOWN_WORDS, choose, example
+from fencepost.analysis.report.examples import SHOWN_WORDS, choose_examples, make_example
+from fencepost.analysis.report.scores import ReportScores
 from fencepost.data import read, statistics
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
-from fencepost.evaluation import GROUPS, KINDS, Mistake, evaluate, intervals, match, mistakes
+from fencepost.evaluation import GROUPS, KINDS, ErrorCase, classify_errors, compute_intervals, evaluate, match
 from tests.analysis.pages import Page, rows
 
 SECTIONS = [
@@ -27,7 +35,7 @@ SECTIONS = [
     "lengths",
     "training",
     "confidences",
-    "mistakes",
+    "errors",
     "confusion",
     "data",
     "speed",
@@ -53,7 +61,7 @@ def contents(gold=None, predicted=None, **more):
 
 
 def guessed(sentences):
-    """Predictions that make mistakes of many kinds, with confidences."""
+    """Return predictions with errors of many kinds, with confidences."""
     found = []
     for number, sentence in enumerate(sentences):
         entities = []
@@ -88,7 +96,7 @@ def full(gold):
             guessed(gold),
             data="test.jsonl",
             epochs=EPOCHS,
-            kept=2.0,
+            kept_epoch=2.0,
             calibration={"temperature": 0.8, "shift": 0.1, "dev_ece_before": 0.05, "dev_ece_after": 0.01},
             statistics={"training data": statistics(read("sample:train")).to_dict()},
             speed=Speed("int8", 123.4, 567.8),
@@ -111,14 +119,14 @@ def test_a_full_report_has_all_parts_and_is_well_formed(full):
         assert chart.get("aria-hidden") == "true" or (len(named) == 2 and set(named) <= set(page.ids))
     assert full.startswith(f"{MARK} 1.2.3 -->\n<html")
     assert full.index('charset="utf-8"') < 1024
-    for told in (
+    for text in (
         "boundary-smoothing",
         "encoder.lstm.size",
-        "123.4 sentences a second",
+        "123.4 sentences per second",
         "568 MB",
-        "Epoch 2 was kept",
+        "the weights of epoch 2",
     ):
-        assert told in page.text
+        assert text in page.text
     assert '<time datetime="2026-01-02T03:04:00+00:00">2 January 2026, 03:04 UTC</time>' in full
 
 
@@ -145,7 +153,7 @@ def test_nothing_is_loaded_and_nothing_runs(full):
 
 def test_its_numbers_are_those_of_evaluate(full, gold):
     predicted = guessed(gold)
-    result, bounds = evaluate(gold, predicted), intervals(match(gold, predicted))
+    result, bounds = evaluate(gold, predicted), compute_intervals(match(gold, predicted))
     table = {row[0]: row for row in rows(full) if len(row) == 8}
     for name, score in [("all", result.overall), *result.by_type.items()]:
         interval = bounds[None if name == "all" else name]
@@ -158,10 +166,7 @@ def test_its_numbers_are_those_of_evaluate(full, gold):
             assert table[name][3].startswith(f"{100 * score.f1:.1f} (")
             assert table[name][5:] == [str(n) for n in (score.support, score.predicted, score.true_positives)]
     text = Page(full).text
-    assert (
-        f"mean over {len(result.by_type)} types in which a rare one counts as much as a frequent one: "
-        in text
-    )
+    assert f"the unweighted mean over {len(result.by_type)} types: " in text
     assert f"{100 * result.macro_f1:.1f}" in text
     assert f"{result.calibration.ece:.3f}" in text
     for one in result.calibration.bins:
@@ -170,8 +175,8 @@ def test_its_numbers_are_those_of_evaluate(full, gold):
         assert [f"{one.lower:.1f} to {one.upper:.1f}", f"{one.count:,}", confidence, accuracy] in rows(full)
 
 
-def test_mistakes_and_confusion_add_up(full, gold):
-    found = mistakes(gold, guessed(gold))
+def test_errors_and_confusion_add_up(full, gold):
+    found = classify_errors(gold, guessed(gold))
     table = {row[0]: row for row in rows(full) if len(row) == 6}
     for kind, count in found.counts().items():
         assert table[kind][1] == str(count)
@@ -181,13 +186,13 @@ def test_mistakes_and_confusion_add_up(full, gold):
     heat = [row for row in rows(full) if len(row) == len(types) + 2]
     header, body = heat[0], heat[1:]
     assert header[1:] == [row[0] for row in body]
-    assert header[-1] == "nothing"
+    assert header[-1] == "no entity"
     cells = [[int(cell or 0) for cell in row[1:]] for row in body]
     support = {name: score.support for name, score in evaluate(gold, guessed(gold)).by_type.items()}
     assert {row[0]: sum(numbers) for row, numbers in zip(body[:-1], cells, strict=False)} == support
 
 
-def test_every_kind_of_mistake_is_explained(full):
+def test_every_kind_of_error_is_explained(full):
     explained = {row[0]: row[5] for row in rows(full) if len(row) == 6}
     assert explained.keys() >= {*GROUPS, *KINDS}
     assert all(explained[name].endswith(".") for name in (*GROUPS, *KINDS))
@@ -275,19 +280,19 @@ def test_each_word_stands_in_a_bdi_and_a_sentence_has_its_direction():
 
 
 def test_a_run_without_data_says_what_is_missing_and_why():
-    page = Page(render(contents(epochs=EPOCHS, kept=3.0)))
+    page = Page(render(contents(epochs=EPOCHS, kept_epoch=3.0)))
     assert [attributes["id"] for attributes in page.tags("section")] == SECTIONS
-    for told in (
+    for text in (
         "There are no test scores",
         "There are no scores",
-        "There is no reliability diagram, since there are no predictions that were scored",
-        "There is no breakdown of mistakes",
-        "There is no confusion of types",
+        "There is no reliability diagram because no predictions were evaluated",
+        "There is no error analysis",
+        "There is no confusion matrix",
         "There are no statistics",
         "Speed and memory were not measured",
         "60.0 on the development data",
     ):
-        assert told in page.text
+        assert text in page.text
     assert "There are no learning curves" in Page(render(contents())).text
 
 
@@ -295,37 +300,37 @@ def test_scores_that_were_kept_need_no_sentences(gold):
     result = evaluate(gold, guessed(gold))
     html = render(contents(evaluation=result, data="the test data of the training"))
     page = Page(html)
-    assert "There are no confidence intervals, since these scores are from metrics.json" in page.text
+    assert "There are no confidence intervals because these scores are from metrics.json" in page.text
     assert f"{100 * result.overall.f1:.1f}" in page.text
     assert " to " not in "".join(row[3] for row in rows(html) if len(row) == 8)
 
 
 @pytest.mark.parametrize(
-    ("gold", "told"),
+    ("gold", "text"),
     [
-        ([], "there are no sentences to draw from"),
+        ([], "because there are no sentences"),
         ([Sentence([])], "nothing was predicted"),
-        ([Sentence(["Ada"])], "There are no mistakes"),
-        ([Sentence(["Ada"], [Entity(0, 1, "PER")])], "An entity that no prediction means."),
+        ([Sentence(["Ada"])], "There are no errors"),
+        ([Sentence(["Ada"], [Entity(0, 1, "PER")])], "A gold entity that no prediction matches."),
     ],
 )
-def test_little_data(gold, told):
+def test_little_data(gold, text):
     page = Page(render(contents(gold, [sentence.with_entities([]) for sentence in gold])))
-    assert told in page.text
+    assert text in page.text
     assert "nan" not in page.text.lower().split()
 
 
-def test_predictions_without_confidences_and_without_mistakes(gold):
+def test_predictions_without_confidences_and_without_errors(gold):
     page = Page(render(contents(gold, gold)))
-    assert "the predictions carry no confidences" in page.text
-    assert "There are no mistakes" in page.text
+    assert "the predictions have no confidences" in page.text
+    assert "There are no errors" in page.text
     assert "100.0" in page.text
 
 
 def test_no_examples_unless_wanted(gold):
     page = render(contents(gold, guessed(gold), examples=0))
     assert 'class="sentence"' not in page
-    assert "none were asked for" in Page(page).text
+    assert "none were requested" in Page(page).text
     assert not [word for word in gold[0].words if len(word) > 8 and word in page]
     assert render(contents(gold, guessed(gold), examples=1)).count('class="sentence"') <= len(KINDS)
     assert EXAMPLES == 3
@@ -355,7 +360,7 @@ def test_many_types_share_the_table_of_confusions():
         page = Page(html)
         assert len(html) < 400_000
         assert ("rarer types share a row" in page.text) == (count > 25)
-        assert ("The table has the 100 most frequent types" in page.text) == (count > 100)
+        assert ("The table lists the 100 most frequent types" in page.text) == (count > 100)
         assert f"mean over {count} types" in page.text
         heat = rows(html[html.index('class="heat"') :])
         header, body = heat[0], heat[1 : len(heat[0])]
@@ -374,17 +379,17 @@ def test_a_large_corpus_makes_no_large_file(gold):
 # Examples
 
 
-def test_the_surest_mistakes_come_first_and_each_sentence_and_phrase_once():
+def test_the_most_confident_errors_come_first_and_each_sentence_and_phrase_once():
     sentences = [Sentence(["Ada", str(number), "x"]) for number in range(6)]
-    found = [Mistake("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
-    found += [Mistake("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
-    chosen = choose(found, sentences, 4)
+    found = [ErrorCase("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
+    found += [ErrorCase("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
+    chosen = choose_examples(found, sentences, 4)
     assert chosen[0].predicted.score == 0.9  # one Ada
     assert [one.predicted.score for one in chosen[1:]] == pytest.approx([0.5, 0.4, 0.3])
     assert len({one.sentence for one in chosen}) == 4
-    missed = [Mistake("missed", number, None, Entity(1, 2, "PER")) for number in range(6)]
-    assert choose(missed, sentences, 2) == choose(missed, sentences, 2)
-    assert choose([], sentences, 2) == []
+    missed = [ErrorCase("missed", number, None, Entity(1, 2, "PER")) for number in range(6)]
+    assert choose_examples(missed, sentences, 2) == choose_examples(missed, sentences, 2)
+    assert choose_examples([], sentences, 2) == []
 
 
 def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
@@ -393,8 +398,8 @@ def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
         [Entity(0, 4, "ORG"), Entity(3, 4, "LOC"), Entity(1, 4, "ORG")],
     )
     predicted = gold.with_entities([Entity(1, 4, "ORG", 0.75)])
-    (first, second) = mistakes([gold], [predicted]).all
-    drawn = example(first, gold, predicted)
+    (first, second) = classify_errors([gold], [predicted]).all
+    drawn = make_example(first, gold, predicted)
     assert first.gold == Entity(0, 4, "ORG")
     assert [len(cell.above) for cell in drawn.cells] == [3, 3, 3, 3]
     assert [[segment and segment.label for segment in cell.above] for cell in drawn.cells][3] == [
@@ -419,31 +424,65 @@ def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
 
 
 def test_ticks_are_round_and_hold_the_values():
-    assert ticks(0, 100) == [0, 20, 40, 60, 80, 100]
-    assert ticks(0.12, 0.34)[0] <= 0.12
-    assert ticks(5, 5) == [5, 6, 7, 8, 9, 10]
-    assert ticks(0, 0)[-1] >= 1
-    assert logarithmic_ticks(3, 90) == [2, 5, 10, 20, 50, 100]
-    assert logarithmic_ticks(1e-4, 90)[0] <= 1e-4
-    assert logarithmic_ticks(1e-4, 90)[-1] >= 90
+    assert compute_ticks(0, 100) == [0, 20, 40, 60, 80, 100]
+    assert compute_ticks(0.12, 0.34)[0] <= 0.12
+    assert compute_ticks(5, 5) == [5, 6, 7, 8, 9, 10]
+    assert compute_ticks(0, 0)[-1] >= 1
+    assert compute_logarithmic_ticks(3, 90) == [2, 5, 10, 20, 50, 100]
+    assert compute_logarithmic_ticks(1e-4, 90)[0] <= 1e-4
+    assert compute_logarithmic_ticks(1e-4, 90)[-1] >= 90
 
 
 def test_learning_curves_show_what_was_measured():
-    f1 = learning_curve({"F1": points_of(EPOCHS, "dev_f1", 100)}, 2.0, ".1f")
-    assert [dot.tip for dot in f1.lines[0].dots] == ["epoch 1: 45.0", "epoch 2: 65.0", "epoch 3: 60.0"]
-    assert f1.rules[0].place == f1.lines[0].dots[1].x
-    page = render(contents(epochs=EPOCHS, kept=2.0))
+    f1 = draw_learning_curve({"F1": get_points(EPOCHS, "dev_f1", 100)}, 2.0, ".1f")
+    assert [dot.tip for dot in f1.series[0].dots] == ["epoch 1: 45.0", "epoch 2: 65.0", "epoch 3: 60.0"]
+    assert f1.rules[0].place == f1.series[0].dots[1].x
+    page = render(contents(epochs=EPOCHS, kept_epoch=2.0))
     assert "after each of 3 epochs; the best is 65.0." in page
     assert all(f"<bdi>{name}</bdi>" in page for name in ("training data", "development data"))
     steep = render(contents(epochs=[Epoch(1, 3.0), Epoch(2, 0.1)]))
-    assert "loss, logarithmic" in steep
+    assert "loss (logarithmic)" in steep
     assert "F1 by epoch" not in steep
     assert "There are no learning curves" in render(contents(epochs=[Epoch(1)]))
-    assert learning_curve({"F1": []}, None, ".1f") is None
+    assert draw_learning_curve({"F1": []}, None, ".1f") is None
+
+
+def test_no_point_without_gold_entities():
+    """A length that was predicted and never annotated has a row in the table and no point in the chart."""
+    words = ["a"] * 8
+    gold = [Sentence(words, [Entity(0, 1, "A")])]
+    predicted = [Sentence(words, [Entity(0, 1, "A", 0.5), Entity(2, 5, "A", 0.5)])]
+    lengths = ReportScores.of(contents(gold, predicted)).lengths()
+    assert [(row.name, row.score.support) for row in lengths] == [("1", 1), ("3", 0)]
+    chart = draw_f1_by_length(lengths)
+    assert [tick.label for tick in chart.x_axis.ticks] == ["1", "3"]
+    assert [(dot.x, dot.y) for dot in chart.series[0].dots] == [(0.5, 1.0)]
+
+
+def test_every_mark_is_in_the_legend(gold, full):
+    bins = evaluate(gold, guessed(gold)).calibration.bins
+    assert [style for style, _ in draw_reliability_diagram(bins).legend] == ["s1", "s2", "diagonal"]
+    lengths = ReportScores.of(contents(gold, guessed(gold))).lengths()
+    assert [style for style, _ in draw_f1_by_length(lengths).legend] == ["s1", "interval"]
+    bare = [row._replace(bounds=None) for row in lengths]
+    assert [style for style, _ in draw_f1_by_length(bare).legend] == ["s1"]
+    curve = draw_learning_curve({"F1": [(1, 0.5), (2, 0.6)]}, 2.0, ".1f")
+    assert [label for _, label in curve.legend] == ["F1", "epoch whose weights were kept"]
+    legends = full.count('<ul class="legend">')
+    assert legends == full.count("<figure>") + 1  # and that of the examples
+    for style in ("s1", "s2", "interval", "diagonal", "rule"):
+        assert f'<span class="swatch {style}"></span>' in full
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 12, 999, 123_456])
+def test_counts_have_integer_ticks(count):
+    chart = draw_shift_histogram({"start": {1: count}, "end": {}})
+    assert all(tick.place == int(tick.place) for tick in chart.y_axis.ticks)
+    assert chart.y_axis.high >= max(1, count)
 
 
 def test_far_shifts_are_counted_at_the_edge():
-    chart = shift_histogram({"start": {-9: 2, -1: 3}, "end": {1: 1, 40: 4}})
+    chart = draw_shift_histogram({"start": {-9: 2, -1: 3}, "end": {1: 1, 40: 4}})
     tips = {bar.tip for bar in chart.bars if not bar.tip.endswith(": 0")}
     assert tips == {"start ≤−5: 2", "start −1: 3", "end +1: 1", "end ≥+5: 4"}
 
@@ -452,8 +491,8 @@ def test_far_shifts_are_counted_at_the_edge():
 
 
 def test_a_folder_with_nothing_in_it_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="there is no model and no training run here"):
-        run_contents(tmp_path)
+    with pytest.raises(UsageError, match="this folder has no model and no training run"):
+        read_contents(tmp_path)
 
 
 def test_a_run_that_is_not_complete_has_its_records(tmp_path):
@@ -464,25 +503,25 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
         {"step": 30, "epoch": 1.0, "dev_f1": 0.5, "dev_loss": float("nan")},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 4')
-    found = run_contents(tmp_path)
+    found = read_contents(tmp_path)
     assert found.settings == {"method": {"name": "diffusion"}}
     assert found.epochs == [Epoch(1.0, 2.0, dev_f1=0.5)]
     Page(render(found))
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "content", "message"),
     [
         ("metrics.json", "{", "this file is not valid JSON"),
         ("metrics.json", "[]", "this file does not contain a JSON object"),
-        ("metrics.json", '{"test": {"f1": 1}}', "its test scores are not those of a training run"),
+        ("metrics.json", '{"test": {"f1": 1}}', "the test scores are not those of a training run"),
     ],
 )
-def test_damaged_files_are_named(tmp_path, name, text, told):
+def test_damaged_files_are_named(tmp_path, name, content, message):
     (tmp_path / "config.json").write_text('{"types": ["A"], "config": {"method": {"name": "x"}}}')
-    (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=told) as error:
-        run_contents(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message) as error:
+        read_contents(tmp_path)
     assert name in str(error.value)
 
 
@@ -493,8 +532,8 @@ def test_wrong_shapes_that_do_no_harm_are_left_out(tmp_path):
     (tmp_path / "metrics.json").write_text(
         '{"epochs": [3, {"epoch": "one"}, {"epoch": 1}], "kept_epoch": true, "calibration": 4}'
     )
-    found = run_contents(tmp_path)
-    assert (found.types, found.kept, found.calibration) == ([], None, None)
+    found = read_contents(tmp_path)
+    assert (found.types, found.kept_epoch, found.calibration) == ([], None, None)
     Page(render(found))
 
 

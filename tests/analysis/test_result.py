@@ -14,42 +14,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost import __version__
-from fencepost.analysis.figures import legend, panels
-from fencepost.analysis.result import Analysis, Table, check_target, named, percent
+from fencepost.analysis.figures import add_legend, make_panels
+from fencepost.analysis.result import Analysis, Table, check_target, name_paths, to_percent
 from fencepost.errors import UsageError
 from tests.analysis.files import Written
 
 
 def result(
-    told: dict[str, Any] | None = None, rows: Any = (("a", 1, 0.5),), label: str = "é 日本"
+    content: dict[str, Any] | None = None, rows: Any = (("a", 1, 0.5),), label: str = "é 日本"
 ) -> Analysis:
-    figure, [axis] = panels(1)
+    figure, [axis] = make_panels(1)
     axis.plot([0, 1], [0, 1], label=label)
     axis.set(xlabel="words", ylabel="F1, in %")
-    legend(axis)
-    return Analysis("some", told or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
+    add_legend(axis)
+    return Analysis("some", content or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
 
 
 def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
-    told = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
-    paths = result(told, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
+    content = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
+    paths = result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["some.json", "some.csv", "some.png", "some.svg"]
     found = Written.read(tmp_path / "new" / "folder", "some")
-    assert found.told == {"fencepost": __version__, **told, "pair": ["x", "y"]}
+    assert found.told == {"fencepost": __version__, **content, "pair": ["x", "y"]}
     assert found.rows == [
         {"model": "日本", "count": "3", "f1": "0.25"},
         {"model": "b", "count": "", "f1": str(1 / 3)},
     ]
     assert {"words", "F1, in %", "é 日本"} <= set(found.texts)
     before = [path.read_bytes() for path in paths]
-    result(told, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")  # over our own
+    result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")  # over our own
     assert [path.read_bytes() for path in paths] == before
     assert b"<dc:date>" not in before[3]
 
 
 def test_json_has_neither_nan_nor_infinity(tmp_path: Path) -> None:
-    told = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
-    result(told, [("a", 1, math.inf)]).save(tmp_path)
+    content = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
+    result(content, [("a", 1, math.inf)]).save(tmp_path)
     found = Written.read(tmp_path, "some")
     assert found.told["losses"] == [1.0, None, None]
     assert found.told["deep"] == {"a": [{"b": None}]}
@@ -61,7 +61,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
     other = tmp_path / f"some.{kind}"
     other.write_text('{"fencepost": 1}' if kind == "json" else "mine")
     before = other.read_bytes()
-    with pytest.raises(UsageError, match=rf"some\.{kind}: is there already and no result of fencepost"):
+    with pytest.raises(UsageError, match=rf"some\.{kind}: already exists and is not a result of fencepost"):
         result().save(tmp_path)
     assert other.read_bytes() == before
     assert list(tmp_path.iterdir()) == [other]
@@ -69,10 +69,10 @@ def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
 
 def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "some.json").mkdir()
-    with pytest.raises(UsageError, match="no result of fencepost"):
+    with pytest.raises(UsageError, match="not a result of fencepost"):
         check_target(tmp_path, "some")
     (tmp_path / "other.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="no result of fencepost"):
+    with pytest.raises(UsageError, match="not a result of fencepost"):
         check_target(tmp_path, "other")
     check_target(tmp_path, "third")
 
@@ -80,13 +80,13 @@ def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper" / "still"):
-        with pytest.raises(UsageError, match=r"cannot be made: .*file is a file"):
+        with pytest.raises(UsageError, match=r"cannot be created: .*file is a file"):
             check_target(folder, "some")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
     if os.geteuid():  # to root nothing is closed
         for folder in (closed, closed / "new"):
-            with pytest.raises(UsageError, match="closed is not yours to write to"):
+            with pytest.raises(UsageError, match=r"no permission to write to .*closed"):
                 check_target(folder, "some")
 
 
@@ -150,16 +150,16 @@ def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
     ],
 )
 def test_short_names_tell_folders_apart(paths: list[str], names: list[str]) -> None:
-    assert named([Path(path) for path in paths]) == names
+    assert name_paths([Path(path) for path in paths]) == names
 
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "..", "/"]), min_size=1, max_size=3), max_size=5))
 def test_names_are_always_distinct(parts: list[list[str]]) -> None:
-    names = named([Path(*one) for one in parts])
+    names = name_paths([Path(*one) for one in parts])
     assert len(names) == len(set(names)) == len(parts)
     assert all(names)
 
 
 def test_percent() -> None:
-    assert [percent(value) for value in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", ""]
+    assert [to_percent(value) for value in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", ""]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.analysis.sweep import sweep
+from fencepost.analysis.sweep import analyze_sweep
 from fencepost.errors import UsageError
 from tests.analysis.files import assert_labelled, legend_of, ticks_of
 
@@ -27,7 +27,7 @@ def cell(f1: float | None, test: float | None = None, seeds: int = 3, **more: An
 
 def drawn(cells: list[Cell], over: str | None = None) -> dict[str, list[tuple[float, float]]]:
     """By the label of a line, its points."""
-    [axis] = sweep(cells, {}, over).figure.axes
+    [axis] = analyze_sweep(cells, {}, over).figure.axes
     return {
         str(container.get_label()): [(float(x), float(y)) for x, y in np.asarray(container[0].get_xydata())]
         for container in axis.containers
@@ -52,7 +52,7 @@ def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
 
 
 def test_numbers_and_labels() -> None:
-    found = sweep(EPSILON, {"folder": "f"})
+    found = analyze_sweep(EPSILON, {"folder": "f"})
     assert found.name == "sweep-f1"
     assert (found.content["over"], found.content["measure"], found.content["folder"]) == (
         "method.epsilon",
@@ -64,18 +64,18 @@ def test_numbers_and_labels() -> None:
     assert len(found.table.rows) == 4  # what is not finished has no score
     assert_labelled(found.figure)
     [axis] = found.figure.axes
-    assert axis.get_ylabel() == "F1 on the development data, in %"
-    assert axis.get_title() == "mean over 3 seeds, ± standard deviation"
+    assert axis.get_ylabel() == "F1 on the development data (%)"
+    assert axis.get_title() == "mean ± standard deviation over 3 seeds"
     assert legend_of(axis) == ["method.size=10", "method.size=20"]
 
 
 def test_shares_come_first_and_test_scores_before_development_scores() -> None:
     cells = [cell(0.1, 0.2 + share / 2, seeds=1, share=share, a=1) for share in (0.1, 0.5, 1.0)]
-    found = sweep(cells, {})
+    found = analyze_sweep(cells, {})
     assert (found.content["over"], found.content["measure"]) == ("share", "test_f1")
     [axis] = found.figure.axes
     assert axis.get_xlabel() == "share of the training data"
-    assert not legend_of(axis)
+    assert legend_of(axis) == ["mean ± standard deviation"]
     assert ticks_of(axis) == ["0.1", "0.5", "1.0"]
     [points] = drawn(cells).values()
     assert points == [(0.1, pytest.approx(25)), (0.5, pytest.approx(45)), (1.0, pytest.approx(70))]
@@ -83,26 +83,26 @@ def test_shares_come_first_and_test_scores_before_development_scores() -> None:
 
 def test_texts_stand_side_by_side_and_so_do_numbers_that_would_collide() -> None:
     cells = [cell(0.5, **{"method.name": name}) for name in ("_b", "$a$")]
-    [axis] = sweep(cells, {}).figure.axes
+    [axis] = analyze_sweep(cells, {}).figure.axes
     assert ticks_of(axis) == [" _b", r"\$a\$"]
     assert [x for x, _ in next(iter(drawn(cells).values()))] == [0, 1]
     rates = [cell(0.5, rate=rate) for rate in (1.0, 1e-4, 1e-5)]
     assert [x for x, _ in next(iter(drawn(rates).values()))] == [0, 1, 2]
-    assert ticks_of(sweep(rates, {}).figure.axes[0]) == ["1.0", "0.0001", "1e-05"]
+    assert ticks_of(analyze_sweep(rates, {}).figure.axes[0]) == ["1.0", "0.0001", "1e-05"]
 
 
 def test_one_cell_alone_and_one_without_settings() -> None:
-    assert sweep([cell(0.5)], {}).content["over"] == "cell"
-    assert sweep([cell(0.5, a=1)], {}).content["over"] == "a"
+    assert analyze_sweep([cell(0.5)], {}).content["over"] == "cell"
+    assert analyze_sweep([cell(0.5, a=1)], {}).content["over"] == "a"
 
 
 def test_what_cannot_be_shown() -> None:
     with pytest.raises(UsageError, match="no finished runs"):
-        sweep([EPSILON[-1]], {})
+        analyze_sweep([EPSILON[-1]], {})
     with pytest.raises(UsageError, match="no finished runs"):
-        sweep([], {})
-    with pytest.raises(UsageError, match=r"--over b: .* it has method\.epsilon, method\.size"):
-        sweep(EPSILON, {}, "b")
+        analyze_sweep([], {})
+    with pytest.raises(UsageError, match=r"--over b: .* choose one of method\.epsilon, method\.size"):
+        analyze_sweep(EPSILON, {}, "b")
 
 
 def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
@@ -112,13 +112,13 @@ def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
         cell(0.6, **{"method.epsilon": 0.1, "method.smoothing_size": 2}),
         cell(0.5, **{"encoder.lstm.layers": 0}),
     ]
-    found = sweep(cells, {})
+    found = analyze_sweep(cells, {})
     assert found.content["over"] == "cell"
     [axis] = found.figure.axes
     points = np.asarray(axis.containers[0][0].get_xydata()).tolist()
     assert points == [[70.0, 3.0], [60.0, 2.0], [50.0, 1.0]]
     shown = [label.get_text().replace("\n", " ") for label in axis.get_yticklabels()]
     assert shown == [one["cell"] for one in cells]
-    assert axis.get_xlabel() == "F1 on the development data, in %"
-    over = drawn(cells, "method.epsilon")  # asked for all the same; what a cell does not set is not told
-    assert set(over) == {"_container0", "method.smoothing_size=2", "encoder.lstm.layers=0"}
+    assert axis.get_xlabel() == "F1 on the development data (%)"
+    over = drawn(cells, "method.epsilon")  # settings that a cell does not set are not in its label
+    assert set(over) == {"mean ± standard deviation", "method.smoothing_size=2", "encoder.lstm.layers=0"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.analysis.tuning import history, importance
+from fencepost.analysis.tuning import analyze_history, analyze_importance
 from tests.analysis.files import Written, assert_labelled, legend_of
 
 Trial = dict[str, Any]
@@ -39,7 +39,7 @@ def points(collection: Any) -> list[tuple[float, float]]:
 
 
 def test_only_complete_trials_are_ever_the_best() -> None:
-    found = history(TRIALS, {"tuning": "f"})
+    found = analyze_history(TRIALS, {"tuning": "f"})
     assert found.name == "tuning-history"
     assert found.content == {"tuning": "f", "trials": TRIALS}
     assert list(found.table.rows) == [
@@ -52,22 +52,23 @@ def test_only_complete_trials_are_ever_the_best() -> None:
     scores, epochs = found.figure.axes
     assert_labelled(found.figure)
     assert legend_of(scores) == ["complete", "pruned", "failed (on the axis)", "best so far"]
-    complete, pruned, failed = scores.collections
+    complete, pruned = scores.collections
     assert points(complete) == [(1, 40), (2, 30), (4, 50)]
     assert points(pruned) == [(3, 80)]
-    assert points(failed) == [(0, 0)]  # of the panel's height, not a score
-    (steps,) = scores.lines
+    failed, steps = scores.lines
+    assert np.asarray(failed.get_xydata()).tolist() == [[0, 0]]  # of the panel's height, not a score
+    assert scores.get_xlim()[0] < 0
     assert np.asarray(steps.get_xydata()).tolist() == [[1, 40], [2, 40], [3, 40], [4, 50]]
     assert [len(line.get_xdata()) for line in epochs.lines] == [1, 2, 2, 1, 3]  # type: ignore[arg-type]
-    assert epochs.get_title() == "By epoch (thick: trial 4, the best)"
+    assert legend_of(epochs) == ["pruned or failed", "complete", "best: trial 4"]
     thick = max(epochs.lines, key=lambda line: line.get_linewidth())
     assert np.asarray(thick.get_ydata()).tolist() == [30, 50, 45]
 
 
 def test_without_a_complete_trial(tmp_path: Path) -> None:
-    found = history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
+    found = analyze_history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
     scores, epochs = found.figure.axes
-    assert (len(scores.lines), epochs.get_title()) == (0, "By epoch")
+    assert (legend_of(scores), legend_of(epochs)) == (["failed (on the axis)"], ["pruned or failed"])
     found.save(tmp_path)
     assert [row["best_so_far"] for row in Written.read(tmp_path, "tuning-history", drawn=False).rows] == [
         "",
@@ -76,8 +77,10 @@ def test_without_a_complete_trial(tmp_path: Path) -> None:
 
 
 def test_the_figures_are_drawn(tmp_path: Path) -> None:
-    history(TRIALS, {}).save(tmp_path)
-    importance({"method.epsilon": 0.7, "a.b$c_d": 0.2, "training.learning_rate": 0.1}, {}).save(tmp_path)
+    analyze_history(TRIALS, {}).save(tmp_path)
+    analyze_importance({"method.epsilon": 0.7, "a.b$c_d": 0.2, "training.learning_rate": 0.1}, {}).save(
+        tmp_path
+    )
     assert "failed (on the axis)" in Written.read(tmp_path, "tuning-history").texts
     found = Written.read(tmp_path, "tuning-importance")
     assert {"method.epsilon", "a.b$c_d", "70.0"} <= set(found.texts)
@@ -85,7 +88,7 @@ def test_the_figures_are_drawn(tmp_path: Path) -> None:
 
 
 def test_bars_of_importance_in_their_order() -> None:
-    found = importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
+    found = analyze_importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
     (panel,) = found.figure.axes
     assert_labelled(found.figure)
     assert [bar.get_width() for bar in panel.patches] == [70, 30]  # type: ignore[attr-defined]

@@ -18,12 +18,12 @@ import torch
 from typer.testing import CliRunner
 
 from fencepost.analysis.epochs import read_records
-from fencepost.analysis.landscape import points
+from fencepost.analysis.landscape import make_points
 from fencepost.cli import analyze, app
 from fencepost.cli.progress import count_to
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
+from fencepost.evaluation import Temperature, classify_errors, evaluate, match, reliability
 from fencepost.methods.model import Model
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
@@ -142,7 +142,7 @@ def test_errors(run, analyzed, folder: Path) -> None:
         "errors", "smoothing", "diffusion", "data.jsonl", "--examples", 2, "--engine", "pytorch", drawn=True
     )
     for name in ("smoothing", "diffusion"):
-        expected = mistakes(DATA, predicted(folder, name))
+        expected = classify_errors(DATA, predicted(folder, name))
         told = found.told["models"][name]
         scores = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         assert told["f1"] == scores["f1"]
@@ -152,7 +152,7 @@ def test_errors(run, analyzed, folder: Path) -> None:
     strange = [row for row in found.rows if row["gold_text"] == "'=Toronto" or row["id"] == "'=id"]
     assert strange
     assert not [value for row in found.rows for value in row.values() if value[:1] in "=+@" and value]
-    assert "Mistakes by kind" in found.texts
+    assert "Errors by kind" in found.texts
 
 
 def test_lengths(run, analyzed, folder: Path) -> None:
@@ -217,7 +217,7 @@ def test_settings(run, analyzed, folder: Path) -> None:
         ("2", "4"),
         ("2", "12"),
     ]
-    assert {"sentences a second", "F1, in %", "steps"} <= set(found.texts)
+    assert {"sentences per second", "F1 (%)", "steps"} <= set(found.texts)
 
 
 def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
     arguments = ["smoothing", "diffusion", *corpora, "--points", 5, "--seed", 3, "--format", "jsonl"]
     found = analyzed("landscape", *arguments, drawn=True)
     assert [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))] == before
-    assert found.told["points"] == points(5)
+    assert found.told["points"] == make_points(5)
     assert found.told["seed"] == 3
     assert list(found.told["models"]["smoothing"]) == ["corpus.train", "corpus.dev"]
     for name in ("smoothing", "diffusion"):
@@ -390,7 +390,7 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
+        (("calibration", "silent", "data.jsonl"), "no model predicts any entities"),
         (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: there are no sentences in it"),
         (
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
@@ -444,8 +444,8 @@ def test_where_nothing_can_be_written_nothing_is_begun(
     more = ["--sweep", "select=flat"] if command == "settings" else []
     (tmp_path / f"{name}.csv").write_text("mine")
     for out, told in (
-        (tmp_path, "no result of fencepost"),
-        (tmp_path / f"{name}.csv" / "x", "cannot be made"),
+        (tmp_path, "not a result of fencepost"),
+        (tmp_path / f"{name}.csv" / "x", "cannot be created"),
     ):
         result = run("analyze", command, model, folder / "data.jsonl", "--out", out, *more, code=2)
         assert told in result.stderr

@@ -82,7 +82,7 @@ def test_the_same_command_continues(
     assert "fold 1 of 2" not in result.stderr
     assert suggestions(out) == suggestions(audited[0])
     other = run("audit", corpus, "--out", out, *SMALL, "--seed", 5, code=2)
-    assert "the audit there has other data, settings or folds" in other.stderr
+    assert "contains an audit with other data, settings or folds" in other.stderr
 
 
 def test_a_fold_that_fails_is_named_and_tried_again(
@@ -143,7 +143,7 @@ def test_consistency_only_trains_nothing(run: Run) -> None:
         (["--out", "c", "--write", "b", "--to", "labelstudio"], "label-studio"),
         (["--out", "c", "--write", "b.unknown"], "the name does not tell the format"),
         (["--out", "c", "--write", "-"], "--write - would mix the corpus with other output"),
-        (["--out", "c", "--folds", "1000"], "each fold needs one; give fewer folds"),
+        (["--out", "c", "--folds", "1000"], "each fold needs at least one; use fewer folds"),
     ],
 )
 def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments, reason) -> None:
@@ -154,7 +154,8 @@ def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    assert "is there already and no audit" in run("audit", "sample:dev", "--out", tmp_path, code=2).stderr
+    result = run("audit", "sample:dev", "--out", tmp_path, code=2)
+    assert "already exists and is not an audit" in result.stderr
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from rich.console import Console
 from fencepost.cli.scores import print_table
 from fencepost.data import write
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import difference, evaluate, holm, intervals, match
+from fencepost.evaluation import adjust_p_values, compare_models, compute_intervals, evaluate, match
 from fencepost.runtime.pytorch import load_model, save_model
 from tests.methods.running import predict
 from tests.runtime import models
@@ -87,14 +87,14 @@ def test_files_of_other_programs(compared, folder: Path) -> None:
         assert list(of_model["by_type"]) == ["LOC", "PER"]
         for type_, scores in of_model["by_type"].items():
             assert scores["f1"]["value"] == pytest.approx(expected.by_type[type_].f1)
-        bounds = intervals(matches[name], 200)[None].f1
+        bounds = compute_intervals(matches[name], 200)[None].f1
         assert of_model["f1"] == {"value": bounds.value, "low": bounds.low, "high": bounds.high}
         assert bounds.low <= bounds.value <= bounds.high
     pairs = [("good", "alike"), ("good", "bad"), ("alike", "bad")]
-    expected_pairs = [difference(matches[one], matches[other], 200, 999) for one, other in pairs]
+    expected_pairs = [compare_models(matches[one], matches[other], 200, 999) for one, other in pairs]
     assert [one["models"] for one in told["pairs"]] == [[f"{a}.jsonl", f"{b}.jsonl"] for a, b in pairs]
     assert [one["p"] for one in told["pairs"]] == [one.p for one in expected_pairs]
-    assert [one["p_holm"] for one in told["pairs"]] == holm([one.p for one in expected_pairs])
+    assert [one["p_holm"] for one in told["pairs"]] == adjust_p_values([one.p for one in expected_pairs])
     assert [one["f1_difference"]["value"] for one in told["pairs"]] == [
         one.f1.value for one in expected_pairs
     ]
@@ -191,7 +191,7 @@ def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Pa
         (("good.jsonl", "bad.jsonl"), "give the data with --data"),
         (("good.jsonl", "no-such", "--data", "gold.jsonl"), "no-such"),
         (("good.jsonl", "bad.jsonl", "--data", "no-such.jsonl"), "no-such.jsonl"),
-        (("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"), "nested.jsonl: sentence 1 has other words"),
+        (("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"), "sentence 1 has different words"),
         (("good.jsonl", "bad.jsonl", "--data", "empty.jsonl"), "there are no sentences in it"),
         (("good.jsonl", "empty.jsonl", "--data", "gold.jsonl"), "empty.jsonl: there are no sentences in it"),
         (

@@ -39,7 +39,7 @@ def test_other_sentences_are_refused(run, tmp_path):
     assert "word 4 is 'Oslo' in the gold and 'Rome'" in result.stderr
     predicted.write_text(GOLD.split("\n\n")[0] + "\n")
     assert (
-        "sentence 2 is in the gold only"
+        "sentence 2 is only in the gold"
         in run("evaluate", "--gold", gold, "--predicted", predicted, code=2).stderr
     )
 

@@ -36,7 +36,9 @@ def test_a_run_without_data_tells_what_its_folder_does(run, small_model):
     text = Page(html).text
     assert "boundary-smoothing" in text
     assert "Loss by epoch" in text
-    assert "There was no development data to choose an epoch by, so epoch 15, the last one, was kept." in text
+    assert (
+        "The model has the weights of epoch 15, the last one, because there was no development data" in text
+    )
     assert "There are no test scores" in text
     target.unlink()
 
@@ -61,7 +63,7 @@ def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path)
     assert "with the engine pytorch" in text
     assert ["predict.select", "flat"] in rows(html)
     assert ["sentences", "150"] in rows(html)
-    assert "scored on sample:dev" in text
+    assert "evaluated on sample:dev" in text
 
 
 def test_other_engines_give_the_same_scores(run, small_model, exported_model, tmp_path):
@@ -127,11 +129,11 @@ def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     options = ["--data", tmp_path / "empty.jsonl", "--format", "jsonl", "--out", tmp_path / "x.html"]
     run("report", small_model, *options)
-    assert "there are no sentences to draw from" in Page((tmp_path / "x.html").read_text()).text
+    assert "because there are no sentences" in Page((tmp_path / "x.html").read_text()).text
 
 
 def test_without_jinja_it_is_told_in_words(run, small_model, tmp_path, monkeypatch):
-    page.environment.cache_clear()
+    page.make_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     told = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
     assert "a report needs jinja2, which is not installed: pip install jinja2" in told
@@ -162,13 +164,13 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     told = json.loads(result.stdout)
     html = (folder / "report.html").read_text(encoding="utf-8")
     text = Page(html).text
-    assert "scored on the test data" in text
+    assert "evaluated on the test data" in text
     table = {row[0]: row for row in rows(html) if len(row) == 8}
     assert table["all"][3].startswith(f"{100 * told['test']['f1']:.1f} (")
     assert ["", "training data", "the test data"] in rows(html)
     assert ["sentences", "60", "10"] in rows(html)
     assert "F1 by epoch" in text
-    assert "training included" in text
+    assert "including training" in text
     # later, from the folder alone: the same scores, without the sentences, and not in the same place
     assert "would say less" in run("report", folder, code=2).output
     assert (folder / "report.html").read_text(encoding="utf-8") == html
@@ -176,14 +178,14 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     run("report", folder)
     later = (folder / "report.html").read_text(encoding="utf-8")
     assert [row[0] for row in rows(later) if len(row) == 8] == [row[0] for row in rows(html) if len(row) == 8]
-    assert "scored on the test data of the training" in Page(later).text
+    assert "evaluated on the test data of the training run" in Page(later).text
 
 
 def test_train_uses_the_development_data_where_there_is_no_test(run, data, tmp_path):
     parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
     run("train", *parts, "--out", tmp_path / "model", *SMALL)
     text = Page((tmp_path / "model" / "report.html").read_text()).text
-    assert "scored on the development data" in text
+    assert "evaluated on the development data" in text
     assert "sentences with" in text
 
 

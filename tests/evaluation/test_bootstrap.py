@@ -12,7 +12,15 @@ from scipy.stats import permutation_test
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import Matches, bootstrap, difference, evaluate, holm, intervals, match
+from fencepost.evaluation import (
+    Matches,
+    adjust_p_values,
+    bootstrap,
+    compare_models,
+    compute_intervals,
+    evaluate,
+    match,
+)
 
 WORDS = tuple("abcdefgh")
 
@@ -56,7 +64,7 @@ def worst() -> Matches:
 
 def test_values_are_those_of_evaluate(good: Matches) -> None:
     expected = evaluate(*corpus(60, 100, 0.8, 0.2))
-    found = intervals(good, 100)
+    found = compute_intervals(good, 100)
     assert list(found) == [None, "A", "B", "C"]
     for name, score in [(None, expected.overall), *expected.by_type.items()]:
         for part in ("precision", "recall", "f1"):
@@ -77,7 +85,7 @@ def test_bounds_are_those_of_sentences_drawn_one_by_one(good: Matches) -> None:
         right, predicted, gold = some.sum(axis=0)
         draws.append((right / predicted, right / gold, f1(some)))
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-    overall = intervals(good, 4000)[None]
+    overall = compute_intervals(good, 4000)[None]
     for column, interval in enumerate((overall.precision, overall.recall, overall.f1)):
         width = high[column] - low[column]
         assert width > 0.03
@@ -92,60 +100,60 @@ def test_types_are_drawn_together_with_their_sentences(good: Matches) -> None:
         [one.with_entities(entity for entity in one.entities if entity.type == "A") for one in of]
         for of in (gold, predicted)
     ]
-    assert intervals(match(*only), 200)["A"] == intervals(good, 200)["A"]
+    assert compute_intervals(match(*only), 200)["A"] == compute_intervals(good, 200)["A"]
 
 
 def test_the_same_seed_gives_the_same_and_portions_change_nothing(
     good: Matches, worse: Matches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once = intervals(good, 150), difference(good, worse, 150, 500)
-    assert once == (intervals(good, 150), difference(good, worse, 150, 500))
-    assert once[0] != intervals(good, 150, seed=1)
+    once = compute_intervals(good, 150), compare_models(good, worse, 150, 500)
+    assert once == (compute_intervals(good, 150), compare_models(good, worse, 150, 500))
+    assert once[0] != compute_intervals(good, 150, seed=1)
     monkeypatch.setattr(bootstrap, "_AT_ONCE", 60 * 7)  # 150 is not a multiple of 7
-    assert intervals(good, 150) == once[0]
-    parts = difference(good, worse, 150, 500)
+    assert compute_intervals(good, 150) == once[0]
+    parts = compare_models(good, worse, 150, 500)
     assert parts.f1 == once[1].f1
     assert parts.p == pytest.approx(once[1].p, abs=0.06)  # other signs may be drawn
     monkeypatch.setattr(bootstrap, "_AT_ONCE", 1)
-    assert intervals(good, 150) == once[0]
+    assert compute_intervals(good, 150) == once[0]
 
 
 def test_more_sentences_make_narrower_intervals() -> None:
-    small, large = (intervals(match(*corpus(size, 100, 0.8, 0.2)))[None].f1 for size in (50, 800))
+    small, large = (compute_intervals(match(*corpus(size, 100, 0.8, 0.2)))[None].f1 for size in (50, 800))
     assert 2.5 < (small.high - small.low) / (large.high - large.low) < 6.5  # about the root of 16
 
 
 def test_what_has_no_spread() -> None:
     gold, _ = corpus(20, 100, 1, 0)
-    perfect = intervals(match(gold, gold), 100)[None]
+    perfect = compute_intervals(match(gold, gold), 100)[None]
     assert perfect.f1 == bootstrap.Interval(1.0, 1.0, 1.0)
     nothing = [one.with_entities([]) for one in gold]
-    silent = intervals(match(gold, nothing), 100)[None]
+    silent = compute_intervals(match(gold, nothing), 100)[None]
     assert silent.precision == silent.f1 == bootstrap.Interval(0.0, 0.0, 0.0)
-    empty = intervals(match(nothing, nothing), 100)
+    empty = compute_intervals(match(nothing, nothing), 100)
     assert list(empty) == [None]
     assert empty[None].f1 == bootstrap.Interval(0.0, 0.0, 0.0)
 
 
 def test_without_sentences_nothing_can_be_drawn() -> None:
     nothing = match([], [])
-    with pytest.raises(UsageError, match="no sentences to draw from"):
-        intervals(nothing)
-    with pytest.raises(UsageError, match="no sentences to draw from"):
-        difference(nothing, nothing)
+    with pytest.raises(UsageError, match="need at least one sentence"):
+        compute_intervals(nothing)
+    with pytest.raises(UsageError, match="need at least one sentence"):
+        compare_models(nothing, nothing)
 
 
 # Differences
 
 
 def test_two_that_are_the_same_do_not_differ(good: Matches) -> None:
-    same = difference(good, good, 200, 500)
+    same = compare_models(good, good, 200, 500)
     assert same.f1 == bootstrap.Interval(0.0, 0.0, 0.0)
     assert same.p == 1.0
 
 
 def test_turned_round_it_is_the_same(good: Matches, worse: Matches) -> None:
-    one, other = difference(good, worse, 500, 1000), difference(worse, good, 500, 1000)
+    one, other = compare_models(good, worse, 500, 1000), compare_models(worse, good, 500, 1000)
     assert one.p == other.p
     assert (one.f1.value, one.f1.low, one.f1.high) == pytest.approx(
         (-other.f1.value, -other.f1.high, -other.f1.low)
@@ -153,7 +161,7 @@ def test_turned_round_it_is_the_same(good: Matches, worse: Matches) -> None:
 
 
 def test_a_clear_difference_is_no_chance(good: Matches, worst: Matches) -> None:
-    clear = difference(good, worst, 500, 999)
+    clear = compare_models(good, worst, 500, 999)
     assert clear.p == pytest.approx(1 / 1000)  # none of the exchanges does as much
     assert clear.f1.low > 0.3
     assert clear.f1.low < clear.f1.value < clear.f1.high
@@ -168,7 +176,7 @@ def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
         some = chance.integers(0, len(ours), len(ours))
         draws.append(f1(ours[some]) - f1(theirs[some]))
     low, high = np.quantile(draws, [0.025, 0.975])
-    found = difference(good, worse, 4000, 100)
+    found = compare_models(good, worse, 4000, 100)
     assert found.f1.value == pytest.approx(f1(ours) - f1(theirs))
     assert found.f1.low == pytest.approx(low, abs=0.08 * (high - low))
     assert found.f1.high == pytest.approx(high, abs=0.08 * (high - low))
@@ -194,7 +202,7 @@ def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
         rng=np.random.default_rng(0),
     )
     assert 0.001 < expected.pvalue < 0.5  # or nothing is compared
-    found = difference(good, worse, 100, 20_000).p
+    found = compare_models(good, worse, 100, 20_000).p
     error = np.sqrt(expected.pvalue * (1 - expected.pvalue) / 4000)
     assert found == pytest.approx(expected.pvalue, abs=4 * error)
 
@@ -211,7 +219,7 @@ def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
         mask = np.array(exchanged)[:, None]
         one, other = np.where(mask, theirs, ours), np.where(mask, ours, theirs)
         as_large += abs(f1(one) - f1(other)) >= observed - 1e-12
-    found = difference(first, second, 100, 8000)
+    found = compare_models(first, second, 100, 8000)
     assert found.f1.value == pytest.approx(f1(ours) - f1(theirs))
     assert found.p == pytest.approx(as_large / 64, abs=0.03)
 
@@ -219,7 +227,7 @@ def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
 def test_if_models_differ_by_chance_alone_p_is_even() -> None:
     """Of pairs that are equally good, one in ten has p below 0.1."""
     found = [
-        difference(
+        compare_models(
             match(*corpus(40, 100 * seed, 0.7, 0.3)), match(*corpus(40, 100 * seed + 1, 0.7, 0.3)), 100, 200
         ).p
         for seed in range(1, 151)
@@ -230,8 +238,8 @@ def test_if_models_differ_by_chance_alone_p_is_even() -> None:
 
 def test_only_the_same_sentences_can_be_compared(good: Matches) -> None:
     for other in (match(*corpus(59, 100, 0.8, 0.2)), match(*corpus(60, 999, 0.8, 0.2))):
-        with pytest.raises(UsageError, match="on the same sentences only"):
-            difference(good, other)
+        with pytest.raises(UsageError, match="only be compared on the same sentences"):
+            compare_models(good, other)
 
 
 # Holm
@@ -239,17 +247,17 @@ def test_only_the_same_sentences_can_be_compared(good: Matches) -> None:
 
 def test_holm_by_hand() -> None:
     # in order of size 0.005, 0.01, 0.03, 0.04: times 4, 3, 2, 1, and never below the one before
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.4, 0.6, 0.5]) == pytest.approx([1.0, 1.0, 1.0])
-    assert holm([0.2]) == [0.2]
-    assert holm([]) == []
-    assert holm([0.02, 0.02]) == pytest.approx([0.04, 0.04])
+    assert adjust_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_p_values([0.4, 0.6, 0.5]) == pytest.approx([1.0, 1.0, 1.0])
+    assert adjust_p_values([0.2]) == [0.2]
+    assert adjust_p_values([]) == []
+    assert adjust_p_values([0.02, 0.02]) == pytest.approx([0.04, 0.04])
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_is_what_its_steps_decide(values: list[float]) -> None:
     """At any level, Holm's procedure goes up from the least and stops at the first that is too large."""
-    adjusted = holm(values)
+    adjusted = adjust_p_values(values)
     assert all(value <= found <= 1 for value, found in zip(values, adjusted, strict=True))
     for level in (0.01, 0.05, 0.3):
         rejected = set()

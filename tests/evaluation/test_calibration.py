@@ -36,11 +36,7 @@ def test_hand_worked() -> None:
     assert last.confidence == pytest.approx(0.93)
     assert last.accuracy == 1.0
     assert result.bins[8].accuracy == 0.0
-    assert (result.bins[5].count, result.bins[5].confidence, result.bins[5].accuracy) == (
-        0,
-        None,
-        None,
-    )
+    assert (result.bins[5].count, result.bins[5].confidence, result.bins[5].accuracy) == (0, None, None)
 
 
 def test_a_bin_holds_its_upper_edge_and_the_first_one_zero() -> None:
@@ -79,7 +75,7 @@ def test_without_predictions_there_is_no_error_to_speak_of() -> None:
 
 @pytest.mark.parametrize("scores", [[1.5], [-0.1], [float("nan")]])
 def test_only_probabilities(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match="probability"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         reliability(scores, [True])
 
 

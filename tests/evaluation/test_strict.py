@@ -13,14 +13,7 @@ from seqeval.scheme import IOB2
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import (
-    Evaluation,
-    Matches,
-    Score,
-    best_cut,
-    evaluate,
-    match,
-)
+from fencepost.evaluation import Evaluation, Matches, Score, evaluate, fit_threshold, match
 
 Pair = tuple[Sentence, Sentence]
 
@@ -45,7 +38,7 @@ def test_groups_of_lengths() -> None:
     assert result.by_length_group([6, 30]) == {"6-29": Score.of(1, 2, 1), "30 or more": Score.of(0, 0, 0)}
 
 
-# --- The best cut ----------------------------------------------------------------------------------
+# --- The best threshold ----------------------------------------------------------------------------------
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
@@ -58,19 +51,21 @@ def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
     return compare([(true, sentence(length, *found))])
 
 
-def test_the_best_cut_by_hand() -> None:
+def test_the_best_threshold_by_hand() -> None:
     # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
-    assert best_cut(matches) == pytest.approx(0.4)
-    assert best_cut(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert best_cut(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
-    assert best_cut(scored(3, (0.9, False))) is None
-    assert best_cut(scored(3)) is None
+    assert fit_threshold(matches) == pytest.approx(0.4)
+    assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
+    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
+    assert fit_threshold(scored(3, (0.9, False))) is None
+    assert fit_threshold(scored(3)) is None
 
 
 def test_what_has_one_confidence_is_kept_or_left_together() -> None:
-    # after the second one F1 would be 4/6, but the third cannot be told from it: 4/7 against 2/5
-    assert best_cut(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(0.45)
+    # after the second one F1 would be 4/6, but the third has the same confidence: 4/7 against 2/5
+    assert fit_threshold(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(
+        0.45
+    )
 
 
 @given(
@@ -80,17 +75,17 @@ def test_what_has_one_confidence_is_kept_or_left_together() -> None:
 def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]) -> None:
     assume(sum(hit for _, hit in predictions) <= gold)
     matches = scored(gold, *predictions)
-    cut = best_cut(matches)
+    threshold = fit_threshold(matches)
 
     def f1(least: float) -> float:
         kept = [hit for score, hit in predictions if score >= least]
         return Score.of(sum(kept), len(kept), gold).f1
 
     if not any(hit for _, hit in predictions):
-        assert cut is None
+        assert threshold is None
     else:
-        assert cut is not None
-        assert f1(cut) == max(f1(least) for least in np.arange(0.05, 1.05, 0.05))
+        assert threshold is not None
+        assert f1(threshold) == max(f1(minimum) for minimum in np.arange(0.05, 1.05, 0.05))
 
 
 # --- Hand-worked ----------------------------------------------------------------------------------
@@ -194,14 +189,7 @@ def test_to_dict_survives_json() -> None:
     predicted = [sentence(4, Entity(0, 3, "A", 0.75), Entity(1, 2, "B", 0.5))]
     result = evaluate(gold, predicted).to_dict()
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    perfect = {
-        "precision": 1.0,
-        "recall": 1.0,
-        "f1": 1.0,
-        "true_positives": 1,
-        "predicted": 1,
-        "support": 1,
-    }
+    perfect = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "true_positives": 1, "predicted": 1, "support": 1}
     wrong = {**dict.fromkeys(perfect, 0), "predicted": 1}
     assert result.pop("reliability")[7] == {
         "lower": 0.7,
@@ -242,9 +230,9 @@ def test_a_huge_sentence() -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        (2, 3, "sentence 3 is in the predictions only"),
-        (3, 2, "sentence 3 is in the gold only"),
-        (0, 1, "sentence 1 is in the predictions only"),
+        (2, 3, "sentence 3 is only in the predictions"),
+        (3, 2, "sentence 3 is only in the gold"),
+        (0, 1, "sentence 1 is only in the predictions"),
     ],
 )
 def test_different_numbers_of_sentences(gold: int, predicted: int, message: str) -> None:
@@ -255,17 +243,9 @@ def test_different_numbers_of_sentences(gold: int, predicted: int, message: str)
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        (
-            Sentence(["a", "b", "c"], id="d-7"),
-            Sentence(["a", "B", "c"]),
-            r"2 \(d-7\).*2 is 'b'.*'B'",
-        ),
+        (Sentence(["a", "b", "c"], id="d-7"), Sentence(["a", "B", "c"]), r"2 \(d-7\).*2 is 'b'.*'B'"),
         (Sentence(["a"]), Sentence(["b"], id="p"), r"sentence 2 \(p\) .*word 1 is 'a'.*'b'"),
-        (
-            Sentence(["a"]),
-            Sentence(["a", "b"]),
-            r"sentence 2 has.*word 2 is missing.*'b' in the pr",
-        ),
+        (Sentence(["a"]), Sentence(["a", "b"]), r"sentence 2 has.*word 2 is missing.*'b' in the pr"),
         (Sentence(["a", "b"]), Sentence(["a"]), r"word 2 is 'b' in the gold and missing in"),
     ],
 )

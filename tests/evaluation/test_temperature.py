@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from fencepost.evaluation import Temperature, reliability
 
-Judged = list[tuple[float, bool]]
+Predictions = list[tuple[float, bool]]
 
 confidence = st.sampled_from([0.0, 1e-9, 0.5, 0.9, 1 - 1e-9, 1.0]) | st.floats(0, 1)
 judged = st.lists(st.tuples(confidence, st.booleans()), min_size=1, max_size=60)
@@ -23,7 +23,7 @@ def plain(score: float, temperature: Temperature) -> float:
     return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
-def log_loss(predictions: Judged, temperature: Temperature) -> float:
+def log_loss(predictions: Predictions, temperature: Temperature) -> float:
     total = 0.0
     for score, correct in predictions:
         clipped = min(max(score, 1e-6), 1 - 1e-6)
@@ -37,7 +37,7 @@ def prior(temperature: Temperature) -> float:
     return (slope**2 - 1) / 2 - math.log(slope) + offset**2 / 2
 
 
-def fitted(predictions: Judged) -> Temperature:
+def fitted(predictions: Predictions) -> Temperature:
     return Temperature.fit([score for score, _ in predictions], [correct for _, correct in predictions])
 
 
@@ -84,13 +84,13 @@ def test_equals_the_plain_formula(scores: list[float], temperature: Temperature)
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, 21.0, math.nan, math.inf])
 def test_a_temperature_has_bounds(temperature: float) -> None:
-    with pytest.raises(ValueError, match=r"^a temperature is between 0\.05 and 20, not "):
+    with pytest.raises(ValueError, match=r"^a temperature must be between 0\.05 and 20, not "):
         Temperature(temperature)
 
 
 @pytest.mark.parametrize("shift", [math.nan, math.inf, -math.inf, 1001.0, -1001.0])
 def test_a_shift_has_bounds_too(shift: float) -> None:
-    with pytest.raises(ValueError, match=r"^a shift is between -1000 and 1000, not "):
+    with pytest.raises(ValueError, match=r"^a shift must be between -1000 and 1000, not "):
         Temperature(1.0, shift)
 
 
@@ -157,7 +157,7 @@ def test_finds_what_the_confidences_lack(true: Temperature) -> None:
 @example([(1.0, True)] * 500)
 @example([(0.0, True), (1.0, False)] * 200)
 @example([(index / 400, index > 200) for index in range(401)])
-def test_no_other_temperature_is_likelier(predictions: Judged) -> None:
+def test_no_other_temperature_is_likelier(predictions: Predictions) -> None:
     """Against a general optimiser, from where it ended and from the identity."""
     found = fitted(predictions)
 
@@ -173,13 +173,13 @@ def test_no_other_temperature_is_likelier(predictions: Judged) -> None:
 
 
 @given(judged)
-def test_the_log_loss_is_never_worse_than_before(predictions: Judged) -> None:
+def test_the_log_loss_is_never_worse_than_before(predictions: Predictions) -> None:
     found = fitted(predictions)
     assert log_loss(predictions, found) + prior(found) <= log_loss(predictions, Temperature()) + 1e-9
 
 
 @given(st.lists(st.tuples(confidence, st.booleans()), max_size=5), st.integers(1, 10_000))
-def test_it_stays_within_its_bounds(predictions: Judged, times: int) -> None:
+def test_it_stays_within_its_bounds(predictions: Predictions, times: int) -> None:
     scores = [score for score, _ in predictions] * times
     found = Temperature.fit(scores, [correct for _, correct in predictions] * times)
     assert 0.05 <= found.temperature <= 20
@@ -222,7 +222,7 @@ def test_without_predictions_it_is_the_identity() -> None:
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
 def test_only_probabilities(score: float) -> None:
-    with pytest.raises(ValueError, match="probability"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         Temperature.fit([score], [True])
 
 

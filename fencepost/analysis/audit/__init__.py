@@ -1,1 +1,1 @@
-"""Annotations that are probably wrong: models judge sentences that they have not seen."""
+"""Annotations that are probably wrong, found by models that were not trained on them."""

@@ -1,4 +1,4 @@
-"""Apply the suggestions that a person has accepted."""
+"""Application of the suggestions that a person has accepted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An accepted suggestion, and its line in the file."""
+    """Accepted suggestion, and its line in the file."""
 
     line: int
     sentence: int  # from 0
@@ -27,35 +27,35 @@ class Accepted:
 
 
 def read_accepted(path: Path) -> dict[int, list[Accepted]]:
-    """Return the suggestions with `"accept": true`, by sentence.
+    """Read the suggestions with `"accept": true` of a file, and return them by sentence.
 
-    Raises `DataError` for a line that is no suggestion, and a file without any accepted ones.
+    Raises `DataError` for a line that is not a suggestion, and if no suggestion is accepted.
     """
-    found: dict[int, list[Accepted]] = {}
+    accepted: dict[int, list[Accepted]] = {}
     source = Source.open(path)
     try:
         for record in records(source):
             try:
                 if record.problem:
                     raise ValueError(record.problem)
-                one = _accepted(record.value, record.line)
+                one = _parse(record.value, record.line)
             except (ValueError, KeyError, TypeError) as error:
-                message = f"no suggestion of fencepost audit: {_reason(error)}"
+                message = f"not a suggestion of fencepost audit: {_describe(error)}"
                 raise DataError(message, source=str(path), line=record.line) from None
             if one is not None:
-                found.setdefault(one.sentence, []).append(one)
+                accepted.setdefault(one.sentence, []).append(one)
     finally:
         source.close()
-    if not found:
-        raise DataError('no suggestion is accepted; set "accept": true in some', source=str(path))
-    return found
+    if not accepted:
+        raise DataError('no suggestion is accepted; set "accept": true to accept one', source=str(path))
+    return accepted
 
 
-def _accepted(value: Mapping[str, Any], line: int) -> Accepted | None:
+def _parse(value: Mapping[str, Any], line: int) -> Accepted | None:
     number, words = value["sentence"], value["words"]
     if type(number) is not int or number < 1 or not isinstance(words, list):
-        raise ValueError("'sentence' must be a number from 1 and 'words' a list")
-    gold, suggested = _key(value["gold"], len(words)), _key(value["suggested"], len(words))
+        raise ValueError("'sentence' must be an integer of at least 1, and 'words' a list")
+    gold, suggested = (_parse_key(value[name], len(words)) for name in ("gold", "suggested"))
     if gold is None and suggested is None:
         raise ValueError("'gold' and 'suggested' are both null")
     accept = value.get("accept")
@@ -64,32 +64,32 @@ def _accepted(value: Mapping[str, Any], line: int) -> Accepted | None:
     return Accepted(line, number - 1, tuple(words), gold, suggested) if accept else None
 
 
-def _key(value: Mapping[str, Any] | None, words: int) -> Key | None:
+def _parse_key(value: Mapping[str, Any] | None, words: int) -> Key | None:
     if value is None:
         return None
     start, end, type_ = value["start"], value["end"], value["type"]
     if type(start) is not int or type(end) is not int or not isinstance(type_, str) or end > words:
-        raise ValueError(f"an entity has a type, a start and an end among the {words} words")
+        raise ValueError(f"an entity needs a type, and a start and an end within the {words} words")
     return Entity(start, end, type_).key
 
 
-def _reason(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def apply_suggestions(
     sentences: Iterable[Sentence], accepted: Mapping[int, Sequence[Accepted]], name: str
 ) -> Iterator[Sentence]:
-    """Yield the sentences with the accepted suggestions applied; `name` is that of the suggestions' file.
+    """Yield the sentences with the accepted suggestions applied; `name` is the file of the suggestions.
 
-    Raises `DataError` if a sentence has other words than the suggestion, or not the entity to replace.
+    Raises `DataError` if a sentence has other words than in the suggestion, or lacks the entity to replace.
     """
     number = -1
     for number, sentence in enumerate(sentences):
         yield _apply(sentence, accepted.get(number, ()), name)
     beyond = [one for number_, of in accepted.items() if number_ > number for one in of]
     if beyond:
-        message = f"there is no sentence {beyond[0].sentence + 1:,} in the data, which has {number + 1:,}"
+        message = f"sentence {beyond[0].sentence + 1:,} does not exist; the data has {number + 1:,} sentences"
         raise DataError(message, source=name, line=beyond[0].line)
 
 
@@ -97,12 +97,14 @@ def _apply(sentence: Sentence, accepted: Sequence[Accepted], name: str) -> Sente
     entities: dict[Key, Entity] = {entity.key: entity for entity in sentence.entities}
     for one in accepted:
         place = f"sentence {one.sentence + 1:,} of the data"
-        advice = "use the data that was audited, with the same options for reading it"
+        advice = "use the corpus that was audited, with the same options for reading it"
         if tuple(sentence.words) != tuple(one.words):
-            raise DataError(f"{place} has other words now; {advice}", source=name, line=one.line)
+            raise DataError(
+                f"{place} has other words than in the audit; {advice}", source=name, line=one.line
+            )
         if one.gold is not None and one.gold not in entities:
             start, end, type_ = one.gold
-            message = f"{place} has no {quote(type_)} [{start}, {end}) to change (any more); {advice}"
+            message = f"{place} has no entity {quote(type_)} [{start}, {end}) to change; {advice}"
             raise DataError(message, source=name, line=one.line)
         old = entities.pop(one.gold) if one.gold is not None else None
         if one.suggested is not None:

@@ -1,9 +1,10 @@
-"""Cross-validation by documents: every sentence is judged by a model that has not seen its document.
+"""Cross-validation by documents: a model for each fold, trained on the documents of all other folds.
 
-The other models, which have learnt from the sentence, say whether they could be convinced of the annotation.
-The folder of an audit has `audit.json`, which identifies its data and settings, and a folder for each fold:
-the training run while it lasts, then `candidates.jsonl`, every span and type that is not too improbable. So
-an audit continues wherever it was stopped.
+Each model predicts all sentences: those of its own fold, which it was not trained on, and those that it was
+trained on, where a low confidence shows that the annotation is hard to learn. The folder of an audit has
+`audit.json`, which identifies its data and settings, and a folder for each fold with the training run, which
+is replaced by `candidates.jsonl` when it is complete: all candidates that are not too improbable. An
+interrupted audit therefore continues where it stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fencepost.analysis.audit.judged import Confidences, Judged, Key
+from fencepost.analysis.audit.predictions import AuditPredictions, Confidences, Key
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
@@ -33,21 +34,22 @@ from fencepost.training.scoring import apply_temperature
 
 AUDIT_FILE, CANDIDATES_FILE = "audit.json", "candidates.jsonl"
 LOWEST = 0.02
-"""The smallest confidence, before calibration, of a candidate."""
+"""Minimum confidence of a candidate, before calibration."""
 
 
 def split_folds(sentences: Sequence[Sentence], count: int, seed: int) -> list[int]:
-    """Return the fold of each sentence, from 0; the sentences of a document are in the same one.
+    """Return the fold of each sentence, from 0; the sentences of a document are in the same fold.
 
-    A sentence without `doc` is a document of its own. Folds have nearly the same number of sentences: the
-    documents, in random order and the largest first, go to the fold with the fewest.
+    A sentence without `doc` is a document of its own. The documents, from the largest to the smallest and in
+    random order among equals, are assigned to the fold with the fewest sentences, so that folds have nearly
+    the same size. Raises `UsageError` if there are fewer documents than folds.
     """
     names = [sentence.doc if sentence.doc is not None else index for index, sentence in enumerate(sentences)]
     sizes = Counter(names)
     if len(sizes) < count:
         raise UsageError(
-            f"--folds {count}: the corpus has {len(sizes):,} document{'s' * (len(sizes) != 1)}, and each "
-            "fold needs one; give fewer folds"
+            f"--folds {count}: the corpus has only {len(sizes):,} document{'s' * (len(sizes) != 1)}, and "
+            "each fold needs at least one; use fewer folds"
         )
     documents = list(sizes)
     shuffled = [documents[index] for index in np.random.default_rng(seed).permutation(len(documents))]
@@ -60,7 +62,7 @@ def split_folds(sentences: Sequence[Sentence], count: int, seed: int) -> list[in
 
 @dataclass(frozen=True)
 class Audit:
-    """The trainings of an audit in a folder, of which some may be complete already."""
+    """Training runs of an audit in a folder, some of which may be complete already."""
 
     out: Path
     sentences: Sequence[Sentence]
@@ -70,19 +72,19 @@ class Audit:
     quiet: bool = True
 
     def check(self) -> None:
-        """Refuse a folder with anything but this audit, of the same data and settings."""
+        """Raise `UsageError` if the folder has anything but this audit, with the same data and settings."""
         if self.folds < 2:
             raise UsageError(
-                f"--folds {self.folds}: a model must not judge what it has learnt; give 2 or more"
+                f"--folds {self.folds}: use at least 2, so that no model is tested only on its training data"
             )
-        self._assigned()
+        self._assign_folds()
         path = self.out / AUDIT_FILE
         if path.is_file():
-            there = read_json_object(path)
-            if {key: there.get(key) for key in self._identity()} != self._identity():
+            existing = read_json_object(path)
+            if {key: existing.get(key) for key in self._identity()} != self._identity():
                 raise UsageError(
-                    f"{self.out}: the audit there has other data, settings or folds; give another --out, or "
-                    "remove that folder"
+                    f"{self.out}: contains an audit with other data, settings or folds; use another --out or "
+                    "remove the folder"
                 )
             return
         try:
@@ -90,7 +92,7 @@ class Audit:
         except OSError as error:
             raise UsageError(f"{self.out}: cannot be read: {error.strerror}") from None
         if any(not name.startswith(TEMPORARY) and name != lock_file("audit") for name in names):
-            raise UsageError(f"{self.out}: is there already and no audit; give another --out")
+            raise UsageError(f"{self.out}: already exists and is not an audit; use another --out")
 
     def _identity(self) -> dict[str, object]:
         settings = self.config.model_dump(mode="json")
@@ -102,29 +104,29 @@ class Audit:
     def is_done(self, fold: int) -> bool:
         return (self.folder(fold) / CANDIDATES_FILE).is_file()
 
-    def go(self, workers: int = 1) -> Iterator[Ended[int]]:
-        """Train and predict the folds that are not done; yield each when it has ended."""
+    def run(self, workers: int = 1) -> Iterator[Ended[int]]:
+        """Train and predict the folds that are not complete; yield each as it ends."""
         todo = [fold for fold in range(self.folds) if not self.is_done(fold)]
-        work = (self if workers == 1 else replace(self, quiet=True)).judge_fold
+        work = (self if workers == 1 else replace(self, quiet=True)).run_fold
         every = (attempt(work, fold) for fold in todo) if workers == 1 else in_processes(work, todo, workers)
         with locked(self.out, "audit"), closing(every):
             if not (self.out / AUDIT_FILE).is_file():
                 write_json(self.out / AUDIT_FILE, self._identity())
             for fold in set(range(self.folds)) - set(todo):
-                tidy(self.folder(fold), keep_model=False)  # a process may have been killed before that
+                tidy(self.folder(fold), keep_model=False)  # which a killed process may not have done
             for ended in every:
                 write_failure(self.folder(ended.task), ended.failure)
                 yield ended
 
-    def judged(self) -> Judged:
-        """Return the sentences with what the models say about them, with calibrated confidences.
+    def read_predictions(self) -> AuditPredictions:
+        """Read the candidates of all folds, and return them with calibrated confidences.
 
-        A model's calibration is fitted to the fold that it has not seen: two numbers, which can hardly
-        remember an annotation.
+        The confidences of a model are calibrated on its own fold, which it was not trained on. This fits only
+        two numbers, so it hardly adapts to single annotations.
         """
-        assigned = self._assigned()
-        unseen: list[Confidences] = [{} for _ in self.sentences]
-        seen: list[Counter[Key]] = [Counter() for _ in self.sentences]
+        assigned = self._assign_folds()
+        held_out: list[Confidences] = [{} for _ in self.sentences]
+        training: list[Counter[Key]] = [Counter() for _ in self.sentences]
         for fold in range(self.folds):
             candidates = read_candidates(self.folder(fold), self.sentences)
             own = [number for number, of in enumerate(assigned) if of == fold]
@@ -132,38 +134,38 @@ class Audit:
                 [self.sentences[number] for number in own], [candidates[number] for number in own]
             )
             for number, sentence in enumerate(apply_temperature(temperature, candidates)):
-                found = {entity.key: entity.score for entity in sentence.entities}
+                scores = {entity.key: entity.score for entity in sentence.entities}
                 if assigned[number] == fold:
-                    unseen[number] = found
+                    held_out[number] = scores
                 else:
-                    seen[number].update({key: score / (self.folds - 1) for key, score in found.items()})
-        return Judged.of(self.sentences, unseen, seen, self.config)
+                    training[number].update({key: score / (self.folds - 1) for key, score in scores.items()})
+        return AuditPredictions.of(self.sentences, held_out, training, self.config)
 
-    def judge_fold(self, fold: int) -> None:
-        """Train on all other folds, or continue, and write what the model says about all sentences."""
-        pairs = zip(self.sentences, self._assigned(), strict=True)
-        learnt = [sentence for sentence, of in pairs if of != fold]
+    def run_fold(self, fold: int) -> None:
+        """Train on all other folds, or continue, and write the candidates of the model in all sentences."""
+        pairs = zip(self.sentences, self._assign_folds(), strict=True)
+        data = [sentence for sentence, of in pairs if of != fold]
         folder = self.folder(fold)
-        judge(self.config, learnt, self.sentences, folder, device=self.device, quiet=self.quiet)
+        write_candidates(self.config, data, self.sentences, folder, device=self.device, quiet=self.quiet)
 
-    def _assigned(self) -> list[int]:
+    def _assign_folds(self) -> list[int]:
         return split_folds(self.sentences, self.folds, self.config.training.seed)
 
 
-def judge(
+def write_candidates(
     config: Config,
-    learnt: Sequence[Sentence],
+    data: Sequence[Sentence],
     sentences: Sequence[Sentence],
     folder: Path,
     *,
     device: DeviceName = "auto",
     quiet: bool = True,
 ) -> None:
-    """Train a model, or continue; write its candidates in the sentences; remove it."""
+    """Train a model on `data`, or continue; write its candidates in `sentences`; remove the model."""
     if (folder / CANDIDATES_FILE).is_file():
         return
     if not is_complete(folder):
-        train(config, learnt, folder, resume=is_started(folder), quiet=quiet, device=device)
+        train(config, data, folder, resume=is_started(folder), quiet=quiet, device=device)
     recogniser = load(folder, engine="pytorch", device=device).with_options(
         threshold=LOWEST, select="keep-all"
     )
@@ -173,15 +175,15 @@ def judge(
 
 
 def read_candidates(folder: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return what `judge` has written, before calibration."""
+    """Return the sentences with the candidates of `write_candidates`, before calibration."""
     path = folder / CANDIDATES_FILE
-    found = list(read(path, "jsonl"))
-    if [one.words for one in found] != [one.words for one in sentences]:
-        message = f"not the sentences of this audit; remove {folder} to repeat this part"
+    candidates = list(read(path, "jsonl"))
+    if [one.words for one in candidates] != [one.words for one in sentences]:
+        message = f"the file has other sentences than this audit; remove {folder} to repeat this fold"
         raise DataError(message, source=str(path))
-    return [one.with_entities(other.entities) for one, other in zip(sentences, found, strict=True)]
+    return [one.with_entities(other.entities) for one, other in zip(sentences, candidates, strict=True)]
 
 
 def fit_temperature(gold: Sequence[Sentence], candidates: Sequence[Sentence]) -> Temperature:
-    mentions = match(gold, candidates).predicted
-    return Temperature.fit(mentions.score, mentions.matched)
+    predicted = match(gold, candidates).predicted
+    return Temperature.fit(predicted.score, predicted.matched)

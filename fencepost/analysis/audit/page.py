@@ -1,7 +1,7 @@
-"""The suggestions of an audit as one HTML file, where a person accepts or rejects them.
+"""The page of an audit: an HTML file in which a person accepts or rejects suggestions.
 
-All text goes through jinja2, which escapes it. The page loads nothing; its one script, which is named by its
-hash in the page's security policy, filters, moves by keys, and saves the accepted suggestions as a file.
+All text is escaped by jinja2. The page loads nothing. Its only script, which the security policy of the page
+allows by its hash, filters suggestions, handles keys, and saves the accepted suggestions to a file.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from fencepost import __version__
-from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.analysis.audit.suggestions import KINDS, Suggestion, to_dicts
 from fencepost.analysis.consistency import Inconsistency, count_checks
-from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, example
-from fencepost.analysis.report.page import environment
+from fencepost.analysis.report.examples import SHOWN_ENTITIES, Example, make_example
+from fencepost.analysis.report.page import make_environment
 from fencepost.data.entity import Sentence
-from fencepost.evaluation import Mistake
+from fencepost.evaluation import ErrorCase
 
 MARK = "<!doctype html>\n<!-- fencepost audit"
-"""The beginning of every page of an audit."""
+"""The first characters of every page of an audit."""
 
 INCONSISTENCIES, SUSPECTS, COUNTS = 100, 5, 6
-"""Largest number of inconsistencies of each check on the page, of their suspects, and of their counts."""
+"""Maximum numbers of inconsistencies of each check on the page, of suspects, and of counts of each."""
 
 
 @dataclass(frozen=True)
 class AuditPage:
-    """The contents of the page: of all suggestions, those to show, and what is annotated in several ways."""
+    """Contents of the page of an audit: the first `top` suggestions, and the inconsistencies."""
 
     name: str
     sentences: Sequence[Sentence]
     inconsistencies: Sequence[Inconsistency]
-    judged: Judged | None = None
+    predictions: AuditPredictions | None = None
     suggestions: Sequence[Suggestion] = ()
-    shown: int = 1000
-    made: datetime = field(default_factory=lambda: datetime.now(UTC))
+    top: int = 1000
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class _Row(NamedTuple):
-    """A suggestion that is shown, the numbers of its types, and its sentence."""
+    """Suggestion on the page, the numbers of its types, and its sentence."""
 
     suggestion: Suggestion
     types: Sequence[int]
@@ -53,12 +53,12 @@ class _Row(NamedTuple):
 
 def render(page: AuditPage) -> str:
     """Return the page as one HTML file."""
-    shown = page.suggestions[: page.shown]
-    types = sorted({type_ for one in shown for type_ in one.types})
+    suggestions = page.suggestions[: page.top]
+    types = sorted({type_ for one in suggestions for type_ in one.types})
     checks: dict[str, list[Inconsistency]] = {}
     for one in page.inconsistencies:
         checks.setdefault(one.check, []).append(one)
-    templates = environment()
+    templates = make_environment()
     source, _, _ = templates.loader.get_source(templates, "audit.js")  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
     return templates.get_template("audit.html").render(
@@ -68,8 +68,8 @@ def render(page: AuditPage) -> str:
         kinds=Counter(one.kind for one in page.suggestions),
         all_kinds=KINDS,
         types=types,
-        rows=[_row(one, types, page.judged) for one in shown if page.judged is not None],
-        data=list(to_dicts(shown, page.sentences)),
+        rows=[_make_row(one, types, page.predictions) for one in suggestions if page.predictions is not None],
+        data=list(to_dicts(suggestions, page.sentences)),
         checks={check: of[:INCONSISTENCIES] for check, of in checks.items()},
         check_counts=count_checks(page.inconsistencies),
         most_suspects=SUSPECTS,
@@ -80,7 +80,9 @@ def render(page: AuditPage) -> str:
     )
 
 
-def _row(one: Suggestion, types: Sequence[str], judged: Judged) -> _Row:
-    mistake = Mistake("type", one.sentence, one.suggested, one.gold)  # the kind is not drawn
-    drawn = example(mistake, judged.sentences[one.sentence], judged.predicted[one.sentence])
-    return _Row(one, [types.index(type_) for type_ in sorted(one.types)], drawn)
+def _make_row(one: Suggestion, types: Sequence[str], predictions: AuditPredictions) -> _Row:
+    error = ErrorCase("type", one.sentence, one.suggested, one.gold)  # the kind is not shown
+    sentence, predicted = predictions.sentences[one.sentence], predictions.predicted[one.sentence]
+    return _Row(
+        one, [types.index(type_) for type_ in sorted(one.types)], make_example(error, sentence, predicted)
+    )

@@ -1,14 +1,14 @@
-"""Rank disagreements by how much speaks for the suggestion, and against the annotation.
+"""Ranking of disagreements between models and annotations by the evidence for the suggestion.
 
-A confident model that contradicts an annotation is often wrong itself, and more often so for some kinds of
-disagreement than for others: that it does not find an entity says little, that it finds the same words with
-another boundary says much. So the score of a disagreement is a sum of log odds: where its kind starts, the
-confidences in the suggestion and in the annotation, of the model that has not seen the sentence and of those
-that have, and how the same words are annotated elsewhere in the corpus.
+A confident model that contradicts an annotation is often wrong itself, and for some kinds of disagreement
+more often than for others: an entity that is not predicted is weak evidence, a prediction of the same entity
+with another boundary is strong evidence. The score of a disagreement is therefore a sum of log odds: a prior
+for its kind; the confidences in the suggestion and in the annotation, of the model that was not trained on
+the sentence and of those that were; and how the same words are annotated elsewhere in the corpus.
 
-The weights were chosen by hand, the same for all corpora, on predictions for three corpora with errors put
-in: GUM's test part, 200 sentences of GENIA, and the sample corpus. Average precision varied by at most 0.06
-among thirty similar choices.
+The weights were chosen by hand, the same for all corpora, on predictions for three corpora with artificial
+errors: the test part of GUM, 200 sentences of GENIA, and the sample corpus. Average precision varied by at
+most 0.06 among thirty similar choices.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.analysis.phrases import PhraseCounts
 from fencepost.data.entity import Entity
-from fencepost.evaluation import Kind, Mistake, mistakes
+from fencepost.evaluation import ErrorCase, ErrorKind, classify_errors
 
-_STARTS: dict[Kind, float] = {
+_PRIORS: dict[ErrorKind, float] = {
     "start": -2.0,
     "end": -2.0,
     "start and end": -2.0,
@@ -34,35 +34,37 @@ _STARTS: dict[Kind, float] = {
     "spurious": -3.5,
     "missed": -4.0,
 }
-"""The log odds of each kind of a model's mistake to be one of the annotation."""
+"""Log odds that a disagreement of each kind is an error of the annotation."""
 
 _SUGGESTED, _ANNOTATED = (0.3, 0.3, 0.4), (-0.15, -0.15, -0.3)
-"""Weights of log odds: of the model that has not seen the sentence, of those that have, and elsewhere."""
+"""Weights of the log odds: of the held-out model, of the other models, and of the rest of the corpus."""
 
-_LEAST = 0.005
-"""Confidences nearer to 0 or 1 than this are clipped, since log odds must be finite."""
+_CLIP = 0.005
+"""Minimum distance of a confidence from 0 and 1; others are clipped, since log odds must be finite."""
 
 
-def rank(judged: Judged) -> list[Suggestion]:
+def rank(predictions: AuditPredictions) -> list[Suggestion]:
     """Return a suggestion for each disagreement of models and annotations, the most suspicious first.
 
-    Each annotation and each prediction is part of at most one.
+    Each annotation and each prediction is part of at most one suggestion.
     """
-    counts = PhraseCounts(judged.sentences)
-    found = [
-        Suggestion.of(one, _suspicion(one, judged, counts), _confidence(one, judged))
-        for one in mistakes(judged.sentences, judged.predicted).all
+    counts = PhraseCounts(predictions.sentences)
+    suggestions = [
+        Suggestion.of(
+            error, _compute_suspicion(error, predictions, counts), _get_confidence(error, predictions)
+        )
+        for error in classify_errors(predictions.sentences, predictions.predicted).all
     ]
-    return sorted(found, key=lambda one: -one.suspicion)
+    return sorted(suggestions, key=lambda one: -one.suspicion)
 
 
-def _suspicion(one: Mistake, judged: Judged, counts: PhraseCounts) -> float:
+def _compute_suspicion(error: ErrorCase, predictions: AuditPredictions, counts: PhraseCounts) -> float:
     """Return the sum of log odds as a number between 0 and 1."""
-    total = _STARTS[one.kind]
-    if one.predicted is not None:
-        total += _weigh(_SUGGESTED, one.sentence, one.predicted, judged, counts, annotated=False)
-    if one.gold is not None:
-        total += _weigh(_ANNOTATED, one.sentence, one.gold, judged, counts, annotated=True)
+    total = _PRIORS[error.kind]
+    if error.predicted is not None:
+        total += _weigh(_SUGGESTED, error.sentence, error.predicted, predictions, counts, annotated=False)
+    if error.gold is not None:
+        total += _weigh(_ANNOTATED, error.sentence, error.gold, predictions, counts, annotated=True)
     return 1 / (1 + math.exp(-total))
 
 
@@ -70,25 +72,26 @@ def _weigh(
     weights: Sequence[float],
     number: int,
     entity: Entity,
-    judged: Judged,
+    predictions: AuditPredictions,
     counts: PhraseCounts,
     *,
     annotated: bool,
 ) -> float:
-    same, other = counts.elsewhere(judged.sentences[number], entity, annotated=annotated)
+    """Return the weighted sum of the log odds of an entity of the sentence `number`."""
+    same, other = counts.count_elsewhere(predictions.sentences[number], entity, annotated=annotated)
     odds = (
-        _logit(judged.unseen[number].get(entity.key, 0.0)),
-        _logit(judged.seen[number].get(entity.key, 0.0)),
+        _logit(predictions.held_out[number].get(entity.key, 0.0)),
+        _logit(predictions.training[number].get(entity.key, 0.0)),
         math.log((same + 0.5) / (other + 0.5)),
     )
     return sum(weight * one for weight, one in zip(weights, odds, strict=True))
 
 
-def _confidence(one: Mistake, judged: Judged) -> float | None:
-    """Return the models' confidence in the annotation, 0 if it is no candidate."""
-    return None if one.gold is None else judged.confidences[one.sentence].get(one.gold.key, 0.0)
+def _get_confidence(error: ErrorCase, predictions: AuditPredictions) -> float | None:
+    """Return the mean confidence in the annotation; 0 if it is not a candidate."""
+    return None if error.gold is None else predictions.confidences[error.sentence].get(error.gold.key, 0.0)
 
 
 def _logit(confidence: float) -> float:
-    clipped = min(max(confidence, _LEAST), 1 - _LEAST)
+    clipped = min(max(confidence, _CLIP), 1 - _CLIP)
     return math.log(clipped / (1 - clipped))

@@ -1,4 +1,4 @@
-"""Suggestions: where models contradict an annotation, and what they would put in its place."""
+"""Suggestions: corrections of annotations that models contradict."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.data.entity import Entity, Sentence
-from fencepost.evaluation import GROUPS, Mistake
-from fencepost.evaluation import Kind as MistakeKind
+from fencepost.evaluation import GROUPS, ErrorCase, ErrorKind
 
 Kind = Literal["boundary", "type", "boundary and type", "missing", "spurious", "nesting"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Kinds of annotation errors, as those of `evaluation.mistakes`, seen from the other side.
+"""Kinds of annotation errors: those of `evaluation.errors`, with the roles exchanged.
 
-A prediction that is not annotated may be a missing annotation, an entity that is not predicted may be a
-spurious one.
+A prediction that is not annotated may be a missing annotation, and an annotation that is not predicted may be
+a spurious one.
 """
 
 _KIND_OF: dict[str, Kind] = {
@@ -29,17 +28,17 @@ _KIND_OF: dict[str, Kind] = {
     "spurious": "missing",
     "missed": "spurious",
 }
-KIND_OF: dict[MistakeKind, Kind] = {kind: _KIND_OF[group] for group, of in GROUPS.items() for kind in of}
+KIND_OF: dict[ErrorKind, Kind] = {kind: _KIND_OF[group] for group, of in GROUPS.items() for kind in of}
 UNCERTAIN = 0.9999
-"""Largest score of an entity that is exported for review: one that is certain is no prediction."""
+"""Maximum score of an entity that is exported for review: tools take a score of 1 for an annotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Replace the entity `gold` by `suggested`; without one of them, add or remove an entity.
+    """Correction that replaces the entity `gold` by `suggested`, or adds or removes one if one is None.
 
-    `suspicion` is between 0 and 1, and orders suggestions of all kinds; `confidence` is the models' in the
-    gold entity.
+    `suspicion` is between 0 and 1 and ranks suggestions of all kinds. `confidence` is the confidence of the
+    models in the gold entity.
     """
 
     kind: Kind
@@ -50,10 +49,9 @@ class Suggestion:
     confidence: float | None = None
 
     @classmethod
-    def of(cls, mistake: Mistake, suspicion: float, confidence: float | None) -> Suggestion:
-        """Return what a model's mistake suggests, if not the model is wrong but the annotation."""
-        gold, predicted = mistake.gold, mistake.predicted
-        return cls(KIND_OF[mistake.kind], mistake.sentence, gold, predicted, suspicion, confidence)
+    def of(cls, error: ErrorCase, suspicion: float, confidence: float | None) -> Suggestion:
+        """Return the correction that follows if the annotation is wrong and the prediction is correct."""
+        return cls(KIND_OF[error.kind], error.sentence, error.gold, error.predicted, suspicion, confidence)
 
     @property
     def types(self) -> set[str]:
@@ -61,14 +59,14 @@ class Suggestion:
 
     @property
     def id(self) -> str:
-        """A name that stays the same in another audit of the same sentences."""
+        """Identifier that is the same in every audit of the same sentences."""
         keys = [None if one is None else one.key for one in (self.gold, self.suggested)]
         return hashlib.sha256(json.dumps([self.sentence, *keys]).encode()).hexdigest()[:12]
 
     def to_dict(self, rank: int, sentence: Sentence) -> dict[str, Any]:
-        """Return the suggestion for JSON; a person sets `accept`."""
+        """Return the suggestion for JSON; the user sets `accept`."""
 
-        def content_of(entity: Entity | None, confidence: float | None) -> dict[str, Any] | None:
+        def entity_to_dict(entity: Entity | None, confidence: float | None) -> dict[str, Any] | None:
             if entity is None:
                 return None
             start, end, type_ = entity.key
@@ -85,30 +83,32 @@ class Suggestion:
             "sentence_id": sentence.id,
             "doc": sentence.doc,
             "words": list(sentence.words),
-            "gold": content_of(self.gold, self.confidence),
-            "suggested": content_of(self.suggested, None if self.suggested is None else self.suggested.score),
+            "gold": entity_to_dict(self.gold, self.confidence),
+            "suggested": entity_to_dict(
+                self.suggested, None if self.suggested is None else self.suggested.score
+            ),
             "accept": None,
         }
 
 
 def to_dicts(suggestions: Iterable[Suggestion], sentences: Sequence[Sentence]) -> Iterator[dict[str, Any]]:
-    """Yield ranked suggestions for JSON."""
+    """Yield ranked suggestions for JSON, the first with rank 1."""
     for rank, one in enumerate(suggestions, start=1):
         yield one.to_dict(rank, sentences[one.sentence])
 
 
-def sentences_to_review(suggestions: Sequence[Suggestion], judged: Judged) -> Iterator[Sentence]:
+def apply_for_review(suggestions: Sequence[Suggestion], predictions: AuditPredictions) -> Iterator[Sentence]:
     """Yield the sentences that have suggestions, with these applied, for review in an annotation tool.
 
-    The most suspicious one comes first. The score of an entity is the models' confidence, and always below 1,
-    so that tools take it as the prediction of a model. An entity that should only be removed stays, with its
-    low score. `meta["audit"]` says what is suggested.
+    The most suspicious sentence comes first. The score of an entity is the confidence of the models, and
+    always below 1, so that tools treat it as a prediction. An entity that is suggested for removal stays,
+    with its low score. `meta["audit"]` lists the suggestions.
     """
     by_sentence: dict[int, list[tuple[int, Suggestion]]] = {}
     for rank, one in enumerate(suggestions, start=1):
         by_sentence.setdefault(one.sentence, []).append((rank, one))
     for number, ranked in by_sentence.items():
-        sentence, confidences = judged.sentences[number], judged.confidences[number]
+        sentence, confidences = predictions.sentences[number], predictions.confidences[number]
         entities = {entity.key: entity for entity in sentence.entities}
         for _, one in ranked:
             if one.suggested is not None:
@@ -119,11 +119,11 @@ def sentences_to_review(suggestions: Sequence[Suggestion], judged: Judged) -> It
             replace(entity, score=min(UNCERTAIN, confidences.get(key, 0.0)))
             for key, entity in entities.items()
         )
-        notes = [_note(rank, one) for rank, one in ranked]
+        notes = [_make_note(rank, one) for rank, one in ranked]
         yield replace(sentence.with_entities(scored), meta={**sentence.meta, "audit": notes})
 
 
-def _note(rank: int, one: Suggestion) -> dict[str, Any]:
+def _make_note(rank: int, one: Suggestion) -> dict[str, Any]:
     keys = {
         name: None if entity is None else list(entity.key)
         for name, entity in (("gold", one.gold), ("suggested", one.suggested))

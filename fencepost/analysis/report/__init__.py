@@ -1,7 +1,7 @@
-"""The report on a model: one HTML file that needs nothing else."""
+"""Report on a model as one self-contained HTML file."""
 
 from fencepost.analysis.epochs import Epoch
-from fencepost.analysis.report.contents import Contents, Speed, run_contents
+from fencepost.analysis.report.contents import Contents, Speed, read_contents
 from fencepost.analysis.report.page import MARK, render
 
-__all__ = ["MARK", "Contents", "Epoch", "Speed", "render", "run_contents"]
+__all__ = ["MARK", "Contents", "Epoch", "Speed", "read_contents", "render"]

@@ -1,4 +1,4 @@
-"""The contents of a report as plain data, and reading them from the folder of a model or a training run."""
+"""Contents of a report, and how they are read from the folder of a model or of a training run."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import __version__
-from fencepost.analysis.epochs import Epoch, finite, read_epochs
+from fencepost.analysis.epochs import Epoch, parse_finite, read_epochs
 from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json_object
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Evaluation
 
 EXAMPLES = 3
-"""Default number of examples of each kind of mistake."""
+"""Default number of examples of each kind of error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The speed of predictions, the engine, and the peak memory of the process."""
+    """Speed of prediction, the engine, and the peak memory of the process."""
 
     engine: str
     sentences_per_second: float
     peak_memory_mb: float | None = None
-    trained: bool = False  # the same process trained the model, which takes more memory
+    trained: bool = False  # whether the same process trained the model, which takes more memory
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything that a report may show; what is not known is left out of it.
+    """Contents of a report; parts that are missing are left out of the report.
 
-    `gold` and `predicted` are the same sentences, from `data`. Without them, the scores are those of
-    `evaluation`, if they were saved. `statistics` has those of each corpus by its name, as
-    `Statistics.to_dict` returns them.
+    `gold` and `predicted` are the same sentences, with annotated and with predicted entities; `data` is the
+    name of their corpus. Without them, the report has the scores of `evaluation`. `statistics` has the
+    results of `Statistics.to_dict` by the name of the corpus.
     """
 
     name: str
     version: str
-    made: datetime
+    created: datetime
     settings: Mapping[str, Any] = field(default_factory=dict)
     types: Sequence[str] = ()
     epochs: Sequence[Epoch] = ()
-    kept: float | None = None
+    kept_epoch: float | None = None
     calibration: Mapping[str, Any] | None = None
     data: str | None = None
     gold: Sequence[Sentence] | None = None
@@ -56,16 +56,16 @@ class Contents:
     examples: int = EXAMPLES
 
 
-def run_contents(folder: Path) -> Contents:
-    """Read the settings, types, learning curves and final scores from a folder, without PyTorch."""
+def read_contents(folder: Path) -> Contents:
+    """Read the settings, types, learning curves and test scores from a folder, without PyTorch."""
     config, result = (
         read_json_object(path) if path.is_file() else {}
         for path in (folder / "config.json", folder / "metrics.json")
     )
-    settings = _mapping(config.get("config")) or _run_settings(folder / "run.yaml")
+    settings = _to_dict(config.get("config")) or _read_run_settings(folder / "run.yaml")
     if not settings:
         raise UsageError(
-            f"{folder}: there is no model and no training run here (a model is a folder with a config.json)"
+            f"{folder}: this folder has no model and no training run (a model folder has a config.json)"
         )
     types = config.get("types")
     evaluation = None
@@ -74,30 +74,30 @@ def run_contents(folder: Path) -> Contents:
             evaluation = Evaluation.from_dict(result["test"])
         except ValueError:
             raise DataError(
-                "its test scores are not those of a training run", source=str(folder / "metrics.json")
+                "the test scores are not those of a training run", source=str(folder / "metrics.json")
             ) from None
     return Contents(
         name=folder.resolve().name,
         version=__version__,
-        made=datetime.now(UTC),
+        created=datetime.now(UTC),
         settings=settings,
         types=[str(type_) for type_ in types] if isinstance(types, list) else [],
         epochs=read_epochs(folder),
-        kept=finite(result.get("kept_epoch")),
-        calibration=_mapping(result.get("calibration")) or None,
-        data=None if evaluation is None else "the test data of the training",
+        kept_epoch=parse_finite(result.get("kept_epoch")),
+        calibration=_to_dict(result.get("calibration")) or None,
+        data=None if evaluation is None else "the test data of the training run",
         evaluation=evaluation,
     )
 
 
-def _run_settings(path: Path) -> dict[str, Any]:
-    """Return the settings of a run that has no model yet."""
+def _read_run_settings(path: Path) -> dict[str, Any]:
+    """Read the settings of a run that has no model yet; return none if they cannot be read."""
     import yaml
 
     with suppress(OSError, ValueError, yaml.YAMLError):
-        return _mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _to_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
     return {}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _to_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""The scores of a report, with their intervals, and the confusion of types."""
+"""Scores of a report with their confidence intervals, and the confusion of types."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from typing import NamedTuple
 import numpy as np
 
 from fencepost.analysis.report.contents import Contents
-from fencepost.evaluation import Evaluation, Matches, Mistakes, Score, Scores, intervals, match, mistakes
+from fencepost.evaluation import (
+    ErrorAnalysis,
+    Evaluation,
+    Matches,
+    Score,
+    Scores,
+    classify_errors,
+    compute_intervals,
+    match,
+)
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 11, 16)
-"""The first length of each group; the last group has no end."""
+"""The smallest length of each group; the last group has no upper limit."""
 
 TYPES, CONFUSED = 100, 24
-"""Largest number of types in the tables, and in the table of confusions."""
+"""Maximum number of types in the tables, and in the confusion matrix."""
 
 
 class ScoreRow(NamedTuple):
-    """A row of a table of scores."""
+    """Row of a table of scores."""
 
     name: str
     score: Score
@@ -28,34 +37,35 @@ class ScoreRow(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Counts by gold type (row) and predicted type (column); the last of both is no entity (None)."""
+    """Counts by gold type (row) and predicted type (column); the last row and column are no entity."""
 
-    names: Sequence[str | None]
+    names: Sequence[str | None]  # "" for the rarer types, None for no entity
     counts: Sequence[Sequence[int]]
     others: int  # number of types that share a row and a column
 
 
 @dataclass(frozen=True, slots=True)
 class ReportScores:
-    """The scores of a report; without the sentences, only those that were saved."""
+    """Scores of a report; without the sentences, only the saved ones."""
 
     evaluation: Evaluation
     bounds: Mapping[str | None, Scores] = field(default_factory=dict)
     length_bounds: Mapping[str | None, Scores] = field(default_factory=dict)
-    mistakes: Mistakes | None = None
+    errors: ErrorAnalysis | None = None
 
     @classmethod
     def of(cls, contents: Contents) -> ReportScores | None:
-        """Compute the scores, or return None without predictions and saved scores."""
+        """Compute the scores; return None if there are neither predictions nor saved scores."""
         if contents.gold is None or contents.predicted is None:
             return None if contents.evaluation is None else cls(contents.evaluation)
         matches = match(contents.gold, contents.predicted)
         evaluation = Evaluation.of(matches)
-        found = mistakes(contents.gold, contents.predicted)
+        errors = classify_errors(contents.gold, contents.predicted)
         if not matches.sentences:
-            return cls(evaluation, mistakes=found)
+            return cls(evaluation, errors=errors)
         groups = tuple(evaluation.by_length_group(LENGTHS))
-        return cls(evaluation, intervals(matches), intervals(_by_length(matches, groups)), found)
+        by_length = compute_intervals(_group_by_length(matches, groups))
+        return cls(evaluation, compute_intervals(matches), by_length, errors)
 
     def types(self) -> list[ScoreRow]:
         """Return a row for each type, the most frequent first."""
@@ -70,24 +80,25 @@ class ReportScores:
         ]
 
     def confusion(self) -> Confusion | None:
-        """Count how often each gold type was taken for each type; the rarest types share the name ''."""
-        if self.mistakes is None or not self.evaluation.by_type:
+        """Count the predicted types of each gold type; the rarer types share a row and a column."""
+        if self.errors is None or not self.evaluation.by_type:
             return None
         ranked = [row.name for row in self.types()]
-        shown = ranked if len(ranked) <= CONFUSED + 1 else ranked[:CONFUSED]
-        others = len(ranked) - len(shown)
-        names: list[str | None] = [*shown, *([""] if others else []), None]
-        place = {name: names.index(name if name in shown else "") for name in ranked} | {None: len(names) - 1}
-        counts = Counter(self.mistakes.confusion())
+        listed = ranked if len(ranked) <= CONFUSED + 1 else ranked[:CONFUSED]
+        others = len(ranked) - len(listed)
+        names: list[str | None] = [*listed, *([""] if others else []), None]
+        index: dict[str | None, int] = {name: names.index(name if name in listed else "") for name in ranked}
+        index |= {None: len(names) - 1}
+        counts = Counter(self.errors.confusion())
         counts.update({(name, name): score.true_positives for name, score in self.evaluation.by_type.items()})
         table = np.zeros((len(names), len(names)), dtype=np.int64)
         for (gold, predicted), count in counts.items():
-            table[place[gold], place[predicted]] += count
+            table[index[gold], index[predicted]] += count
         return Confusion(names, table.tolist(), others)
 
 
-def _by_length(matches: Matches, groups: tuple[str, ...]) -> Matches:
-    """Return the matches with the groups of lengths in place of the types."""
+def _group_by_length(matches: Matches, groups: tuple[str, ...]) -> Matches:
+    """Return the matches with groups of lengths instead of types."""
     gold, predicted = (
         replace(side, type=np.searchsorted(LENGTHS, side.length, side="right").astype(np.int32) - 1)
         for side in (matches.gold, matches.predicted)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from benchmarks.audit import put_errors
 from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
 from fencepost.analysis.audit.folds import split_folds
-from fencepost.analysis.audit.judged import Judged
+from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.analysis.audit.ranking import rank
-from fencepost.analysis.audit.suggestions import Suggestion, sentences_to_review, to_dicts
+from fencepost.analysis.audit.suggestions import Suggestion, apply_for_review, to_dicts
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
@@ -34,7 +34,7 @@ def judge(sentences, found, seen=None):
     unseen, seen = (
         [{entity.key: entity.score for entity in s.entities} for s in side] for side in (found, seen or found)
     )
-    return Judged.of(sentences, unseen, seen, Config.parse({}))
+    return AuditPredictions.of(sentences, unseen, seen, Config.parse({}))
 
 
 def keys(one):
@@ -53,7 +53,7 @@ class TestFolds:
         sentences = [Sentence(["x"], doc=doc) for doc in docs]
         names = [n if doc is None else doc for n, doc in enumerate(docs)]
         if len(set(names)) < 3:
-            with pytest.raises(UsageError, match="give fewer folds"):
+            with pytest.raises(UsageError, match="use fewer folds"):
                 split_folds(sentences, 3, seed)
             return
         folds = split_folds(sentences, 3, seed)
@@ -140,8 +140,8 @@ class TestRanking:
         found = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
         learnt = [gold[0].with_entities([Entity(0, 1, "person", 0.3), Entity(0, 1, "place", 0.5)]), found[1]]
         sentences = [*gold, *SAMPLE]
-        judged = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
-        assert [one.sentence for one in rank(judged)] == [1, 0]
+        predictions = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
+        assert [one.sentence for one in rank(predictions)] == [1, 0]
 
 
 WORDS = ["Ada", "of", "Rome", "met", "Eve", "."]
@@ -184,12 +184,12 @@ class TestFixing:
         ("changes", "reason"),
         [
             ({"accept": "yes"}, "'accept' must be true, false or null"),
-            ({"sentence": 0}, "'sentence' must be a number from 1"),
+            ({"sentence": 0}, "'sentence' must be an integer of at least 1"),
             ({"gold": None, "suggested": None}, "both null"),
             ({"gold": {"start": 0, "end": 1}}, "'type' is missing"),
-            ({"gold": {"start": 0, "end": 9, "type": "T"}}, "among the 6 words"),
+            ({"gold": {"start": 0, "end": 9, "type": "T"}}, "within the 6 words"),
             ({"gold": {"start": 2, "end": 1, "type": "T"}}, "start < end"),
-            ({"suggested": 5}, "no suggestion"),
+            ({"suggested": 5}, "not a suggestion"),
         ],
     )
     def test_lines_that_are_no_suggestions(self, tmp_path, changes, reason):
@@ -201,9 +201,15 @@ class TestFixing:
     @pytest.mark.parametrize(
         ("corpus", "reason"),
         [
-            ([replace(GOLD, words=["Eva", *WORDS[1:]])], "sentence 1 of the data has other words now"),
-            ([GOLD.with_entities(GOLD.entities[1:])], "sentence 1 of the data has no 'person' \\[0, 1\\)"),
-            ([], "there is no sentence 1 in the data, which has 0"),
+            (
+                [replace(GOLD, words=["Eva", *WORDS[1:]])],
+                "sentence 1 of the data has other words than in the audit",
+            ),
+            (
+                [GOLD.with_entities(GOLD.entities[1:])],
+                "sentence 1 of the data has no entity 'person' \\[0, 1\\)",
+            ),
+            ([], "sentence 1 does not exist; the data has 0 sentences"),
         ],
     )
     def test_other_data_is_refused(self, tmp_path, corpus, reason):
@@ -224,13 +230,13 @@ class TestFixing:
 
 
 class TestReview:
-    def judged(self):
+    def predictions(self):
         return judge(
             CORPUS, [GOLD.with_entities([Entity(0, 3, "person", 0.9), Entity(2, 3, "person", 0.2)])] * 2
         )
 
     def test_sentences_have_the_suggestions_and_scores_below_1(self):
-        [one] = sentences_to_review([CHANGE, REMOVE], self.judged())
+        [one] = apply_for_review([CHANGE, REMOVE], self.predictions())
         assert [(entity.key, entity.score) for entity in one.entities] == [
             ((0, 3, "person"), 0.9), ((2, 3, "person"), 0.2)
         ]  # fmt: skip
@@ -240,7 +246,7 @@ class TestReview:
         }  # fmt: skip
 
     def test_label_studio_gets_predictions(self, tmp_path):
-        write(sentences_to_review([ADD, REMOVE], self.judged()), tmp_path / "r.json", "label-studio")
+        write(apply_for_review([ADD, REMOVE], self.predictions()), tmp_path / "r.json", "label-studio")
         tasks = json.loads((tmp_path / "r.json").read_text())
         assert [task["data"]["id"] for task in tasks] == ["s2", "s1"]
         assert all(set(task) == {"data", "predictions"} for task in tasks)

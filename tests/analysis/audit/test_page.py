@@ -12,8 +12,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from fencepost.analysis.audit.fixing import apply_suggestions, read_accepted
-from fencepost.analysis.audit.judged import Judged
 from fencepost.analysis.audit.page import MARK, AuditPage, render
+from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.analysis.consistency import find_inconsistencies
 from fencepost.data.entity import Entity, Sentence
@@ -39,8 +39,8 @@ SUGGESTIONS = [
 
 
 def page(**changes) -> str:
-    judged = Judged(SENTENCES, [{}] * 3, [{}] * 3, PREDICTED)
-    contents = {"judged": judged, "suggestions": SUGGESTIONS, **changes}
+    predictions = AuditPredictions(SENTENCES, [{}] * 3, [{}] * 3, PREDICTED)
+    contents = {"predictions": predictions, "suggestions": SUGGESTIONS, **changes}
     return render(AuditPage("corpus.jsonl", SENTENCES, find_inconsistencies(SENTENCES), **contents))
 
 
@@ -60,12 +60,12 @@ def test_the_page_has_the_suggestions_the_inconsistencies_and_nothing_that_a_cor
 
 
 def test_the_first_ones_and_none():
-    html = page(shown=2)
+    html = page(top=2)
     assert len(Page(html).tags("article")) == 2
     assert "first 2 of 3" in Page(html).text
-    assert "no models were trained" in Page(page(judged=None, suggestions=())).text
+    assert "no models were trained" in Page(page(predictions=None, suggestions=())).text
     none = Page(page(suggestions=()))
-    assert "There are no suggestions: the models found every annotation" in none.text
+    assert "There are no suggestions: the models predict all annotations" in none.text
     assert none.tags("script") == []
 
 

@@ -2,22 +2,22 @@
 const suggestions = JSON.parse(document.getElementById("data").textContent);
 const cards = [...document.querySelectorAll("article")];
 const filters = ["kind", "type", "decision"].map((name) => document.getElementById(`by-${name}`));
-const memory = `fencepost audit ${document.body.dataset.audit}`;
+const storageKey = `fencepost audit ${document.body.dataset.audit}`;
 const decisions = new Map();
 let current = -1;
 
 try {
-  for (const [id, accept] of JSON.parse(localStorage.getItem(memory) ?? "[]")) decisions.set(id, accept);
-} catch { /* a browser that remembers nothing for files */ }
+  for (const [id, accept] of JSON.parse(localStorage.getItem(storageKey) ?? "[]")) decisions.set(id, accept);
+} catch { /* some browsers have no storage for local files */ }
 
-const decisionOf = (index) => ({ true: "accepted", false: "rejected" })[decisions.get(suggestions[index].id)] ?? "undecided";
+const getDecision = (index) => ({ true: "accepted", false: "rejected" })[decisions.get(suggestions[index].id)] ?? "undecided";
 
-function show() {
+function update() {
   const [kind, type, decision] = filters.map((one) => one.value);
   const counts = { accepted: 0, rejected: 0, undecided: 0 };
   let visible = 0;
   cards.forEach((card, index) => {
-    const state = decisionOf(index);
+    const state = getDecision(index);
     counts[state] += 1;
     card.dataset.decision = state;
     for (const button of card.querySelectorAll("button")) button.ariaPressed = button.value === state;
@@ -31,7 +31,7 @@ function show() {
   document.getElementById("download").disabled = counts.accepted === 0;
 }
 
-function go(index) {
+function select(index) {
   cards[current]?.classList.remove("current");
   current = index;
   cards[current].classList.add("current");
@@ -40,7 +40,7 @@ function go(index) {
 
 function move(step) {
   for (let index = current + step; index >= 0 && index < cards.length; index += step) {
-    if (!cards[index].hidden) return go(index);
+    if (!cards[index].hidden) return select(index);
   }
 }
 
@@ -49,9 +49,9 @@ function decide(index, state) {
   if (state === "undecided") decisions.delete(id);
   else decisions.set(id, state === "accepted");
   try {
-    localStorage.setItem(memory, JSON.stringify([...decisions]));
-  } catch { /* the decisions last until the page is closed */ }
-  show();
+    localStorage.setItem(storageKey, JSON.stringify([...decisions]));
+  } catch { /* without storage, decisions are lost when the page is closed */ }
+  update();
 }
 
 function download() {
@@ -80,10 +80,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const card = event.target.closest("article");
   if (card === null) return;
-  go(cards.indexOf(card));
+  select(cards.indexOf(card));
   if (event.target.tagName === "BUTTON") decide(current, event.target.value);
 });
-for (const one of filters) one.addEventListener("change", () => { show(); one.blur(); });
+for (const one of filters) one.addEventListener("change", () => { update(); one.blur(); });
 document.getElementById("download").addEventListener("click", download);
-show();
+update();
 move(1);

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.analysis.stages import Tables, stages
+from fencepost.analysis.method_reports import Tables, analyze_reports
 from fencepost.evaluation import Score
-from tests.analysis.files import assert_labelled, bars_of, ticks_of
+from tests.analysis.files import assert_integer_ticks, assert_labelled, bars_of, ticks_of
 
 OFFSETS: Tables = {"labels": {"S-1": Score.of(1, 2, 4), "0": Score.of(3, 3, 3)}}
 STAGES: Tables = {
@@ -17,11 +17,11 @@ STAGES: Tables = {
 
 
 def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
-    found = stages("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
+    found = analyze_reports("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
     assert found.name == "offsets"
-    told = found.content["models"]["m_$1$"]["labels"]
-    assert told["S-1"]["true_positives"] == 1
-    assert told["S-1"]["f1"] == 2 / 6
+    content = found.content["models"]["m_$1$"]["labels"]
+    assert content["S-1"]["true_positives"] == 1
+    assert content["S-1"]["f1"] == 2 / 6
     assert ("m_$1$", "labels", "S-1", "recall", 0.25) in found.table.rows
     assert len(found.table.rows) == 2 * 6
     assert_labelled(found.figure)
@@ -32,7 +32,7 @@ def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
 
 
 def test_ratios_counts_and_means_have_panels_of_their_own() -> None:
-    found = stages("stages", {"a": STAGES, "b": OFFSETS}, {})
+    found = analyze_reports("stages", {"a": STAGES, "b": OFFSETS}, {})
     assert_labelled(found.figure)
     of_a = [axis for axis in found.figure.axes if axis.get_title().startswith("a: ")]
     of_b = [axis for axis in found.figure.axes if axis.get_title().startswith("b: ")]
@@ -47,3 +47,5 @@ def test_ratios_counts_and_means_have_panels_of_their_own() -> None:
     assert bars_of(moves) == {"start": [0, 9], "end": [1, 8]}
     assert ticks_of(moves) == ["-1", "0"]
     assert moves.get_ylabel() == "count"
+    assert_integer_ticks(counts.yaxis)
+    assert_integer_ticks(moves.yaxis)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.analysis.sampling import sampling
+from fencepost.analysis.settings import analyze_settings
 from tests.analysis.files import assert_labelled, legend_of, lines_of, ticks_of
 
 
@@ -21,7 +21,7 @@ ROWS = [
 
 
 def test_a_line_for_each_value_of_the_second_setting() -> None:
-    found = sampling({"a": ROWS}, ["steps", "spans"], {"data": "d"})
+    found = analyze_settings({"a": ROWS}, ["steps", "spans"], {"data": "d"})
     assert found.content == {"data": "d", "models": {"a": ROWS}}
     assert found.table.columns == (
         "model",
@@ -49,9 +49,9 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
 
 def test_several_models_and_one_setting() -> None:
     other = [row(0.1, 1.0, select="flat"), row(0.2, 1.0, select="nested")]
-    found = sampling({"a": other, "_b": other}, ["select"], {})
+    found = analyze_settings({"a": other, "_b": other}, ["select"], {})
     _, speeds = found.figure.axes
     assert legend_of(speeds) == ["a", " _b"]
     assert ticks_of(speeds) == ["flat", "nested"]
-    two = sampling({"a": ROWS, "b": ROWS}, ["steps", "spans"], {}).figure.axes[1]
+    two = analyze_settings({"a": ROWS, "b": ROWS}, ["steps", "spans"], {}).figure.axes[1]
     assert legend_of(two) == ["a spans=20", "a spans=60", "b spans=20", "b spans=60"]

@@ -1,4 +1,4 @@
-"""Kinds of mistakes: worked by hand, and against what must hold of all predictions."""
+"""Kinds of errors: worked by hand, and checked for properties that hold for all predictions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import GROUPS, KINDS, Kind, Mistake, Score, evaluate, mistakes
+from fencepost.evaluation import GROUPS, KINDS, ErrorCase, ErrorKind, Score, classify_errors, evaluate
 from tests.strategies import entities
 
 WORDS = tuple("abcdefghijkl")
 Key = tuple[int, int, str]
-Told = tuple[str, Key | None, Key | None]
-Judged = tuple[list[Sentence], list[Sentence]]
+Summary = tuple[str, Key | None, Key | None]
+Pair = tuple[list[Sentence], list[Sentence]]
 few = settings(max_examples=50)
 
 
@@ -25,13 +25,13 @@ def sentence(*of: Key | Entity) -> Sentence:
     return Sentence(WORDS, [one if isinstance(one, Entity) else Entity(*one) for one in of])
 
 
-def sorted_out(gold: list[Key], predicted: list[Key]) -> list[Told]:
-    """Kind, prediction and entity of each mistake of one sentence."""
-    found = mistakes([sentence(*gold)], [sentence(*predicted)])
-    return [told(one) for one in found.all]
+def classify(gold: list[Key], predicted: list[Key]) -> list[Summary]:
+    """Return the kind, the prediction and the gold entity of each error in one sentence."""
+    found = classify_errors([sentence(*gold)], [sentence(*predicted)])
+    return [summarize(one) for one in found.all]
 
 
-def told(one: Mistake) -> Told:
+def summarize(one: ErrorCase) -> Summary:
     return one.kind, one.predicted.key if one.predicted else None, one.gold.key if one.gold else None
 
 
@@ -182,18 +182,18 @@ OUTER, MIDDLE, INNER = (0, 6, "ORG"), (2, 6, "ORG"), (4, 6, "LOC")
         ),
     ],
 )
-def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Told]) -> None:
-    assert sorted_out(gold, predicted) == expected
+def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Summary]) -> None:
+    assert classify(gold, predicted) == expected
 
 
 def test_empty_sentences_and_numbers_of_sentences() -> None:
     gold = [Sentence([]), sentence(), sentence((0, 2, "A")), Sentence([])]
     predicted = [Sentence([]), sentence((3, 4, "B")), sentence((0, 3, "A")), Sentence([])]
-    found = mistakes(gold, predicted)
+    found = classify_errors(gold, predicted)
     assert [(one.kind, one.sentence) for one in found.all] == [("spurious", 1), ("end", 2)]
     assert (found.sentences, len(found)) == (4, 2)
     assert found.score == Score.of(0, 2, 1)
-    nothing = mistakes([], [])
+    nothing = classify_errors([], [])
     assert (nothing.all, nothing.sentences, nothing.score) == ((), 0, Score.of(0, 0, 0))
     assert set(nothing.counts().values()) == {0}
     assert nothing.f1_without(*KINDS) == 0.0
@@ -202,20 +202,20 @@ def test_empty_sentences_and_numbers_of_sentences() -> None:
 
 def test_of_two_equal_predictions_the_surest_is_told() -> None:
     twice = sentence(Entity(0, 2, "A", 0.3), Entity(0, 2, "A", 0.8), Entity(0, 2, "A", 0.5))
-    [one] = mistakes([sentence()], [twice]).all
+    [one] = classify_errors([sentence()], [twice]).all
     assert one.predicted is not None
     assert one.predicted.score == 0.8
 
 
 def test_shifts_of_boundaries() -> None:
-    found = mistakes(
+    found = classify_errors(
         [sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A"))],
         [sentence((1, 5, "A")), sentence((2, 9, "A")), sentence((1, 4, "A")), sentence((2, 6, "B"))],
     )
     assert [one.shift for one in found.all] == [(-1, 0), (0, 4), (-1, -1), (0, 1)]
     assert found.shifts() == {"start": {-1: 2}, "end": {-1: 1, 4: 1}}  # with another type, it is not one
     assert list(found.shifts()["end"]) == [-1, 4]
-    [missed] = mistakes([sentence((2, 5, "A"))], [sentence()]).all
+    [missed] = classify_errors([sentence((2, 5, "A"))], [sentence()]).all
     assert missed.span == (2, 5)
     with pytest.raises(ValueError, match="no boundaries to compare"):
         _ = missed.shift
@@ -223,7 +223,7 @@ def test_shifts_of_boundaries() -> None:
 
 def test_f1_without_kinds_by_hand() -> None:
     """3 entities; 1 is found, 1 has its end wrong, 1 is missed; 1 prediction is spurious: P 1/3, R 1/3."""
-    found = mistakes(
+    found = classify_errors(
         [sentence((0, 1, "A"), (3, 5, "A"), (7, 9, "A"))], [sentence((0, 1, "A"), (3, 6, "A"), (10, 11, "A"))]
     )
     assert found.score.f1 == pytest.approx(1 / 3)
@@ -237,7 +237,7 @@ def test_f1_without_kinds_by_hand() -> None:
 
 
 def test_confusion() -> None:
-    found = mistakes(
+    found = classify_errors(
         [sentence((0, 2, "A"), (3, 5, "A"), (7, 9, "B"))], [sentence((0, 2, "B"), (3, 6, "A"), (10, 11, "C"))]
     )
     expected = {("A", "B"): 1, ("A", "A"): 1, ("B", None): 1, (None, "C"): 1}
@@ -245,10 +245,10 @@ def test_confusion() -> None:
 
 
 def test_other_sentences_are_refused() -> None:
-    with pytest.raises(UsageError, match="other words"):
-        mistakes([Sentence(["a"])], [Sentence(["b"])])
+    with pytest.raises(UsageError, match="different words"):
+        classify_errors([Sentence(["a"])], [Sentence(["b"])])
     with pytest.raises(UsageError, match="numbers of sentences differ"):
-        mistakes([Sentence(["a"])], [])
+        classify_errors([Sentence(["a"])], [])
 
 
 def test_groups_have_each_kind_once_and_in_order() -> None:
@@ -259,7 +259,7 @@ def test_groups_have_each_kind_once_and_in_order() -> None:
 
 
 @st.composite
-def judged(draw: st.DrawFn) -> Judged:
+def judged(draw: st.DrawFn) -> Pair:
     """Sentences; predictions that have some of the entities, some of them moved, and others."""
     gold, predicted = [], []
     for length in draw(st.lists(st.integers(0, 8), max_size=3)):
@@ -281,9 +281,9 @@ WITH_GOLD = set(KINDS) - {"extra level", "spurious"}
 
 @few
 @given(judged())
-def test_each_entity_is_right_or_in_exactly_one_mistake(pair: Judged) -> None:
+def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
     gold, predicted = pair
-    found = mistakes(gold, predicted)
+    found = classify_errors(gold, predicted)
     true = {(number, entity.key) for number, one in enumerate(gold) for entity in one.entities}
     guessed = {(number, entity.key) for number, one in enumerate(predicted) for entity in one.entities}
     wrong = [(one.sentence, one.predicted.key) for one in found.all if one.predicted is not None]
@@ -297,9 +297,9 @@ def test_each_entity_is_right_or_in_exactly_one_mistake(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_counts_are_those_of_evaluate(pair: Judged) -> None:
+def test_counts_are_those_of_evaluate(pair: Pair) -> None:
     gold, predicted = pair
-    found = mistakes(gold, predicted)
+    found = classify_errors(gold, predicted)
     overall = evaluate(gold, predicted).overall
     counts = found.counts()
     assert found.score == overall
@@ -320,9 +320,9 @@ def test_counts_are_those_of_evaluate(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_each_kind_is_what_its_name_says(pair: Judged) -> None:
+def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
     gold, predicted = pair
-    for one in mistakes(gold, predicted).all:
+    for one in classify_errors(gold, predicted).all:
         if one.gold is None or one.predicted is None:
             continue
         start, end = one.shift
@@ -339,10 +339,10 @@ def test_each_kind_is_what_its_name_says(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_what_is_left_alone_could_not_have_been_paired(pair: Judged) -> None:
+def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
     """No spurious prediction and missed entity have the same words, or so many that they should be a pair."""
     gold, predicted = pair
-    found = mistakes(gold, predicted)
+    found = classify_errors(gold, predicted)
     for wrong in found.of("spurious", "extra level"):
         for missed in found.of("missed", "missing level"):
             one, other = wrong.predicted, missed.gold
@@ -361,9 +361,9 @@ def _covered(one: Entity, other: Entity) -> int:
 
 @few
 @given(judged())
-def test_levels_lie_in_or_around_what_was_located(pair: Judged) -> None:
+def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
     gold, predicted = pair
-    found = mistakes(gold, predicted)
+    found = classify_errors(gold, predicted)
     for number, (true, guessed) in enumerate(zip(gold, predicted, strict=True)):
         keys = {entity.key for entity in true.entities}
         right = [entity for entity in guessed.entities if entity.key in keys]
@@ -382,8 +382,8 @@ def test_levels_lie_in_or_around_what_was_located(pair: Judged) -> None:
 
 @few
 @given(judged())
-def test_without_any_mistake_f1_is_1_and_each_that_is_mended_helps(pair: Judged) -> None:
-    found = mistakes(*pair)
+def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
+    found = classify_errors(*pair)
     assert found.f1_without(*KINDS) == (1.0 if found.score.support else 0.0)
     assert found.f1_without() == found.score.f1
     for kind, count in found.counts().items():
@@ -393,7 +393,7 @@ def test_without_any_mistake_f1_is_1_and_each_that_is_mended_helps(pair: Judged)
 
 @few
 @given(judged(), st.randoms(use_true_random=False))
-def test_neither_order_nor_duplicates_matter(pair: Judged, chance: Random) -> None:
+def test_neither_order_nor_duplicates_matter(pair: Pair, chance: Random) -> None:
     def stirred(of: list[Sentence]) -> list[Sentence]:
         some = []
         for one in of:
@@ -403,8 +403,8 @@ def test_neither_order_nor_duplicates_matter(pair: Judged, chance: Random) -> No
         return some
 
     gold, predicted = pair
-    plain, other = mistakes(gold, predicted), mistakes(stirred(gold), stirred(predicted))
-    assert [told(one) for one in other.all] == [told(one) for one in plain.all]
+    plain, other = classify_errors(gold, predicted), classify_errors(stirred(gold), stirred(predicted))
+    assert [summarize(one) for one in other.all] == [summarize(one) for one in plain.all]
     assert other.score == plain.score
 
 
@@ -420,33 +420,33 @@ TYPES = ["PER", "ORG", "cell_line", "GPE.NAM"]
 
 @few
 @given(judged(), st.permutations(["x", "Y", "日本", "PER"]))
-def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Judged, others: list[str]) -> None:
+def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, others: list[str]) -> None:
     """Where several types on the same words would fit equally well, the alphabet decides who is left over."""
     names = dict(zip(TYPES, others, strict=True))
     gold, predicted = (
         [one.with_entities({entity.span: entity for entity in one.entities}.values()) for one in of]
         for of in pair
     )
-    plain = mistakes(gold, predicted)
-    other = mistakes(renamed(gold, names), renamed(predicted, names))
+    plain = classify_errors(gold, predicted)
+    other = classify_errors(renamed(gold, names), renamed(predicted, names))
     assert other.counts() == plain.counts()
     assert other.shifts() == plain.shifts()
 
 
 @few
 @given(judged())
-def test_names_of_types_in_the_same_order_never_matter(pair: Judged) -> None:
+def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
     names = dict(zip(sorted(TYPES), ["1", "2", "a", "ä"], strict=True))
     gold, predicted = pair
-    plain = mistakes(gold, predicted)
-    other = mistakes(renamed(gold, names), renamed(predicted, names))
+    plain = classify_errors(gold, predicted)
+    other = classify_errors(renamed(gold, names), renamed(predicted, names))
     assert [one.kind for one in other.all] == [one.kind for one in plain.all]
 
 
 @few
 @given(judged())
-def test_sentences_do_not_matter_to_each_other(pair: Judged) -> None:
-    alone: Counter[Kind] = Counter()
+def test_sentences_do_not_matter_to_each_other(pair: Pair) -> None:
+    alone: Counter[ErrorKind] = Counter()
     for gold, predicted in zip(*pair, strict=True):
-        alone.update(mistakes([gold], [predicted]).counts())
-    assert mistakes(*pair).counts() == {kind: alone[kind] for kind in KINDS}
+        alone.update(classify_errors([gold], [predicted]).counts())
+    assert classify_errors(*pair).counts() == {kind: alone[kind] for kind in KINDS}

@@ -1,0 +1,89 @@
+"""Predictions of several models for annotated sentences: confidences of candidates, and entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fencepost.config import Config
+from fencepost.data.entity import Entity, Sentence
+from fencepost.evaluation import fit_threshold, match
+from fencepost.methods.candidates import Candidates, select
+
+Key = tuple[int, int, str]
+Confidences = Mapping[Key, float]
+"""Confidences by the keys of candidates; candidates that are missing are improbable."""
+
+
+@dataclass(frozen=True)
+class AuditPredictions:
+    """Annotated sentences with the predictions of the models of an audit, with calibrated confidences.
+
+    `held_out` has the confidences of the model that was not trained on the document of the sentence,
+    `training` the mean confidences of the models that were. `predicted` has the sentences with the entities
+    that all models predict together.
+    """
+
+    sentences: Sequence[Sentence]
+    held_out: Sequence[Confidences]
+    training: Sequence[Confidences]
+    predicted: Sequence[Sentence]
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sequence[Sentence],
+        held_out: Sequence[Confidences],
+        training: Sequence[Confidences],
+        config: Config,
+    ) -> AuditPredictions:
+        """Select the entities by the mean confidences, with the selection and threshold of the settings."""
+        predicted = select_entities(sentences, _average(held_out, training), config)
+        return cls(sentences, held_out, training, predicted)
+
+    @cached_property
+    def confidences(self) -> list[Confidences]:
+        """Means of the held-out and the training confidences, by sentence."""
+        return _average(self.held_out, self.training)
+
+
+def _average(held_out: Sequence[Confidences], training: Sequence[Confidences]) -> list[Confidences]:
+    """Return the mean confidence of each candidate; a missing confidence counts as 0."""
+    return [
+        {
+            key: min(1.0, (one.get(key, 0.0) + other.get(key, 0.0)) / 2)  # rounding may exceed 1
+            for key in one.keys() | other.keys()
+        }
+        for one, other in zip(held_out, training, strict=True)
+    ]
+
+
+def select_entities(
+    sentences: Sequence[Sentence], confidences: Sequence[Confidences], config: Config
+) -> list[Sentence]:
+    """Return the sentences with the candidates that do not overlap illegally and reach the threshold.
+
+    The threshold is that of the settings if it is a single number, and otherwise the one with the best F1.
+    """
+    fitted = config.predict.fitted(sentences).select
+    mode = fitted if fitted in ("flat", "nested") else "keep-all"
+    predicted = [s.with_entities(_select(one, mode)) for s, one in zip(sentences, confidences, strict=True)]
+    threshold = config.predict.threshold
+    if not isinstance(threshold, float):
+        threshold = fit_threshold(match(sentences, predicted))
+    minimum = 1.1 if threshold is None else threshold  # None: no prediction is correct, so none is selected
+    return [s.with_entities(e for e in s.entities if e.score >= minimum) for s in predicted]
+
+
+def _select(confidences: Confidences, mode: str) -> list[Entity]:
+    if not confidences:
+        return []
+    types = sorted({type_ for _, _, type_ in confidences})
+    rows = [(start, end, types.index(type_)) for start, end, type_ in confidences]
+    start, end, number = np.array(rows, dtype=np.int64).T
+    best = select(Candidates(start, end, number, np.array([*confidences.values()])), mode)
+    columns = (best.start.tolist(), best.end.tolist(), best.type.tolist(), best.confidence.tolist())
+    return [Entity(first, last, types[one], score) for first, last, one, score in zip(*columns, strict=True)]
