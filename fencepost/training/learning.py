@@ -92,10 +92,13 @@ def train(
         learnt = read(train, "training")
         held = read(dev, "development") if dev is not None else None
         if dev_share is not None:
-            learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
+            learnt, held = training.hold_out(learnt, dev_share, settings.training.seed)
         tested = read(test, "test") if test is not None else None
-        for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
-            _say(note, quiet=quiet)
+        for note in (
+            *training.find_idle_settings(settings, learnt, held),
+            *find_unknown_types(learnt, held, tested),
+        ):
+            _print_note(note, quiet=quiet)
         if begin is not None and old_test is not None:
             begin = replace(begin, test=read(old_test, "old test"))
         return training.train(
@@ -103,7 +106,7 @@ def train(
         )
 
 
-def unknown_types(
+def find_unknown_types(
     learnt: Iterable[Sentence], held: Iterable[Sentence] | None, tested: Iterable[Sentence] | None
 ) -> Iterator[str]:
     """Types that cannot be found since nothing teaches them; their entities count as missed."""
@@ -151,7 +154,7 @@ def _read(
     else:
         found, notes = _gathered(data, name, columns, options)
     for note in notes:
-        _say(str(note), quiet=quiet)
+        _print_note(str(note), quiet=quiet)
     return found
 
 
@@ -219,7 +222,7 @@ def _for_python() -> Iterator[None]:
         raise WriteError(f"{error}; {when}, continue with resume=True") from error
 
 
-def _say(message: str, *, quiet: bool) -> None:
+def _print_note(message: str, *, quiet: bool) -> None:
     """A word about the work, on standard error."""
     if not quiet:
         sys.stderr.write(f"{message}\n")

@@ -21,7 +21,7 @@ from fencepost.runtime.pytorch import choose_device
 _PRECISION = "ACCELERATE_MIXED_PRECISION"
 
 
-def as_launched(config: Config) -> Config:
+def apply_launch_precision(config: Config) -> Config:
     """Return the settings with the precision that `accelerate launch` was given, so that it is recorded."""
     asked = os.environ.get(_PRECISION, "no").lower()
     if asked in ("no", "bf16"):

@@ -23,7 +23,7 @@ Record = dict[str, Any]
 """`step` and `epoch`, and the values measured there: those of development data begin with `dev_`."""
 
 
-def best_epoch(records: Sequence[Record]) -> Record | None:
+def find_best_epoch(records: Sequence[Record]) -> Record | None:
     """Return the record of the first epoch with the best development F1, or None without one.
 
     If all are 0, it is the last epoch, which has learnt most.
@@ -141,7 +141,7 @@ class Display(Listener):
         )
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
-        best = best_epoch(records)
+        best = find_best_epoch(records)
         self.best = best["dev_f1"] if best else -1.0
         self.recorded, self.epochs = step, epochs
         self.bar.start()

@@ -19,8 +19,8 @@ from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer
-from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
+from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
+from fencepost.training.data import compute_fingerprint, find_idle_settings, hold_out, prepare_sentences
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
@@ -30,14 +30,14 @@ from fencepost.training.folder import (
     begin_run,
     check_folder,
     check_run,
+    describe_differences,
     has_data,
     is_complete,
-    other_settings,
     remove_checkpoints,
     write_text,
 )
-from fencepost.training.processes import as_launched, start_processes
-from fencepost.training.records import Display, Listener, Record, Records, best_epoch
+from fencepost.training.processes import apply_launch_precision, start_processes
+from fencepost.training.records import Display, Listener, Record, Records, find_best_epoch
 from fencepost.training.scoring import calibrate
 from fencepost.training.start import Start
 from fencepost.training.trainer import Trainer
@@ -50,13 +50,13 @@ __all__ = [
     "Outcome",
     "Start",
     "check_folder",
-    "fingerprint",
+    "compute_fingerprint",
+    "describe_differences",
+    "find_idle_settings",
     "has_data",
-    "held_out",
-    "idle_settings",
+    "hold_out",
     "is_complete",
-    "learnt_from",
-    "other_settings",
+    "prepare_sentences",
     "remove_checkpoints",
     "train",
 ]
@@ -115,19 +115,22 @@ def train(
     Raises `WriteError` if the disk is full, `DataError` if all checkpoints are damaged, and `UsageError` if
     there is no such device.
     """
-    out, config = Path(out), as_launched(config)
-    learnt = learnt_from(sentences, config)
+    out, config = Path(out), apply_launch_precision(config)
+    learnt = prepare_sentences(sentences, config)
     for name, part in (("training", learnt), ("development", dev), ("test", test)):
         if part is not None and not part:
             raise UsageError(f"the {name} data has no sentences")
-    data: dict[str, Any] = {"train": fingerprint(learnt), "dev": None if dev is None else fingerprint(dev)}
+    data: dict[str, Any] = {
+        "train": compute_fingerprint(learnt),
+        "dev": None if dev is None else compute_fingerprint(dev),
+    }
     if start is not None:
-        data["start"] = start.fingerprint()
+        data["start"] = start.compute_fingerprint()
     accelerator, place = start_processes(device)
     first = accelerator.process_index == 0  # of several, where torchrun or a similar tool has started them
     if first:
         check_run(out, config, data, resume=resume)
-    checkpoint = checkpoint_to_resume(out / CHECKPOINTS, _warn) if resume else None
+    checkpoint = find_resumable(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, learnt) if start is None else start.build(config, learnt)
     listeners: list[Listener] = []
@@ -161,7 +164,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
     """Save the model with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
-    epochs, best = [record for record in records if "dev_f1" in record], best_epoch(records)
+    epochs, best = [record for record in records if "dev_f1" in record], find_best_epoch(records)
     warnings = explain_failure(
         model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
     )
@@ -177,12 +180,14 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
         "warnings": warnings,
         **({"forgetting": forgetting} if forgetting else {}),
     }
-    write_text(out / CARD_FILE, model_card(model, best, result, calibration))
+    write_text(out / CARD_FILE, make_model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
     return outcome
 
 
-def model_card(model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None) -> str:
+def make_model_card(
+    model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None
+) -> str:
     """Return `README.md`, with the scores and the calibration that were measured."""
     return card(
         Facts(

@@ -46,7 +46,7 @@ class Start:
             )
         return {part: saved[part] for part in ("method", "encoder", "text")}
 
-    def fingerprint(self) -> str:
+    def compute_fingerprint(self) -> str:
         """Return what identifies the model as the same one."""
         sums = format_sums(compute_sums(self.folder, files_of(self.folder)))
         return hashlib.sha256(sums.encode()).hexdigest()

@@ -28,7 +28,7 @@ from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import save_model
 from fencepost.training import checkpoint as checkpoints
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.optimizer import learning_rates, make_schedule, parameter_groups
+from fencepost.training.optimizer import get_learning_rates, make_parameter_groups, make_schedule
 from fencepost.training.processes import Share, gather
 from fencepost.training.records import Listener, Record
 from fencepost.training.scoring import score_development
@@ -61,7 +61,7 @@ class Trainer:
         self.process, self.processes = accelerator.process_index, accelerator.num_processes
         self.listeners: Sequence[Listener] = ()
         self.predict = model.config.predict  # as it was asked for, before anything is tuned
-        self.pretrained = [weight for weight in model.encoder.pretrained() if weight.requires_grad]
+        self.pretrained = [weight for weight in model.encoder.pretrained_weights() if weight.requires_grad]
 
         set_seed(settings.seed)
         if self.process:  # the weights are the same everywhere, but not what is dropped
@@ -80,7 +80,7 @@ class Trainer:
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
         self.epochs = settings.count_epochs(len(sentences))
         self.steps = self.epochs * self.steps_in_epoch
-        self.optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
+        self.optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
         self.schedule = make_schedule(self.optimizer, settings, self.epochs, self.steps_in_epoch)
         self.wrapped = accelerator.prepare_model(model)  # averages the gradients of several processes
 
@@ -91,7 +91,7 @@ class Trainer:
 
     def resolved(self) -> TrainingSettings:
         """Return the settings with the numbers that are used in place of `auto`."""
-        rate = self.settings.encoder_rate(self.model.encoder.embedder.width)
+        rate = self.settings.compute_encoder_rate(self.model.encoder.embedder.width)
         return self.settings.model_copy(update={"epochs": self.epochs, "encoder_learning_rate": rate})
 
     def _collate(self, sentences: Sequence[Sentence]) -> Batch:
@@ -169,7 +169,7 @@ class Trainer:
         self._grad_norm = norm.item()
         self._check(math.isfinite(self._grad_norm), "the gradient", self.step + 1)
         self.optimizer.step()
-        self._rates = learning_rates(self.optimizer)
+        self._rates = get_learning_rates(self.optimizer)
         self.schedule.step()
         self.model.zero_grad()
         self.step += 1
@@ -235,14 +235,14 @@ class Trainer:
         """Raise `Diverged` before a number that is not finite reaches the weights, or they a checkpoint."""
         if finite:
             return
-        kept = checkpoints.last_checkpoint(self.folder)
+        kept = checkpoints.find_last_checkpoint(self.folder)
         last = f"The model of the last good epoch is kept in {kept}" if kept else "No epoch was completed"
         epoch = math.ceil(step / self.steps_in_epoch)
         raise Diverged(
             f"{what} is not a finite number any more at step {step} (epoch {epoch}): the training diverges. "
             f"{last}. Train again with a lower training.learning_rate (it is "
             f"{self.settings.learning_rate:g}) or training.encoder_learning_rate "
-            f"({self.settings.encoder_rate(self.model.encoder.embedder.width):g})"
+            f"({self.settings.compute_encoder_rate(self.model.encoder.embedder.width):g})"
         )
 
     # Checkpoints
@@ -251,7 +251,7 @@ class Trainer:
         """Save a checkpoint, and remove an old one when the new one is complete."""
         finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
         self._check(finite, "a weight", self.step)
-        path = checkpoints.path_of(self.folder, self.step)
+        path = checkpoints.checkpoint_path(self.folder, self.step)
         with naming(path):
             if self.process == 0:
                 save_model(self.model, path)
