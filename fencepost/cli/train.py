@@ -75,7 +75,7 @@ def train(options: TrainOptions) -> None:
     start = _start(options)
     config = options.settings(
         resumed=options.out if options.resume else None,
-        base=start.settings(options.method) if start else None,
+        base=start.read_settings(options.method) if start else None,
     )
     if options.show_config:
         typer.echo(config.to_yaml(), nl=False)

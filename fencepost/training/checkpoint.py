@@ -1,6 +1,6 @@
 """Checkpoints: the model, the optimiser, the schedule, the random number generators and the records.
 
-Tensors are saved as safetensors and everything else as JSON, so that reading a checkpoint cannot execute code.
+Tensors are saved as safetensors, everything else as JSON, so that reading a checkpoint cannot execute code.
 The file that is written last has the SHA-256 of all others: an incomplete checkpoint does not have it, and
 damage is detected.
 """

@@ -84,7 +84,7 @@ def describe_differences(out: Path, config: Config) -> str:
 def has_data(out: Path, data: Mapping[str, Any]) -> bool:
     """Return whether the training in a folder has data with these fingerprints, or none yet.
 
-    Raises `DataError` if the file with the fingerprints is damaged, or missing although there is a checkpoint.
+    Raises `DataError` if the file with the fingerprints is damaged, or missing despite a checkpoint.
     """
     if not (out / DATA_FILE).exists() and not (out / CHECKPOINTS).exists() and not is_complete(out):
         return True

@@ -1,4 +1,4 @@
-"""A training run, from sentences to a folder with a model in it."""
+"""Training of a model on sentences, from the checks of the folder to the saved model and its scores."""
 
 from __future__ import annotations
 
@@ -62,20 +62,22 @@ __all__ = [
 ]
 
 AfterEpoch = Callable[[int, float], None]
-"""Is called with the number of an epoch, from 1, and its development F1; what it raises ends the run."""
+"""Function called with the number of an epoch, from 1, and its development F1; it may raise to stop."""
 
 AtEnd = Callable[["Outcome"], None]
-"""Is called when the model and its scores are saved, and before the run counts as complete."""
+"""Function called when the model and its scores are saved, before the training is marked as complete."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run: the model, its scores by epoch on the development set, and on the test set.
+    """Result of a training: the model, and its scores.
 
-    `calibration` has its temperature and shift, and the expected calibration errors before and after.
-    `predicted` are the predictions in the test data, or else in the development data, which took `seconds`.
-    `warnings` say that the model has not learnt, and why; there are none if it has. `forgetting` has the
-    scores of the model that it started from, and its own, on the old test data.
+    `epochs` has the scores of each epoch on the development data, `best` those of the best epoch, and `test`
+    the scores on the test data. `calibration` has temperature and shift, and the expected calibration errors
+    before and after calibration. `predicted` has the predictions on the test data, or else on the development
+    data, which took `seconds`. `warnings` are not empty if the training failed, and give likely reasons.
+    `forgetting` has the scores on the old test data of the model that training started from, and of the new
+    model.
     """
 
     model: Model
@@ -105,39 +107,39 @@ def train(
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 
-    `start` is a trained model whose weights and types it starts with, in place of none.
-    The best epoch by development F1 is kept; without `dev`, the last one. With `resume`, a run that
-    was stopped continues from its last undamaged checkpoint, and ends as if it had not been stopped. What
-    `after_epoch` and `at_end` raise stops it, too; a run that stops in `at_end` is resumed there. Of several
-    processes, the first one calls them, and the `Outcome` of the others has no scores. The `device` `auto`
-    is the machine's accelerator, or else its CPU.
+    `start` is a trained model whose weights and types the new model starts with. The saved model is that of
+    the epoch with the best development F1; without `dev`, of the last one. With `resume`, an interrupted
+    training continues from its last undamaged checkpoint, with the same result as without interruption. An
+    exception in `after_epoch` or `at_end` also interrupts it; after one in `at_end`, only that is repeated.
+    Of several processes, the first one calls them, and the `Outcome` of the others has no scores. The device
+    `auto` is an accelerator if there is one, else the CPU.
 
-    Raises `WriteError` if the disk is full, `DataError` if all checkpoints are damaged, and `UsageError` if
-    there is no such device.
+    Raises `WriteError` if the disk is full, `DataError` if all checkpoints are damaged, and `UsageError` for
+    empty data, a folder that cannot be used, or an unknown device.
     """
     out, config = Path(out), apply_launch_precision(config)
-    learnt = prepare_sentences(sentences, config)
-    for name, part in (("training", learnt), ("development", dev), ("test", test)):
+    prepared = prepare_sentences(sentences, config)
+    for name, part in (("training", prepared), ("development", dev), ("test", test)):
         if part is not None and not part:
             raise UsageError(f"the {name} data has no sentences")
     data: dict[str, Any] = {
-        "train": compute_fingerprint(learnt),
+        "train": compute_fingerprint(prepared),
         "dev": None if dev is None else compute_fingerprint(dev),
     }
     if start is not None:
         data["start"] = start.compute_fingerprint()
-    accelerator, place = start_processes(device)
-    first = accelerator.process_index == 0  # of several, where torchrun or a similar tool has started them
+    accelerator, own_device = start_processes(device)
+    first = accelerator.process_index == 0
     if first:
         check_run(out, config, data, resume=resume)
     checkpoint = find_resumable(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
-    model = Model.build(config, learnt) if start is None else start.build(config, learnt)
+    model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
-    parts = model.split(learnt)
-    trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, place)
-    model.set_training(trainer.resolved())
-    accelerator.wait_for_everyone()  # until all have found the checkpoint
+    parts = model.split(prepared)
+    trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, own_device)
+    model.set_training(trainer.resolve_settings())
+    accelerator.wait_for_everyone()  # until all processes have chosen the checkpoint
     if first:
         begin_run(out, config, data)
         remove_newer(out / CHECKPOINTS, checkpoint)
@@ -161,7 +163,7 @@ def _warn(message: str) -> None:
 
 
 def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
-    """Save the model with its scores and its card."""
+    """Calibrate and score the model, and save it with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], find_best_epoch(records)
@@ -188,7 +190,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
 def make_model_card(
     model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None
 ) -> str:
-    """Return `README.md`, with the scores and the calibration that were measured."""
+    """Return the model card, `README.md`, with the scores and the calibration."""
     return card(
         Facts(
             types=model.types,

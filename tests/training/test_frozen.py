@@ -150,4 +150,6 @@ def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
     assert told == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
     never = config({"encoder": {"name": "minilm"}}, epochs=2, frozen_epochs=2)
     told = [one for one in find_idle_settings(never, LEARNT, None) if "frozen" in one]
-    assert told == ["training.frozen_epochs is not below training.epochs: the pretrained weights never learn"]
+    assert told == [
+        "training.frozen_epochs is not below training.epochs: the pretrained weights are never trained"
+    ]

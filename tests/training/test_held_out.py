@@ -72,7 +72,7 @@ def test_a_share_is_between_0_and_1(share: float) -> None:
 
 
 def test_a_single_document_cannot_be_divided() -> None:
-    with pytest.raises(UsageError, match=r"has 1 document: .* give --dev"):
+    with pytest.raises(UsageError, match=r"has only 1 document, .* give --dev"):
         hold_out(corpus("a", "a", "a"), 0.5, 1)
     with pytest.raises(UsageError, match="has no sentences"):
         hold_out([], 0.5, 1)

@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    with pytest.raises(UsageError, match="continue with --resume, or give another name"):
+    with pytest.raises(UsageError, match="use --resume to continue, or give another name"):
         run(out)
     run(out, resume=True)
     assert_same(out, undisturbed)
@@ -393,7 +393,7 @@ def test_a_damaged_checkpoint_is_not_used(
     said: list[str] = []
     assert find_resumable(folder, said.append) == older
     if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
-        message = f"{newer / name}: damaged; training continues from the checkpoint before it, {older}"
+        message = f"{newer / name}: damaged; training continues from an earlier checkpoint, {older}"
         assert said == [message]
 
 
@@ -469,7 +469,7 @@ def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_p
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(UsageError, match=r"no training run to resume.*start one without --resume"):
+        with pytest.raises(UsageError, match=r"no training to resume.*start a new training without --resume"):
             run(folder, resume=True)
     assert not list(tmp_path.iterdir())
 

@@ -261,8 +261,8 @@ def test_the_last_good_epoch_is_kept(
         run(out)
     message = str(caught.value)
     kept = out / "checkpoints" / "checkpoint-24"
-    assert message.startswith(f"{what} is not a finite number any more at step {step} (epoch 3)")
-    assert f"The model of the last good epoch is kept in {kept}." in message
+    assert message.startswith(f"{what} is no longer finite at step {step} (epoch 3)")
+    assert f"The model of the last good epoch is in {kept}." in message
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (" in message
     assert len(steps) == step - 1  # nothing of it has reached the weights
     assert find_last_checkpoint(out / "checkpoints") == kept
@@ -291,7 +291,7 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
 ) -> None:
     """An epoch of one step: its loss and its gradient are still finite."""
     settings = config(learning_rate=1e39, warmup=0, batch_size=24)
-    with pytest.raises(Diverged, match=rf"^{what} is not a finite number .* step 1 \(epoch 1\).* No epoch"):
+    with pytest.raises(Diverged, match=rf"^{what} is no longer finite .* step 1 \(epoch 1\).* No epoch"):
         run(tmp_path / "model", settings, dev=dev)
     assert find_last_checkpoint(tmp_path / "model" / "checkpoints") is None
 
@@ -311,7 +311,9 @@ def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
     def fail() -> None:
         raise error
 
-    message = r"not enough memory for a batch whose longest sentence has \d+ words: lower training.batch_size"
+    message = (
+        r"not enough memory for a batch whose longest sentence has \d+ words: reduce training.batch_size"
+    )
     with before_step(5, fail), pytest.raises(FencepostError, match=message):
         run(tmp_path / "model")
 
