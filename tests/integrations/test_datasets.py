@@ -580,7 +580,7 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path):
         out,
         dev_share=0.1,
     )
-    refused("no part of it can be held out; give dev", LEARNT[:1], out, dev_share=0.1)
+    refused("no part can be held out; give dev", LEARNT[:1], out, dev_share=0.1)
     refused("recipe and config contradict", LEARNT, out, config=config(), recipe="diffusion/genia")
     refused("training.epoch: there is no such key", LEARNT, out, config={"training": {"epoch": 2}})
     refused("cannot be read", tmp_path / "no-such-file", out)

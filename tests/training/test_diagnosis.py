@@ -50,7 +50,7 @@ def test_types_that_do_not_match(tmp_path: Path) -> None:
     assert reasons[0] == (
         "different types: most types of the development data are not in the training data (person)"
     )
-    assert reasons[-1].startswith("training and development data do not agree")
+    assert reasons[-1].startswith("training and development data differ")
 
 
 def test_development_data_without_entities(tmp_path: Path) -> None:

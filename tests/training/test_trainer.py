@@ -51,7 +51,7 @@ class Stub(Embedder):
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         raise NotImplementedError
 
-    def pretrained(self) -> Iterable[nn.Parameter]:
+    def pretrained_weights(self) -> Iterable[nn.Parameter]:
         return self.known.parameters()
 
 
