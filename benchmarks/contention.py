@@ -116,7 +116,7 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     from fencepost.methods.model import Model
     from fencepost.runtime.pytorch import make_predictor
     from fencepost.training.batches import LengthGroupedBatches
-    from fencepost.training.optimizer import parameter_groups
+    from fencepost.training.optimizer import make_parameter_groups
 
     torch.manual_seed(0)
     model = Model.build(Config.compose(changes=list(changes)), sentences)
@@ -124,7 +124,7 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
     grouped = islice(LengthGroupedBatches(sizes, settings.batch_size, seed=0), BATCHES)
     batches = cycle([model.collate([sentences[index] for index in batch]) for batch in grouped])
-    optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
+    optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
     predictor = make_predictor(model)
 
     def train() -> None:

@@ -38,7 +38,7 @@ from fencepost import Sentence
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.evaluation import evaluate, fit_threshold, match
-from fencepost.training import held_out, train
+from fencepost.training import hold_out, train
 from fencepost.training.scoring import make_recogniser
 
 EPOCHS = {"genia": 8, "gum-named": 5}
@@ -72,7 +72,7 @@ def main() -> None:
 def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
     """Train and score a model; return the line of the results."""
     if corpus == "genia":
-        learnt, scored = held_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
+        learnt, scored = hold_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
     else:
         parts = read_parts(folder, corpus, 3000)
         learnt, scored = parts["train"], parts["dev"]

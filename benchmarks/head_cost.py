@@ -35,7 +35,7 @@ from fencepost.runtime.pytorch import make_predictor
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.settings import parse_change
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.optimizer import parameter_groups
+from fencepost.training.optimizer import make_parameter_groups
 
 CLIP = 5.0
 
@@ -95,8 +95,8 @@ def alternate(contenders: Sequence[Sequence[Callable[[], Any]]], rounds: int) ->
 
 def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], rounds: int) -> list[float]:
     settings = model.config.training
-    our_optimiser = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
-    rate = settings.encoder_rate(model.encoder.embedder.width)
+    our_optimiser = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
+    rate = settings.compute_encoder_rate(model.encoder.embedder.width)
     bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=rate, fused=True)
     model.train()
     bare.train()
@@ -131,7 +131,7 @@ def measure_prediction(
         recogniser = Recogniser(make_predictor(model))
 
         def run() -> None:
-            embedder.subwords._pieces = {}  # every word is tokenised anew
+            embedder.subwords._cache = {}  # every word is tokenised anew
             for _ in recogniser.predict(batch):
                 pass
 

@@ -224,7 +224,7 @@ def _moment(chance: random.Random, undisturbed: Attempt) -> Moment:
 
 def _verdict(command: Command, last: Attempt, out: Path, reference: Path) -> str:
     """Return what is wrong with a run that was killed and resumed; nothing if all is right."""
-    complete = command.name == "train" and "this training run is complete" in last.said
+    complete = command.name == "train" and "this training is complete" in last.said
     if last.code and not complete:
         return f"exit code {last.code}: {last.said[-500:]}"
     here, there = _contents(out), _contents(reference)

@@ -83,11 +83,11 @@ def do_one(key: dict[str, Any]) -> dict[str, Any]:
     """Train a model on some of the sentences, and return its scores on those held out."""
     from fencepost.config import Config
     from fencepost.data import read
-    from fencepost.training import held_out
+    from fencepost.training import hold_out
 
     folder = corpora()
     assert folder is not None
-    rest, scored = held_out(list(read(folder / "genia" / "train.jsonl")), SHARE, seed=0)
+    rest, scored = hold_out(list(read(folder / "genia" / "train.jsonl")), SHARE, seed=0)
     changes = settings_of(key["epochs"], key["settings"])
     config = Config.compose(changes=changes, flags={"training": {"seed": key["seed"]}})
     sentences = draw(rest, key["sentences"], key["seed"])

@@ -24,7 +24,7 @@ from fencepost import Entity, Recogniser, Sentence
 from fencepost.data import read
 from fencepost.encoder import windows
 from fencepost.evaluation import evaluate
-from fencepost.training import held_out
+from fencepost.training import hold_out
 
 TOGETHER = 40
 SIZES = ((128, 32), (256, 64), (510, 255))
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     sentences = list(read(arguments.data))[: arguments.sentences]
-    learnt, rest = held_out(sentences, 0.25, seed=0)
+    learnt, rest = hold_out(sentences, 0.25, seed=0)
     joined = [join(rest[at : at + TOGETHER]) for at in range(0, len(rest), TOGETHER)]
     by_seed: dict[int, dict[str, dict[str, float]]] = {}
     for seed in arguments.seeds:

@@ -75,7 +75,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     from fencepost.runtime.pytorch import load_model, make_predictor
     from fencepost.runtime.recogniser import Recogniser
     from fencepost.training.batches import LengthGroupedBatches
-    from fencepost.training.optimizer import parameter_groups
+    from fencepost.training.optimizer import make_parameter_groups
 
     folder = corpora()
     assert folder is not None
@@ -93,7 +93,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
         batches = [[sentences[i] for i in batch] for batch in grouped][:STEPS]
         if job == "train_600_words":
             batches = [model.split([joined(sentences, 600), *sentences[: size - 1]])] * 3
-        optimiser = torch.optim.AdamW(parameter_groups(model, model.config.training), fused=True)
+        optimiser = torch.optim.AdamW(make_parameter_groups(model, model.config.training), fused=True)
         model.train()
         start = time.perf_counter()
         for batch in batches:

@@ -184,7 +184,7 @@ def read_parts(
 ) -> dict[str, list[Sentence]]:
     """Return the parts of a corpus, with this number of training sentences."""
     from fencepost.data import read
-    from fencepost.training import held_out
+    from fencepost.training import hold_out
 
     folder = corpora()
     assert folder is not None
@@ -192,7 +192,7 @@ def read_parts(
     if sentences is not None:
         parts["train"] = draw(parts["train"], sentences, seed=0)
     if dev_share is not None and "dev" not in parts:
-        parts["train"], parts["dev"] = held_out(parts["train"], dev_share, seed)
+        parts["train"], parts["dev"] = hold_out(parts["train"], dev_share, seed)
     return parts
 
 

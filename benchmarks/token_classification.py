@@ -44,7 +44,7 @@ from benchmarks.common import (
 )
 from fencepost import Entity, Sentence
 from fencepost.data import read
-from fencepost.encoder.pretrained import _resolved
+from fencepost.encoder.pretrained import _resolve_name
 from fencepost.evaluation import evaluate
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.scoring import make_recogniser
@@ -215,7 +215,7 @@ def run_token_classification(
 ) -> dict[str, Any]:
     types = sorted({entity.type for sentence in parts["train"] for entity in sentence.entities})
     start = time.process_time()
-    tagger = Tagger(_resolved(arguments.encoder), types, seed)
+    tagger = Tagger(_resolve_name(arguments.encoder), types, seed)
     dev = parts["dev"] if arguments.score == "test" else None
     settings = arguments.epochs, arguments.batch_size, arguments.learning_rate
     epochs = tagger.fit(parts["train"], dev, *settings, seed)

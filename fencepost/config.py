@@ -1,8 +1,8 @@
-"""One typed configuration for all that `fencepost train` does: a YAML file, and changes to it by key.
+"""The configuration of a training: a YAML file, and changes to it by key.
 
-Its parts are `method`, `encoder`, `training`, `predict` and `text`. What the method and `predict` may
-hold depends on `method.name`. A key or value that is wrong is refused with its name, what it may be,
-and the nearest name that exists.
+Its sections are `method`, `encoder`, `training`, `predict` and `text`. The settings in `method` and `predict`
+depend on `method.name`. An error about a key or a value names the key, what is allowed, and the most similar
+existing key.
 """
 
 from __future__ import annotations
@@ -33,66 +33,68 @@ from fencepost.settings import (
 DEFAULT_METHOD = "boundary-smoothing"
 
 _SENTENCES, _LEAST_EPOCHS, _MOST_EPOCHS = 24_000, 6, 60
-"""What `training.epochs: auto` is: epochs that read this many sentences, between these numbers of epochs."""
+"""Number of sentences to train on with `training.epochs: auto`, and the limits of the number of epochs."""
 
-USUAL_WIDTH, _USUAL_RATE = 384, 1e-4
-"""The width of the default encoder's vectors, and its learning rate; wider encoders need lower ones."""
+DEFAULT_WIDTH, _DEFAULT_RATE = 384, 1e-4
+"""Width of the default encoder's vectors, and its learning rate; wider encoders need lower rates."""
 
 
 class TrainingSettings(Settings):
-    """How the weights are learnt: AdamW with a rate for the pretrained weights and one for the rest."""
+    """Settings of training: AdamW with a learning rate for pretrained weights and another for all others."""
 
     epochs: Annotated[int | Literal["auto"], or_auto(Annotated[int, Field(ge=1)])] = Field(
         "auto", description="Number of epochs; auto depends on the number of training sentences."
     )
-    batch_size: int = Field(16, ge=1, description="Sentences in a step, on each device.")
-    accumulate: int = Field(1, ge=1, description="Batches whose mean gradient makes a step.")
+    batch_size: int = Field(16, ge=1, description="Number of sentences in a batch, on each device.")
+    accumulate: int = Field(1, ge=1, description="Number of batches in a step; their gradients are averaged.")
     learning_rate: float = Field(2e-3, gt=0, description="Learning rate of newly initialised weights.")
     encoder_learning_rate: Annotated[float | Literal["auto"], or_auto(Annotated[float, Field(ge=0)])] = Field(
         "auto", description="Learning rate of pretrained weights; auto depends on the encoder's width."
     )
     schedule: Literal["linear", "cosine", "constant"] = Field(
-        "linear", description="The decay after warm-up."
+        "linear", description="Decay of the learning rates after warm-up."
     )
-    warmup: float = Field(0.2, ge=0, le=1, description="The share of the steps in which the rates rise.")
-    weight_decay: float = Field(0.01, ge=0, description="Not on biases and norms.")
-    clip: float = Field(5.0, ge=0, description="The largest norm of the gradient; 0 is no limit.")
+    warmup: float = Field(
+        0.2, ge=0, le=1, description="Share of the steps during which the learning rates rise from 0."
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW; biases and norms have none.")
+    clip: float = Field(5.0, ge=0, description="Maximum norm of the gradient; 0 for no limit.")
     frozen_epochs: int = Field(
-        0, ge=0, description="Number of epochs, from the first, in which pretrained weights are frozen."
+        0, ge=0, description="Number of epochs at the start in which pretrained weights are frozen."
     )
     frozen_rate: float = Field(
-        2.0, gt=0, description="Factor of the learning rate of the other weights in these epochs."
+        2.0, gt=0, description="Factor for the learning rate of the other weights in the frozen epochs."
     )
     patience: int | None = Field(
         None,
         ge=1,
-        description="Stop after this many epochs without a better development F1. Unset: never, or after a "
-        "third of the epochs (at least 3) if their number is auto.",
+        description="Number of epochs without a better development F1 after which training stops; by default "
+        "no limit, or a third of the epochs (at least 3) if epochs is auto.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="bfloat16 needs hardware for it."
+        "float32", description="Number format of the computation; bfloat16 needs hardware support."
     )
-    seed: int = Field(1, ge=0, le=2**32 - 1)
+    seed: int = Field(1, ge=0, le=2**32 - 1, description="Seed of everything random in training.")
 
     def count_epochs(self, sentences: int) -> int:
-        """Return the number of epochs: as set, or by the number of training sentences."""
+        """Return the number of epochs: the setting, or for `auto` computed from the number of sentences."""
         if self.epochs != "auto":
             return self.epochs
         return min(max(math.ceil(_SENTENCES / max(1, sentences)), _LEAST_EPOCHS), _MOST_EPOCHS)
 
-    def encoder_rate(self, width: int) -> float:
-        """Return the learning rate of a pretrained encoder with vectors of this width."""
+    def compute_encoder_rate(self, width: int) -> float:
+        """Return the learning rate of a pretrained encoder whose vectors have this width."""
         if self.encoder_learning_rate != "auto":
             return self.encoder_learning_rate
-        return float(f"{_USUAL_RATE * (USUAL_WIDTH / width) ** 1.5:.2g}")
+        return float(f"{_DEFAULT_RATE * (DEFAULT_WIDTH / width) ** 1.5:.2g}")
 
     def count_patience(self, epochs: int) -> int | None:
-        """Return after how many epochs without a better F1, of this number of epochs, the training stops."""
+        """Return the patience of a training of this number of epochs; None for no limit."""
         return max(3, math.ceil(epochs / 3)) if self.epochs == "auto" and not self.patience else self.patience
 
 
 class Config(Settings):
-    """Everything that makes a training run what it is, apart from the data."""
+    """All settings of a training; together with the data, they determine the model."""
 
     method: SerializeAsAny[MethodSettings]
     encoder: EncoderSettings = Field(default_factory=EncoderSettings)
@@ -102,9 +104,12 @@ class Config(Settings):
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str = "") -> Config:
-        """From nested dictionaries; `where` is what an error calls them."""
+        """Return the configuration in nested dictionaries; `where` is the source that errors mention.
+
+        Raises `UsageError` for keys and values that are not valid.
+        """
         prefix = f"{where}: " if where else ""
-        tree = {key: value for key, value in tree.items() if value is not None}  # all its keys left out
+        tree = {key: value for key, value in tree.items() if value is not None}  # an empty YAML section
         of_method = tree.get("method", {})
         name = of_method.get("name", DEFAULT_METHOD) if isinstance(of_method, Mapping) else DEFAULT_METHOD
         if not isinstance(name, str) or name not in METHODS:
@@ -112,7 +117,7 @@ class Config(Settings):
                 f"{prefix}method.name: {UsageError.unknown('method', shorten(str(name)), METHODS)}"
             )
         return validate_settings(
-            _config_of(METHODS[name]), merge_trees(METHODS[name].defaults, tree), where=where
+            _make_config_class(METHODS[name]), merge_trees(METHODS[name].defaults, tree), where=where
         )
 
     @classmethod
@@ -124,9 +129,10 @@ class Config(Settings):
         *,
         base: Tree | None = None,
     ) -> Config:
-        """From a YAML file, then `key=value` changes, then what was given as flags: the later one counts.
+        """Return the configuration in a YAML file, with `key=value` changes and options (`flags`).
 
-        `base` are the settings of a recipe, which stand before all of them; its method cannot change.
+        `base` has the settings of a recipe, which are applied before the file and determine the method. Where
+        several set the same key, the last one counts. Raises `UsageError` for what is not valid.
         """
         of_file = tree = merge_trees(base or {}, _read_tree(file) if file else {})
         for change in changes:
@@ -138,7 +144,7 @@ class Config(Settings):
             return cls.parse(tree)
         except UsageError:
             if file is not None:
-                cls.parse(of_file, where=str(file))  # so that the file is blamed for what is wrong in it
+                cls.parse(of_file, where=str(file))  # names the file if the error is in it
             raise
 
     def to_yaml(self) -> str:
@@ -147,13 +153,13 @@ class Config(Settings):
         return safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes: the class is made for the method, and cannot be pickled by name."""
+        """Pickle the values: the class is created for the method, and cannot be pickled by name."""
         return Config.parse, (self.model_dump(mode="json"),)
 
 
 @cache
-def _config_of(method: Method) -> type[Config]:
-    """The config whose method and prediction are those of this method."""
+def _make_config_class(method: Method) -> type[Config]:
+    """Return the class of configurations with the settings of this method."""
     return create_model(
         "Config",
         __base__=Config,
@@ -163,18 +169,18 @@ def _config_of(method: Method) -> type[Config]:
 
 
 def _check_same_method(recipe: Tree, tree: Tree) -> None:
-    """Refuses another method than the recipe's, whose keys it would not know."""
+    """Raise `UsageError` for another method than that of the recipe, which has other settings."""
     of_method = tree.get("method")
     name, own = of_method.get("name") if isinstance(of_method, dict) else None, recipe["method"]["name"]
     if name not in (own, None):
         raise UsageError(
-            f"method.name: {name} contradicts the recipe, which is for {own}; leave one of them out "
-            "(fencepost recipes lists those of each method)"
+            f"method.name: {name} contradicts the recipe, which is for {own}; leave out one of them "
+            "(`fencepost recipes` lists the recipes of each method)"
         )
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the value in a YAML file; raises `DataError` if it cannot be read."""
+    """Return the value in a YAML file; raise `DataError` if it cannot be read."""
     from yaml import YAMLError
 
     text = read_text(path, limit=SETTINGS_BYTES)
@@ -193,5 +199,7 @@ def _read_tree(path: Path) -> Tree:
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise UsageError(f"{path}: a configuration has keys: {', '.join(Config.model_fields)}")
-    return {key: value for key, value in tree.items() if value is not None}  # of a part that is left empty
+        raise UsageError(
+            f"{path}: a configuration should be a mapping (keys: {', '.join(Config.model_fields)})"
+        )
+    return {key: value for key, value in tree.items() if value is not None}  # an empty section

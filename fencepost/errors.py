@@ -1,7 +1,7 @@
-"""The errors that speak to the user: what is wrong, where, and what to do about it.
+"""Errors for the user: what is wrong, where, and what to do about it.
 
-Everything that a user can cause (a malformed file, a wrong option) is raised as a
-`FencepostError`; any other exception that reaches the user is a bug of ours.
+Whatever a user can cause (a malformed file, a wrong option) is raised as a `FencepostError`; any other
+exception that reaches the user is a bug in Fencepost.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from contextlib import contextmanager
 from typing import Any
 
 _LONGEST = 200
-"""Number of characters of a foreign error, or of a value, that a message quotes."""
+"""Maximum number of characters that a message quotes from another library's error or from a value."""
 
 
 class FencepostError(Exception):
-    """The work cannot be done; the message says why and what to do."""
+    """Base class of all errors that a user can cause; the message says what is wrong and what to do."""
 
 
 class LanguageWarning(UserWarning):
-    """A text looks unlike what the model was trained on."""
+    """Warning that a text differs in language or script from the text that the model was trained on."""
 
 
 class UsageError(FencepostError):
-    """The request itself is wrong: an unknown format, options that contradict each other."""
+    """Invalid request, such as an unknown format or options that contradict each other."""
 
     @classmethod
     def unknown(cls, kind: str, name: str, choices: Iterable[str]) -> UsageError:
-        """For a name that is none of the choices; the message has them all, and the nearest first."""
+        """Return the error for a name that is not one of the choices; it suggests the most similar one."""
         choices = list(choices)
         near = difflib.get_close_matches(name, choices, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -38,7 +38,7 @@ class UsageError(FencepostError):
 
 
 class DataError(FencepostError):
-    """Something in a file is wrong, at a place that the user can go to."""
+    """Invalid file content, reported with the file and, if known, the line."""
 
     def __init__(self, message: str, *, source: str, line: int | None = None) -> None:
         self.message = message
@@ -48,7 +48,7 @@ class DataError(FencepostError):
 
     @property
     def place(self) -> str:
-        """`file:line`, or the file alone where the problem is the file as a whole."""
+        """`file:line`, or only the file if no line is known."""
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
 
@@ -56,8 +56,8 @@ class DataError(FencepostError):
 def require_extra(extra: str, what: str = "this") -> Iterator[None]:
     """Raise `UsageError` if a library of an optional extra is not installed.
 
-    Put the first import of the library inside; `what` names the work that needs it. That a module of
-    Fencepost itself is missing is a bug, and stays a `ModuleNotFoundError`.
+    Use it as a context manager around the first import of the library; `what` names the feature that needs
+    it. A missing module of Fencepost itself is a bug and stays a `ModuleNotFoundError`.
     """
     try:
         yield
@@ -70,11 +70,11 @@ def require_extra(extra: str, what: str = "this") -> Iterator[None]:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what an exception of another library says, as one bounded line for a message of ours.
+    """Return the message of another library's exception as one line of bounded length.
 
-    The text of some exceptions holds the data they were raised for: a `UnicodeDecodeError` carries the whole
-    file in its `repr`, a parser quotes the line that it cannot read. So a message of ours never contains
-    `{error!r}` or an unbounded `{error}`; it contains what this function returns.
+    Some exceptions contain the data they were raised for: the `repr` of a `UnicodeDecodeError` has the whole
+    file, and a parser quotes the line that it cannot read. So messages must not contain `{error!r}` or
+    `{error}`, but the result of this function.
     """
     if isinstance(error, OSError) and error.strerror:
         name = f": {error.filename}" if error.filename is not None else ""
@@ -97,14 +97,14 @@ def quote(value: Any) -> str:
 
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
-    """Return the text, cut to `longest` characters where it has more."""
+    """Return the text, truncated to `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 class _Quoter(reprlib.Repr):
-    """A bounded `repr` that does not fail for integers of more digits than Python writes."""
+    """Bounded `repr` that also works for integers with more digits than Python converts to strings."""
 
-    def repr_int(self, value: int, level: int) -> str:  # noqa: ARG002 - reprlib calls it so
+    def repr_int(self, value: int, level: int) -> str:  # noqa: ARG002 - called by reprlib
         return f"<integer of {value.bit_length():,} bits>" if abs(value) >> 1024 else repr(value)
 
 

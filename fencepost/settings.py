@@ -1,4 +1,4 @@
-"""What all settings have in common: how they are written, changed by key, and refused in words."""
+"""Base class of all settings, and functions that parse, merge and validate them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     import yaml
 
 WIDEST, MOST_LAYERS = 65_536, 200
-"""The largest sizes that settings accept: far beyond any real network, and no danger to compute with."""
+"""Maximum width and number of layers that settings accept: larger than any real network, but computable."""
 
 _MOST_VALUES, _LONGEST_VALUE = 100_000, 10_000
-"""Of a YAML text: its values, with those of aliases counted wherever they stand, and their characters."""
+"""Maximum number of values in a YAML text, with all aliases expanded, and of characters in a value."""
 
 _MOST_PROBLEMS = 10
-"""Problems of one file that a message lists."""
+"""Maximum number of problems that one message lists."""
 
 Tree = dict[str, Any]
 S = TypeVar("S", bound="Settings")
 
 
 def or_auto(type_: Any) -> PlainValidator:
-    """Return a validator of values of a type, or `auto`, whose errors say both."""
+    """Return a validator that accepts values of a type, or `auto`, and mentions both in its errors."""
     adapter: TypeAdapter[Any] = TypeAdapter(type_)
 
     def validate(value: Any) -> Any:
@@ -45,13 +45,16 @@ def or_auto(type_: Any) -> PlainValidator:
 
 
 class Settings(BaseModel):
-    """A part of the configuration: immutable, and unknown keys are refused."""
+    """A section of the configuration: immutable, and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 def validate_settings(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
-    """Return the settings in the tree; raise `UsageError` with the key, below `key`, of what is wrong."""
+    """Return the settings in a tree; raise `UsageError` with the full key of each invalid setting.
+
+    `key` is the key of the tree itself in the configuration, and `where` is the file that it comes from.
+    """
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -62,7 +65,7 @@ def validate_settings(model: type[S], tree: Mapping[str, Any], *, where: str = "
 
 
 def merge_trees(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
-    """`base` with the values of `change`, key by key in nested dictionaries."""
+    """Return `base` with the values of `change`; nested dictionaries are merged key by key."""
     result = dict(base)
     for key, value in change.items():
         old = result.get(key)
@@ -72,7 +75,7 @@ def merge_trees(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
 
 
 def parse_change(text: str) -> Tree:
-    """`a.b=1` as `{"a": {"b": 1}}`; the value is YAML."""
+    """Return the tree of a `--set` argument: `a.b=1` is `{"a": {"b": 1}}`; the value is YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         raise UsageError(f"--set {shorten(text)}: write it as KEY=VALUE, for example training.epochs=20")
@@ -88,12 +91,12 @@ def parse_change(text: str) -> Tree:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text; tags that make objects of Python are refused.
+    """Return the value of a YAML text; tags that create Python objects are not allowed.
 
-    Raises `YAMLError` for whatever is wrong in it. A text whose aliases stand for more values than any
-    settings have, or that is nested too deeply, is refused before it is expanded.
+    Raises `YAMLError` if the text is invalid, nested too deeply, or has too many values; aliases are counted
+    before they are expanded.
     """
-    import yaml  # which takes a while, and a model is loaded without it
+    import yaml  # slow to import, and not needed to load a model
 
     loader = yaml.SafeLoader(text)
     try:
@@ -107,49 +110,48 @@ def parse_yaml(text: str) -> Any:
             )
         return loader.construct_document(node)
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
-        # what PyYAML lets through for a value that is none of its type, as the date 2024-13-45
+        # PyYAML does not catch these for invalid values, such as the date 2024-13-45
         raise yaml.YAMLError(describe_error(error)) from None
     finally:
         loader.dispose()
 
 
 def _count_values(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Return how many values a node has with all aliases written out: infinity for a cycle or a long text."""
+    """Return the number of values in a node, aliases expanded; infinity for a cycle or a long string."""
     if isinstance(node.value, str):
         return 1 if len(node.value) <= _LONGEST_VALUE else math.inf
     if id(node) not in counted:
-        counted[id(node)] = math.inf  # while its own values are counted
-        inner = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
-        counted[id(node)] = 1 + sum(_count_values(one, counted) for one in inner)
+        counted[id(node)] = math.inf  # so that a cycle is infinite
+        children = [one for pair in node.value for one in (pair if isinstance(pair, tuple) else (pair,))]
+        counted[id(node)] = 1 + sum(_count_values(child, counted) for child in children)
     return counted[id(node)]
 
 
 def _describe_problem(problem: Any, model: type[BaseModel], outer: Sequence[str]) -> str:
-    """Return the key of a problem that pydantic found, below `outer`, what is wrong, and what it may be."""
+    """Return a message for a problem reported by pydantic: its key, below `outer`, and what is expected."""
     *path, last = [shorten(str(part)) for part in problem["loc"]] or [""]
     whole = [*outer, *path]
     key = ".".join(filter(None, (*whole, last)))
     if problem["type"] == "extra_forbidden":
-        names = list(_at(model, path).model_fields)
+        names = list(_find_section(model, path).model_fields)
         near = difflib.get_close_matches(last, names, n=1)
         hint = f"did you mean {'.'.join((*whole, near[0]))}? " if near else ""
         within = f"{'.'.join(whole)} has" if whole else "there are"
         return f"{key}: there is no such key; {hint}{within} {', '.join(names)}"
     if problem["type"] == "model_type":
-        names = list(_at(model, [*path, last] if problem["loc"] else []).model_fields)
-        return f"{key}: must have keys, which may be {', '.join(names)}, not be {quote(problem['input'])}"
+        names = list(_find_section(model, [*path, last] if problem["loc"] else []).model_fields)
+        return f"{key}: should be a mapping (keys: {', '.join(names)}), not {quote(problem['input'])}"
     if problem["type"] == "tuple_type":
-        return f"{key}: should be a list, as [1, 2, 3], not {quote(problem['input'])}"
+        return f"{key}: should be a list, such as [1, 2, 3], not {quote(problem['input'])}"
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
     about_several_keys = problem["type"] == "value_error" and isinstance(problem["input"], Mapping)
-    if about_several_keys:  # which the message names
+    if about_several_keys:  # the message names them
         return f"{key}: {message}"
     return f"{key}: {message}, not {quote(problem['input'])}"
 
 
-def _at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    """The part of the config that this path leads to."""
+def _find_section(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
+    """Return the class of the settings at a path of keys."""
     for name in path:
-        annotation = model.model_fields[name].annotation
-        model = cast("type[BaseModel]", annotation)
+        model = cast("type[BaseModel]", model.model_fields[name].annotation)
     return model

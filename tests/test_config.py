@@ -297,13 +297,13 @@ METHOD_NAMES = ", ".join(METHODS)
         ("method.epsilon=1", "method.epsilon", "should be less than 1, not 1"),
         ("encoder.lstm.size=3", "encoder.lstm.size", "should be a multiple of 2, not 3"),
         ("encoder.name=5", "encoder.name", "should be a valid string, not 5"),
-        ("encoder.lstm=5", "encoder.lstm", "must have keys, which may be size, layers, dropout, not be 5"),
+        ("encoder.lstm=5", "encoder.lstm", "should be a mapping (keys: size, layers, dropout), not 5"),
         (
             "predict=[]",
             "predict",
-            "must have keys, which may be select, threshold, trim, batch_size, not be []",
+            "should be a mapping (keys: select, threshold, trim, batch_size), not []",
         ),
-        ("method=a", "method", f"must have keys, which may be {METHOD_KEYS}, not be 'a'"),
+        ("method=a", "method", f"should be a mapping (keys: {METHOD_KEYS}), not 'a'"),
         ("method.name=null", "method.name", f"there is no method 'None'; there are {METHOD_NAMES}"),
         ("method.name=[a]", "method.name", f"there is no method \"['a']\"; there are {METHOD_NAMES}"),
         (
@@ -372,7 +372,8 @@ def test_a_file_that_has_no_keys_is_refused(write, text: str) -> None:
 
 def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
     path = write("- a")
-    assert refused(path) == f"{path}: a configuration has keys: method, encoder, training, predict, text"
+    keys = "method, encoder, training, predict, text"
+    assert refused(path) == f"{path}: a configuration should be a mapping (keys: {keys})"
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
@@ -493,7 +494,7 @@ def test_changes_after_training_are_checked_too(change) -> None:
 
 def test_auto_has_no_meaning_after_training(change) -> None:
     """The training data, which would decide, is not there any more."""
-    message = "predict.select: auto is for training; this model was trained for nested"
+    message = "predict.select: auto is for training only; this model was trained with nested"
     assert refused(["predict.select=auto"], by=change) == message
 
 

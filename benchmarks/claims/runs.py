@@ -126,11 +126,11 @@ def data() -> Data:
     """A tenth of the training documents, always the same, is the development set."""
     from fencepost.data import read
     from fencepost.experiments.sweep import Data
-    from fencepost.training import held_out
+    from fencepost.training import hold_out
 
     folder = corpora()
     assert folder is not None
-    rest, dev = held_out(list(read(folder / "genia" / "train.jsonl")), 0.1, seed=1)
+    rest, dev = hold_out(list(read(folder / "genia" / "train.jsonl")), 0.1, seed=1)
     return Data(rest, dev, list(read(folder / "genia" / "test.jsonl")))
 
 

@@ -129,7 +129,7 @@ def _audit(data: str, options: AuditOptions) -> None:
         from fencepost.analysis.audit.folds import Audit
     from fencepost.analysis.audit.ranking import rank
     from fencepost.analysis.consistency import find_inconsistencies
-    from fencepost.training import idle_settings
+    from fencepost.training import find_idle_settings
 
     assert options.out is not None  # noqa: S101 - `check` has made sure
     config = options.settings()
@@ -137,7 +137,7 @@ def _audit(data: str, options: AuditOptions) -> None:
     sentences = options.read(data, text)
     plan = Audit(options.out, sentences, config, options.folds, options.device, options.quiet)
     plan.check()
-    for note in idle_settings(config, sentences, None):
+    for note in find_idle_settings(config, sentences, None):
         options.say(note)
     with resumable("continue with the same command, which keeps what is finished", options.out):
         _train(plan, options)

@@ -170,11 +170,11 @@ def _run(sweep: Sweep, seeds: int, workers: int) -> Iterator[str]:
 
 def _idle(sweep: Sweep) -> Iterator[str]:
     """Yield the settings without an effect, each with the cells where that is so."""
-    from fencepost.training import idle_settings
+    from fencepost.training import find_idle_settings
 
     cells: dict[str, list[str]] = {}
     for cell, run in {run.cell: run for run in sweep.runs}.items():
-        for note in idle_settings(run.config, sweep.data.train, sweep.data.dev):
+        for note in find_idle_settings(run.config, sweep.data.train, sweep.data.dev):
             cells.setdefault(note, []).append(cell.label)
     for note, labels in cells.items():
         yield note if len(labels) == len(sweep.cells) else f"{note} (in {'; '.join(labels)})"

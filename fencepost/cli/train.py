@@ -75,21 +75,21 @@ def train(options: TrainOptions) -> None:
     start = _start(options)
     config = options.settings(
         resumed=options.out if options.resume else None,
-        base=start.settings(options.method) if start else None,
+        base=start.read_settings(options.method) if start else None,
     )
     if options.show_config:
         typer.echo(config.to_yaml(), nl=False)
         return
     out = options.check_sources(options.out, "the model")
     from fencepost import training
-    from fencepost.training.learning import unknown_types
+    from fencepost.training.learning import find_unknown_types
 
     training.check_folder(out, resume=options.resume)
     learnt, dev, test = options.read_data(config)
     if start is not None and options.old_test is not None:
         start = replace(start, test=options.read(options.old_test, config.text.model_dump()))
     options.say(_plan(config, learnt, dev))
-    for note in (*training.idle_settings(config, learnt, dev), *unknown_types(learnt, dev, test)):
+    for note in (*training.find_idle_settings(config, learnt, dev), *find_unknown_types(learnt, dev, test)):
         options.say(note)
 
     def at_end(outcome: Outcome) -> None:

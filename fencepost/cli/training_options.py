@@ -123,13 +123,13 @@ class TrainingOptions(DataOptions, ConfiguredOptions):
         self, config: Config
     ) -> tuple[list[Sentence], list[Sentence] | None, list[Sentence] | None]:
         """Return the training, development and test data."""
-        from fencepost.training import held_out
+        from fencepost.training import hold_out
 
         text = {"language": config.text.language, "lines": config.text.lines}
         learnt = self.read(self.train or "", text)
         dev = None if self.dev is None else self.read(self.dev, text)
         if self.dev_share is not None:
-            learnt, dev = held_out(learnt, self.dev_share, config.training.seed)
+            learnt, dev = hold_out(learnt, self.dev_share, config.training.seed)
         return learnt, dev, None if self.test is None else self.read(self.test, text)
 
 

@@ -137,10 +137,10 @@ def tune(options: TuneOptions) -> None:
 
 def _run(tuning: Tuning, trials: int, minutes: float | None) -> Iterator[str]:
     """Search; yield the plan, and for each trial its score and how long the rest will take."""
-    from fencepost.training import idle_settings
+    from fencepost.training import find_idle_settings
 
     yield _plan(tuning, trials)
-    yield from idle_settings(tuning.config, tuning.data.train, tuning.data.dev)
+    yield from find_idle_settings(tuning.config, tuning.data.train, tuning.data.dev)
     seconds, trained = 0.0, 0
     for trial in tuning.go(trials, minutes):
         number, best = len(tuning.ended), tuning.best

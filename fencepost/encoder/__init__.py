@@ -1,1 +1,1 @@
-"""Words to vectors: input arrays (NumPy), networks (PyTorch), extra features and a BiLSTM."""
+"""Encoders, which turn words into vectors: input arrays (NumPy) and networks (PyTorch)."""

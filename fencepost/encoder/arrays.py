@@ -1,4 +1,4 @@
-"""Words, letters, tags and pieces by their numbers."""
+"""Input arrays of encoders: the numbers of words, letters, shapes, tags and sub-words."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy.typing as npt
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.subwords import Subwords
-from fencepost.encoder.windows import context_that_fits
+from fencepost.encoder.windows import fit_context
 
 Arrays = dict[str, npt.NDArray[Any]]
-"""What is read of a batch, under the names that encoders know."""
+"""Input arrays of a batch, by name."""
 
 Vocabulary = dict[str, list[str]]
-"""What a model knows by name, in order: words, characters, parts of speech."""
+"""Names that a model knows, in order, by kind: words, characters, shapes, parts of speech."""
 
 PAD, UNKNOWN, NAMED = 0, 1, 2
-"""The first two rows of every embedding; the names of a vocabulary come after them, from `NAMED` on."""
+"""The first two rows of every embedding, and the row of the first name of a vocabulary."""
 
 LONGEST = 64
-"""Characters of a word that are looked at."""
+"""Maximum number of characters of a word that are read."""
 
 _LONGEST_SHAPE = 8
-"""Characters of a word's shape."""
+"""Maximum number of characters of a word's shape."""
 
 AXES: Mapping[str, tuple[str, ...]] = {
     "lengths": ("sentences",),
@@ -42,50 +42,52 @@ AXES: Mapping[str, tuple[str, ...]] = {
     "pos": ("sentences", "words"),
     "vectors": ("sentences", "words"),
 }
-"""Of each array that an exported encoder reads, what its axes are."""
+"""Names of the axes of each array that an exported encoder reads; pieces are sub-words."""
 
 
-def numbered(names: Sequence[str]) -> dict[str, int]:
+def number_names(names: Sequence[str]) -> dict[str, int]:
     return {name: number for number, name in enumerate(names, start=NAMED)}
 
 
-def grid(rows: Iterable[Iterable[int]], fill: int = PAD) -> npt.NDArray[np.int64]:
-    """Numbers of words as a rectangle `[B, T]`, filled up."""
+def pad_rows(rows: Iterable[Iterable[int]], fill: int = PAD) -> npt.NDArray[np.int64]:
+    """Return rows of numbers as an array `[B, T]`, padded with `fill`."""
     lists = [list(row) for row in rows]
-    rectangle = np.full((len(lists), max(map(len, lists))), fill, dtype=np.int64)
-    for row, numbers in zip(rectangle, lists, strict=True):
+    padded = np.full((len(lists), max(map(len, lists))), fill, dtype=np.int64)
+    for row, numbers in zip(padded, lists, strict=True):
         row[: len(numbers)] = numbers
-    return rectangle
+    return padded
 
 
-def word_numbers(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
-    """Of each word its number; `[B, T]`."""
-    return {"words": grid([numbers.get(word, UNKNOWN) for word in s.words] for s in sentences)}
+def number_words(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the number of each word, `[B, T]`."""
+    return {"words": pad_rows([numbers.get(word, UNKNOWN) for word in s.words] for s in sentences)}
 
 
-def letters(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
-    """Every different word once: `[W, L]`; and which of them stands where: `[B, T]`."""
+def number_letters(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the letters of every different word, `[W, L]`, and each word's index among these, `[B, T]`."""
     words = dict.fromkeys(word[:LONGEST] for sentence in sentences for word in sentence.words)
-    place = {word: index for index, word in enumerate(words)}
-    spelt = [[numbers.get(letter, UNKNOWN) for letter in word] or [UNKNOWN] for word in words]
+    indices = {word: index for index, word in enumerate(words)}
+    rows = [[numbers.get(letter, UNKNOWN) for letter in word] or [UNKNOWN] for word in words]
     return {
-        "letters": grid(spelt),
-        "letter_counts": np.array([len(word) for word in spelt], dtype=np.int64),
-        "letters_of": grid([place[word[:LONGEST]] for word in s.words] for s in sentences),
+        "letters": pad_rows(rows),
+        "letter_counts": np.array([len(row) for row in rows], dtype=np.int64),
+        "letters_of": pad_rows([indices[word[:LONGEST]] for word in s.words] for s in sentences),
     }
 
 
-def shapes(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
-    """Return the number of each word's shape; `[B, T]`."""
-    return {"shapes": grid([numbers.get(word_shape(word), UNKNOWN) for word in s.words] for s in sentences)}
+def number_shapes(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the number of each word's shape, `[B, T]`."""
+    return {
+        "shapes": pad_rows([numbers.get(word_shape(word), UNKNOWN) for word in s.words] for s in sentences)
+    }
 
 
 @lru_cache(maxsize=65_536)
 def word_shape(word: str) -> str:
-    """Return how a word is written: `Xxx` for Paris, `XX` for IBM, `X.X.` for U.S., `XX-d` for IL-2.
+    """Return the shape of a word: `Xxx` for Paris, `XX` for IBM, `X.X.` for U.S., `XX-d` for IL-2.
 
     `X` is an upper-case letter, `x` a lower-case letter, `d` a digit, `c` a letter without case, and other
-    characters stand for themselves. Runs of more than two are cut to two, and the shape to 8 characters.
+    characters are kept. Runs of more than two are shortened to two, and the shape to 8 characters.
     """
     shape = ""
     for letter in word[:LONGEST]:
@@ -102,28 +104,30 @@ def word_shape(word: str) -> str:
     return shape[:_LONGEST_SHAPE]
 
 
-def tags(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
-    """Of each word its part of speech, which may be unknown; `[B, T]`."""
+def number_tags(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the number of each word's part of speech, which may be unknown, `[B, T]`."""
     of_sentences = (sentence.pos or ("",) * len(sentence) for sentence in sentences)
-    return {"pos": grid([numbers.get(tag, UNKNOWN) for tag in of_sentence] for of_sentence in of_sentences)}
-
-
-def forms(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
-    """Of each word its number as it is spelt, else in lower case; `[B, T]`."""
     return {
-        "vectors": grid(
+        "pos": pad_rows([numbers.get(tag, UNKNOWN) for tag in of_sentence] for of_sentence in of_sentences)
+    }
+
+
+def number_forms(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
+    """Return the number of each word as it is written, or else in lower case, `[B, T]`."""
+    return {
+        "vectors": pad_rows(
             [numbers.get(word) or numbers.get(word.lower(), UNKNOWN) for word in s.words] for s in sentences
         )
     }
 
 
-def rectangle(
+def number_subwords(
     sentences: Sequence[Sentence], subwords: Subwords, room: int, *, context: bool, first_only: bool
 ) -> Arrays:
-    """The pieces of sentences that fit into the encoder's window, one row each: `[B, S]`.
+    """Return the sub-words of sentences that fit into the encoder's window, `[B, S]`.
 
-    `piece_words` says which word a piece belongs to; it is -1 for special tokens, for what is around the
-    sentence and, with `first_only`, for all pieces of a word but its first.
+    `piece_words` has the index of each sub-word's word; it is -1 for special tokens, for context around the
+    sentence and, with `first_only`, for all sub-words of a word but its first.
     """
     ids, owners = [], []
     for sentence in sentences:
@@ -133,7 +137,7 @@ def rectangle(
         spare = room - sum(map(len, pieces))
         if context and spare > 0:
             near_left, near_right = sentence.left[-spare:], sentence.right[:spare]
-            left, right = context_that_fits(subwords(near_left), subwords(near_right), spare)
+            left, right = fit_context(subwords(near_left), subwords(near_right), spare)
         before, after = [*subwords.first, *left], [*right, *subwords.last]
         ids.append([*before, *chain.from_iterable(pieces), *after])
         owner = [
@@ -143,7 +147,7 @@ def rectangle(
         ]
         owners.append([-1] * len(before) + owner + [-1] * len(after))
     return {
-        "ids": grid(ids, subwords.pad),
+        "ids": pad_rows(ids, subwords.pad),
         "piece_counts": np.array([len(row) for row in ids], dtype=np.int64),
-        "piece_words": grid(owners, -1),
+        "piece_words": pad_rows(owners, -1),
     }

@@ -1,4 +1,4 @@
-"""The contract of the encoder's lowest part, which turns words into vectors."""
+"""Interface of embedders, the lowest part of an encoder, which turns words into vectors."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from fencepost.encoder.arrays import Arrays
 from fencepost.encoder.subwords import Subwords
 
 Batch = dict[str, Tensor]
-"""Input arrays of sentences as tensors, by name (see `fencepost.encoder.arrays.AXES`)."""
+"""Input tensors of sentences by name (see `fencepost.encoder.arrays.AXES`)."""
 
 
-def as_batch(arrays: Arrays) -> Batch:
+def to_tensors(arrays: Arrays) -> Batch:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class Embedder(nn.Module, ABC):
-    """Words to vectors, and prompt vectors (if any) with them."""
+    """Network from words, and prompt vectors if any, to vectors."""
 
     width: int
-    """Of a word's vector."""
+    """Width of the output vectors."""
     prompt_width: int
-    """Of the prompt vectors that it takes; those that it gives are `width` wide."""
+    """Width of the prompt vectors in the input."""
+    subwords: Subwords | None = None
+    """Tokenizer into sub-words; None if words are read whole."""
+    room: int | None = None
+    """Maximum number of sub-words of a sentence that are read at once; None for no limit."""
 
     @abstractmethod
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Word vectors `[B, T, width]` and, for prompts `[P, prompt_width]`, theirs `[B, P, width]`."""
+        """Return word vectors `[B, T, width]` and, for prompts `[P, prompt_width]`, `[B, P, width]`."""
 
-    def of_text(self, text: str) -> Tensor | None:  # noqa: ARG002 - for those who can read
-        """What a prompt that says this would be, `[prompt_width]`; None if it is as good as random."""
+    def embed_text(self, text: str) -> Tensor | None:  # noqa: ARG002
+        """Return a prompt vector for a text, `[prompt_width]`; None if the embedder has no meaningful one."""
         return None
 
-    subwords: Subwords | None = None
-    """What cuts words into pieces; None if words are read whole."""
-
-    room: int | None = None
-    """Number of pieces of a sentence that it reads at once; None is any number."""
-
-    def pretrained(self) -> Iterable[nn.Parameter]:
-        """The weights that know something already, and so learn at the lower rate."""
+    def pretrained_weights(self) -> Iterable[nn.Parameter]:
+        """Return the weights that are pretrained, and so are trained at the encoder's learning rate."""
         return ()
 
     def save(self, folder: Path) -> None:
-        """Writes what is needed to build this again, the weights aside."""
+        """Write what is needed to build this embedder again, except for the weights."""

@@ -1,4 +1,4 @@
-"""The encoder: words to vectors, by a transformer or from scratch, with features and a BiLSTM on top."""
+"""The encoder: word vectors of a transformer or trained from scratch, with optional features and a BiLSTM."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import NAMED, Vocabulary
-from fencepost.encoder.embedder import Batch, Embedder, as_batch
-from fencepost.encoder.features import WordVectors, features, vocabulary
+from fencepost.encoder.embedder import Batch, Embedder, to_tensors
+from fencepost.encoder.features import WordVectors, build_vocabulary, make_features
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.scratch import Scratch
 from fencepost.encoder.settings import SHAPE_SIZE, EncoderSettings, LSTMSettings
@@ -26,7 +26,7 @@ from fencepost.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a method gets: a vector for each word, and for each prompt that it asked for."""
+    """Input of a method: the vectors of words, and of the prompts that the method needs."""
 
     vectors: Tensor  # [B, T, d]
     lengths: Tensor  # [B]
@@ -34,13 +34,13 @@ class Words:
 
     @property
     def mask(self) -> Tensor:
-        """`[B, T]`, true where there is a word."""
+        """Which positions are words and not padding, `[B, T]`."""
         positions = torch.arange(self.vectors.shape[1], device=self.lengths.device)
         return positions < self.lengths[:, None]
 
 
 class Encoder(nn.Module):
-    """A batch of sentences to `Words`."""
+    """Network from a batch of sentences to `Words`."""
 
     VOCABULARY_FILE = VOCABULARY_FILE
 
@@ -58,10 +58,10 @@ class Encoder(nn.Module):
         self.known = known
         self.vector_width = vector_width
         self.inputs = InputReader(settings, known, embedder.subwords, embedder.room)
-        wanted = features(settings, known, vector_width)
-        self.features = nn.ModuleList(wanted)
+        features = make_features(settings, known, vector_width)
+        self.features = nn.ModuleList(features)
         self.prompts = nn.Parameter(torch.randn(prompts, embedder.prompt_width)) if prompts else None
-        width = embedder.width + sum(feature.width for feature in wanted)
+        width = embedder.width + sum(feature.width for feature in features)
         self.lstm = BiLSTM(width, settings.lstm) if settings.lstm.size else None
         self.width: int = settings.lstm.size or width
 
@@ -73,27 +73,27 @@ class Encoder(nn.Module):
         prompts: int = 0,
         prompt_names: Sequence[str] = (),
     ) -> Encoder:
-        """A new one, for these training sentences; prompts with a name start as its embedding."""
+        """Return an untrained encoder for training sentences; prompts are initialised from their names."""
         encoder = cls._build(settings, sentences, prompts)
         if encoder.prompts is not None:
             for prompt, name in zip(encoder.prompts.data, prompt_names, strict=False):
-                vector = encoder.embedder.of_text(name)
+                vector = encoder.embedder.embed_text(name)
                 if vector is not None:
                     prompt.copy_(vector)
         return encoder
 
     @classmethod
     def _build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int) -> Encoder:
-        known = vocabulary(settings, sentences)
-        embedder = _embedder(settings, known, prompts)
+        known = build_vocabulary(settings, sentences)
+        embedder = _make_embedder(settings, known, prompts)
         if settings.features.shape is None:
             settings = _choose_shape(settings, embedder)
-            known = vocabulary(settings, sentences)
+            known = build_vocabulary(settings, sentences)
         path = settings.features.vectors
         if path is None:
             return cls(settings, embedder, known, prompts)
-        wanted = {form for s in sentences for word in s.words for form in (word, word.lower())}
-        known["vectors"], vectors = read_vectors(path, settings.features.vectors_limit, wanted)
+        forms = {form for s in sentences for word in s.words for form in (word, word.lower())}
+        known["vectors"], vectors = read_vectors(path, settings.features.vectors_limit, forms)
         encoder = cls(settings, embedder, known, prompts, vector_width=vectors.shape[1])
         feature = next(feature for feature in encoder.features if isinstance(feature, WordVectors))
         feature.embedding.weight.data[NAMED:] = torch.from_numpy(vectors)
@@ -101,12 +101,12 @@ class Encoder(nn.Module):
 
     @classmethod
     def read(cls, settings: EncoderSettings, folder: Path, prompts: int = 0) -> Callable[[], Encoder]:
-        """Read what was saved into the folder, but for the weights; return what builds the encoder from it.
+        """Read a saved encoder, except for the weights; return a function that builds it.
 
-        Raises `DataError` for a file that is not as it should be.
+        Raises `DataError` for an invalid file.
         """
         known, vector_width = read_vocabulary(folder)
-        needed = [*vocabulary(settings, ()), *(["vectors"] if settings.features.vectors else [])]
+        needed = [*build_vocabulary(settings, ()), *(["vectors"] if settings.features.vectors else [])]
         for kind in needed:
             if kind not in known:
                 path = folder / VOCABULARY_FILE
@@ -125,13 +125,13 @@ class Encoder(nn.Module):
         text = json.dumps(saved, indent=0)
         (folder / VOCABULARY_FILE).write_text(text + "\n", encoding="utf-8")
 
-    def pretrained(self) -> Iterator[nn.Parameter]:
-        """The weights that learn at the encoder's rate; all others learn at the higher one."""
-        yield from self.embedder.pretrained()
+    def pretrained_weights(self) -> Iterator[nn.Parameter]:
+        """Yield the weights that are trained at the encoder's learning rate."""
+        yield from self.embedder.pretrained_weights()
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Return the input arrays of sentences as tensors; none may be empty."""
-        return as_batch(self.inputs(sentences))
+        """Return the input tensors of sentences, which must not be empty."""
+        return to_tensors(self.inputs(sentences))
 
     def forward(self, batch: Batch) -> Words:
         vectors, prompts = self.embedder(batch, self.prompts)  # [B, T, d], [B, P, d]
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
         lengths = batch["lengths"]
         if self.lstm is None and not self.features:
             return Words(vectors, lengths, prompts)
-        # prompts have no features; they and the words are one sequence
+        # the BiLSTM reads prompts, which have no features, and words as one sequence
         extra = 0
         if prompts is not None:
             extra = prompts.shape[1]
@@ -151,7 +151,7 @@ class Encoder(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Reads a sequence in both directions, `size / 2` wide each."""
+    """A BiLSTM with `size / 2` units in each direction."""
 
     def __init__(self, width: int, settings: LSTMSettings) -> None:
         super().__init__()
@@ -166,25 +166,25 @@ class BiLSTM(nn.Module):
         )
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
-        """`[B, T, d]` to `[B, T, size]`; zeros after the end of a sentence."""
+        """Map `[B, T, d]` to `[B, T, size]`, with zeros for padding."""
         packed = pack_padded_sequence(
             self.dropout(vectors).float(), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
         with torch.autocast(vectors.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
-            read, _ = self.lstm(packed)
-        output, _ = pad_packed_sequence(read, batch_first=True, total_length=vectors.shape[1])
+            packed, _ = self.lstm(packed)
+        output, _ = pad_packed_sequence(packed, batch_first=True, total_length=vectors.shape[1])
         return output
 
 
 def _choose_shape(settings: EncoderSettings, embedder: Embedder) -> EncoderSettings:
-    """Return the settings with the shapes of words, which tell of case, where the tokenizer ignores it."""
+    """Return the settings with shapes of words, which represent case, if the tokenizer ignores case."""
     ignores_case = embedder.subwords is not None and embedder.subwords.ignores_case()
     features = settings.features.model_copy(update={"shape": SHAPE_SIZE if ignores_case else 0})
     return settings.model_copy(update={"features": features})
 
 
-def _embedder(settings: EncoderSettings, known: Vocabulary, prompts: int) -> Embedder:
-    """Return the lowest part of a new encoder: from scratch, or a transformer, fetched by its name."""
+def _make_embedder(settings: EncoderSettings, known: Vocabulary, prompts: int) -> Embedder:
+    """Return an embedder that is trained from scratch, or a pretrained transformer."""
     if settings.name == "scratch":
         return Scratch(settings.scratch, known)
     from fencepost.encoder.pretrained import Pretrained

@@ -1,4 +1,4 @@
-"""What a word vector may have besides the encoder's: characters, part of speech, word vectors."""
+"""Features that extend the word vectors of an encoder: characters, shapes, parts of speech, word vectors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fencepost.encoder.embedder import Batch
 from fencepost.encoder.settings import EncoderSettings
 
 _LEAST_SHAPES = 3
-"""Words that a shape needs in training to have an embedding of its own; the others share one."""
+"""Minimum number of training words of a shape with its own embedding; all other shapes share one."""
 
 
-def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
-    """Each name once, the frequent ones first, in an order that only their counts and spelling decide."""
+def sort_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
+    """Return each name once, sorted by falling count, then by spelling."""
     counts = Counter(names)
     return sorted(
         (name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name)
@@ -29,17 +29,17 @@ def names_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
 
 
 class Feature(nn.Module, ABC):
-    """Adds `width` numbers to each word vector."""
+    """Interface of features, which extend each word vector by `width` numbers."""
 
     width: int
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """`[B, T, width]`."""
+        """Return the features of each word, `[B, T, width]`."""
 
 
 class Characters(Feature):
-    """A word from its letters: a BiLSTM's two last states, or a convolution's maximum."""
+    """Vector of a word's letters: the last states of a BiLSTM, or the maximum of a convolution."""
 
     def __init__(self, kind: Literal["cnn", "lstm"], size: int, width: int, names: Sequence[str]) -> None:
         super().__init__()
@@ -52,28 +52,26 @@ class Characters(Feature):
             self.reader = nn.LSTM(size, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, batch: Batch) -> Tensor:
-        spelt = self.embedding(batch["letters"])  # [W, L, size]
+        letters = self.embedding(batch["letters"])  # [W, L, size]
         if isinstance(self.reader, nn.Conv1d):
-            read = self.reader(spelt.transpose(1, 2))  # [W, width, L]
-            beyond = (batch["letters"] == PAD)[:, None]
-            words = read.masked_fill(beyond, float("-inf")).amax(dim=2).tanh()  # [W, width]
+            states = self.reader(letters.transpose(1, 2))  # [W, width, L]
+            padding = (batch["letters"] == PAD)[:, None]
+            words = states.masked_fill(padding, float("-inf")).amax(dim=2).tanh()  # [W, width]
         else:
             counts = batch["letter_counts"]
-            packed = pack_padded_sequence(spelt, counts.cpu(), batch_first=True, enforce_sorted=False)
-            with torch.autocast(spelt.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
-                read, _ = self.reader(packed)
-            read, _ = pad_packed_sequence(read, batch_first=True)  # [W, L, width]
-            forward, backward = read.chunk(
-                2, dim=2
-            )  # whose last states are at the last letter, and the first
+            packed = pack_padded_sequence(letters, counts.cpu(), batch_first=True, enforce_sorted=False)
+            with torch.autocast(letters.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
+                packed, _ = self.reader(packed)
+            states, _ = pad_packed_sequence(packed, batch_first=True)  # [W, L, width]
+            forward, backward = states.chunk(2, dim=2)
             last = (counts - 1)[:, None, None].expand(-1, 1, forward.shape[2])
             words = torch.cat((forward.gather(1, last)[:, 0], backward[:, 0]), dim=1)
-        placed: Tensor = words[batch["letters_of"]]  # [B, T, width]
-        return placed
+        features: Tensor = words[batch["letters_of"]]  # [B, T, width]
+        return features
 
 
 class NamedEmbedding(Feature):
-    """An embedding of what the batch has as `key`: a word's shape, or its part of speech if that is known."""
+    """Embedding of the names whose numbers are in the batch as `key`, such as shapes or parts of speech."""
 
     def __init__(self, key: str, width: int, names: Sequence[str]) -> None:
         super().__init__()
@@ -86,7 +84,7 @@ class NamedEmbedding(Feature):
 
 
 class WordVectors(NamedEmbedding):
-    """Vectors read from a file; a word is looked up as it is, then in lower case, else it is zeros."""
+    """Word vectors from a file; words that are not in it, even in lower case, have zeros."""
 
     def __init__(self, width: int, names: Sequence[str], *, trained: bool) -> None:
         super().__init__("vectors", width, names)
@@ -94,35 +92,33 @@ class WordVectors(NamedEmbedding):
         self.embedding.weight.requires_grad_(trained)
 
 
-def vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -> Vocabulary:
-    """What the encoder must know by name: from the training data, and only what its settings use."""
-    found: Vocabulary = {}
+def build_vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -> Vocabulary:
+    """Return the vocabulary of training sentences, with the kinds of names that the settings need."""
+    known: Vocabulary = {}
     scratch = settings.name == "scratch"
-    words = (word for sentence in sentences for word in sentence.words)
+    words = [word for sentence in sentences for word in sentence.words]
     if scratch and settings.scratch.word_size:
-        found["words"] = names_by_frequency(words, settings.scratch.min_count)
+        known["words"] = sort_by_frequency(words, settings.scratch.min_count)
     if settings.features.characters or (scratch and settings.scratch.characters != "none"):
-        letters = (letter for sentence in sentences for word in sentence.words for letter in word)
-        found["characters"] = names_by_frequency(letters)
+        known["characters"] = sort_by_frequency(letter for word in words for letter in word)
     if settings.features.shape:
-        written = (word_shape(word) for sentence in sentences for word in sentence.words)
-        found["shapes"] = names_by_frequency(written, min_count=_LEAST_SHAPES)
+        known["shapes"] = sort_by_frequency(map(word_shape, words), min_count=_LEAST_SHAPES)
     if settings.features.pos:
-        found["pos"] = names_by_frequency(tag for sentence in sentences for tag in sentence.pos or ())
-    return found
+        known["pos"] = sort_by_frequency(tag for sentence in sentences for tag in sentence.pos or ())
+    return known
 
 
-def features(settings: EncoderSettings, known: Vocabulary, vector_width: int) -> list[Feature]:
-    """The features that the settings ask for."""
-    wanted = settings.features
-    found: list[Feature] = []
-    if wanted.characters:
+def make_features(settings: EncoderSettings, known: Vocabulary, vector_width: int) -> list[Feature]:
+    """Return the features that the settings enable."""
+    enabled = settings.features
+    features: list[Feature] = []
+    if enabled.characters:
         size = settings.scratch.character_size
-        found.append(Characters("lstm", size, wanted.characters, known["characters"]))
-    if wanted.shape:
-        found.append(NamedEmbedding("shapes", wanted.shape, known["shapes"]))
-    if wanted.pos:
-        found.append(NamedEmbedding("pos", wanted.pos, known["pos"]))
-    if wanted.vectors is not None:
-        found.append(WordVectors(vector_width, known["vectors"], trained=wanted.train_vectors))
-    return found
+        features.append(Characters("lstm", size, enabled.characters, known["characters"]))
+    if enabled.shape:
+        features.append(NamedEmbedding("shapes", enabled.shape, known["shapes"]))
+    if enabled.pos:
+        features.append(NamedEmbedding("pos", enabled.pos, known["pos"]))
+    if enabled.vectors is not None:
+        features.append(WordVectors(vector_width, known["vectors"], trained=enabled.train_vectors))
+    return features

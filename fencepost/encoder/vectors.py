@@ -1,4 +1,4 @@
-"""Word vectors from a text file in GloVe's format: a word and its numbers on each line."""
+"""Reading of word vectors from a text file in GloVe's format: a word and its numbers on each line."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from fencepost.errors import DataError
 FloatArray = npt.NDArray[np.float32]
 
 
-def read_vectors(path: Path, limit: int, wanted: Container[str]) -> tuple[list[str], FloatArray]:
-    """The first `limit` words of the file, and any word in `wanted`, with their vectors `[N, d]`.
+def read_vectors(path: Path, limit: int, needed: Container[str]) -> tuple[list[str], FloatArray]:
+    """Return the first `limit` words of a file, and all words in `needed`, with their vectors `[N, d]`.
 
-    The file is streamed, so only what is kept takes memory. The first vector of a word counts.
+    Of several vectors of a word, the first counts. The file is streamed, so that only these vectors take
+    memory. Raises `DataError` for an invalid file.
     """
     words: dict[str, None] = {}
     vectors: list[FloatArray] = []
-    for number, (line, word, values) in enumerate(_lines(path)):
-        if (number < limit or word in wanted) and word not in words:
+    for number, (line, word, values) in enumerate(_read_lines(path)):
+        if (number < limit or word in needed) and word not in words:
             try:
-                with np.errstate(over="ignore"):  # to infinity, which is refused below
+                with np.errstate(over="ignore"):  # overflow to infinity is an error below
                     vector = np.array(values.split(" "), dtype=np.float32)
             except ValueError:
                 raise DataError(
-                    f"the vector of {word!r} is not made of numbers", source=str(path), line=line
+                    f"the vector of {word!r} does not consist of numbers", source=str(path), line=line
                 ) from None
             if not np.isfinite(vector).all():
                 raise DataError(f"the vector of {word!r} is not finite", source=str(path), line=line)
@@ -38,8 +39,8 @@ def read_vectors(path: Path, limit: int, wanted: Container[str]) -> tuple[list[s
     return list(words), np.stack(vectors)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Line number, word and numbers; a word may have spaces in it, so the numbers count from the end."""
+def _read_lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, word and numbers; a word may contain spaces, so numbers are split from the end."""
     width = 0
     try:
         with path.open(encoding="utf-8", newline="\n") as stream:

@@ -1,4 +1,4 @@
-"""The vocabulary of a model, as it is saved."""
+"""Reading of a saved vocabulary."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _KINDS = ("words", "characters", "shapes", "pos", "vectors")
 
 
 def read_vocabulary(folder: Path) -> tuple[Vocabulary, int]:
-    """Return the names that the model in this folder knows, by kind, and the width of its word vectors.
+    """Return the vocabulary of the model in a folder, and the width of its word vectors.
 
-    Raises `DataError` for a file that is not a vocabulary of ours.
+    Raises `DataError` for an invalid file.
     """
     path = folder / VOCABULARY_FILE
     saved = read_json_object(path)
     try:
         known, width = saved["known"], saved["vector_width"]
         if not isinstance(known, dict) or not known.keys() <= set(_KINDS):
-            raise ValueError(f"known may have {', '.join(_KINDS)}, not {quote(known)}")
+            raise ValueError(f"known should be a mapping (keys: {', '.join(_KINDS)}), not {quote(known)}")
         for kind, names in known.items():
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"known.{kind} must be a list of names")
-            if len(set(names)) != len(names):  # a table of weights has one row for each
+            if len(set(names)) != len(names):  # the number of names is that of an embedding's rows
                 raise ValueError(f"known.{kind} has a name more than once")
         if type(width) is not int or width < 0:
             raise ValueError(f"vector_width must be a number of columns, not {quote(width)}")

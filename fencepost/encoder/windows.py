@@ -1,8 +1,8 @@
-"""Which words an encoder reads at once: whole sentences, or overlapping windows over long ones.
+"""Splitting of long sentences into overlapping windows that fit into the encoder, and context of short ones.
 
-A sentence that fits is read with as much of its neighbours around it as the settings ask for and still fits.
-A longer one is cut into overlapping windows, in training and in prediction alike; each word belongs to the
-window that shows the most around it.
+A sentence that fits is read with as much of the neighbouring sentences as `encoder.context` allows and fits.
+A longer one is split into overlapping windows, in training and in prediction; each word belongs to the window
+with the most context around it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ import numpy.typing as npt
 from fencepost.data.entity import Entity, Sentence
 
 IntArray = npt.NDArray[np.int64]
-Pieces = Sequence[tuple[int, ...]]
+Ids = Sequence[tuple[int, ...]]
+"""The ids of the sub-words of each word."""
 
 LONGEST = 256
-"""Words of the longest sentence that is computed as a whole, if the encoder has no limit of its own."""
+"""Maximum length of a sentence that is not split, in words, if the encoder has no limit."""
 
 WINDOW, OVERLAP = 128, 32
-"""Size of the windows through which a longer sentence is seen, in pieces, and how much they overlap.
+"""Size of the windows of a longer sentence, and their overlap, in sub-words.
 
-What a window costs grows faster than its size, and training sentences are short. On joined sentences, mean F1
-over 3 seeds was 46.2 in 10.1 s, against 41.2 in 10.8 s with 256 and 64, and 38.5 in 16.5 s with 510 and 255
-(`benchmarks/results/long_windows.json`).
+The cost of a window grows faster than its size, and training sentences are short. On joined sentences, mean
+F1 over 3 seeds was 46.2 in 10.1 s, against 41.2 in 10.8 s with 256 and 64, and 38.5 in 16.5 s with 510 and
+255 (`benchmarks/results/long_windows.json`).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is computed at once: a sentence, or one window of a long one.
+    """A sentence, or one window of a long sentence, with its size in sub-words.
 
-    It starts at word `start` of the sentence, and its result counts for the words `[own_start, own_end)`.
+    It starts at word `start` of the sentence, and its predictions count for the words `[own_start, own_end)`.
     """
 
     sentence: Sentence
@@ -45,15 +46,15 @@ class Part:
     own_end: int
 
     def owns(self, entity: Entity) -> bool:
-        """Return whether the middle of an entity of the part is among the words that it counts for."""
+        """Return whether the middle of an entity is among the words that the part counts for."""
         return self.own_start <= self.start + (entity.start + entity.end - 1) // 2 < self.own_end
 
 
 def split_sentence(sentence: Sentence, sizes: Sequence[int], room: int | None) -> list[Part]:
-    """Return the sentence as one part if it fits, or else windows over it.
+    """Return the sentence as one part if it fits, or else as windows.
 
-    `sizes` are those of its words in pieces, and `room` is how many pieces the encoder reads at once. Of the
-    entities, a window has those that lie wholly within it.
+    `sizes` are the numbers of sub-words of its words, and `room` is the number of sub-words that the encoder
+    reads at once. A window has the entities that are completely inside it.
     """
     room = room or LONGEST
     if sum(sizes) <= room:
@@ -61,7 +62,9 @@ def split_sentence(sentence: Sentence, sizes: Sequence[int], room: int | None) -
     room = min(room, WINDOW)
     return [
         Part(_cut(sentence, start, end), sum(sizes[start:end]), start, own_start, own_end)
-        for start, end, own_start, own_end in windows([min(size, room) for size in sizes], room, OVERLAP)
+        for start, end, own_start, own_end in split_windows(
+            [min(size, room) for size in sizes], room, OVERLAP
+        )
     ]
 
 
@@ -75,37 +78,35 @@ def _cut(sentence: Sentence, start: int, end: int) -> Sentence:
     return Sentence(sentence.words[start:end], entities, pos=pos)
 
 
-def context_that_fits(left: Pieces, right: Pieces, room: int) -> tuple[list[int], list[int]]:
-    """The words nearest to the sentence, on both sides alike, in at most `room` pieces together."""
-    kept_right = _nearest(right, room - room // 2)
-    kept_left = _nearest(left[::-1], room - sum(map(len, kept_right)))
-    kept_right = _nearest(right, room - sum(map(len, kept_left)))  # with what the left has no use for
-    return list(chain.from_iterable(reversed(kept_left))), list(chain.from_iterable(kept_right))
+def fit_context(left: Ids, right: Ids, room: int) -> tuple[list[int], list[int]]:
+    """Return the words nearest to the sentence on both sides, at most `room` sub-words in total."""
+    after = _take_first(right, room - room // 2)
+    before = _take_first(left[::-1], room - sum(map(len, after)))
+    after = _take_first(right, room - sum(map(len, before)))  # uses what is left over on the left
+    return list(chain.from_iterable(reversed(before))), list(chain.from_iterable(after))
 
 
-def _nearest(words: Pieces, room: int) -> list[tuple[int, ...]]:
-    """The first words, as many as there is room for."""
-    kept: list[tuple[int, ...]] = []
-    for word in words:
+def _take_first(words: Ids, room: int) -> Ids:
+    """Return the first words, at most `room` sub-words in total."""
+    for count, word in enumerate(words):
         room -= len(word)
         if room < 0:
-            break
-        kept.append(word)
-    return kept
+            return words[:count]
+    return words
 
 
-def windows(sizes: Sequence[int], room: int, overlap: int) -> Iterator[tuple[int, int, int, int]]:
-    """Overlapping windows over words of these sizes (in pieces), each of at most `room` pieces.
+def split_windows(sizes: Sequence[int], room: int, overlap: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield overlapping windows of at most `room` sub-words, over words of these sizes in sub-words.
 
-    Yield for each window `[start, end)` and the range of words that belong to it. Windows overlap by about
-    `overlap` pieces, but by no more than half. The border between two neighbours is the middle of what they
-    share, where both show equally much around a word.
+    Yields the start and end of each window, and of the words that belong to it. Windows overlap by about
+    `overlap` sub-words, but at most by half. The limit between the words of two windows is in the middle of
+    their overlap, where both have equally much context.
     """
-    after = np.cumsum(sizes)  # [T], pieces up to and with each word
+    after = np.cumsum(sizes)  # [T], sub-words up to and including each word
     before = after - sizes  # [T]
     starts, ends = [0], [int(np.searchsorted(after, room, side="right"))]
     while ends[-1] < len(sizes):
-        # a whole number, rounded up: for a fraction, each search would convert all of `before`
+        # an integer, rounded up: for a float, each search would convert all of `before`
         half = (before[starts[-1]] + after[ends[-1] - 1] + 1) // 2
         next_start = max(half, after[ends[-1] - 1] - overlap)
         start = max(int(np.searchsorted(before, next_start)), starts[-1] + 1)
@@ -113,13 +114,13 @@ def windows(sizes: Sequence[int], room: int, overlap: int) -> Iterator[tuple[int
         starts.append(start)
         ends.append(int(np.searchsorted(after, before[start] + room, side="right")))
     centres = (before + after) / 2  # [T]
-    taken = 0
+    own_start = 0
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        border = len(sizes)
+        own_end = len(sizes)
         if index + 1 < len(starts):
             middle = (before[starts[index + 1]] + after[end - 1]) / 2
-            border = int(np.searchsorted(centres, middle))
-            border = min(max(border, starts[index + 1], taken), end)
-        if taken < border:  # beside a very long word, a window may have nothing to give
-            yield start, end, taken, border
-        taken = border
+            own_end = int(np.searchsorted(centres, middle))
+            own_end = min(max(own_end, starts[index + 1], own_start), end)
+        if own_start < own_end:  # a window next to a very long word may have no words of its own
+            yield start, end, own_start, own_end
+        own_start = own_end

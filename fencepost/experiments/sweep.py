@@ -32,7 +32,13 @@ from fencepost.experiments.trials import (
 from fencepost.experiments.variants import part, with_boundary_noise
 from fencepost.experiments.workers import Ended, Failure, attempt, in_processes
 from fencepost.settings import merge_trees
-from fencepost.training.run import RESULT_FILE, fingerprint, has_data, learnt_from, other_settings
+from fencepost.training.run import (
+    RESULT_FILE,
+    compute_fingerprint,
+    describe_differences,
+    has_data,
+    prepare_sentences,
+)
 
 __all__ = ["Cell", "Data", "Sweep", "Trial", "cells_of", "part", "with_boundary_noise"]
 
@@ -62,7 +68,7 @@ class Sweep:
             for cell, config in settings.items()
             for number in range(seeds)
         ]
-        self._dev = None if data.dev is None else fingerprint(data.dev)
+        self._dev = None if data.dev is None else compute_fingerprint(data.dev)
         self._fingerprints: dict[Any, dict[str, Any]] = {}
         self.states = {run: self._state(run) for run in self.runs}
         self.scores = {run: scores_of(run.folder) for run in self.of_state("complete")}
@@ -109,7 +115,7 @@ class Sweep:
             if not all(path.name.startswith(TEMPORARY) for path in _entries(folder)):
                 raise UsageError(f"{folder}: is there already and no training run; {_ADVICE}")
             return "planned"
-        differs = other_settings(folder, run.config)
+        differs = describe_differences(folder, run.config)
         if differs:
             raise UsageError(f"{folder}: the run there has other settings ({differs}); {_ADVICE}")
         if not has_data(folder, self._data(run)):
@@ -124,8 +130,8 @@ class Sweep:
         """Return the fingerprints of a run's data, which many runs have in common."""
         key = (run.cell.share, run.cell.noise, run.seed, run.config.encoder.context)
         if key not in self._fingerprints:
-            learnt = learnt_from(self.data.learnt(run.cell, run.seed), run.config)
-            self._fingerprints[key] = fingerprint(learnt)
+            learnt = prepare_sentences(self.data.learnt(run.cell, run.seed), run.config)
+            self._fingerprints[key] = compute_fingerprint(learnt)
         return {"train": self._fingerprints[key], "dev": self._dev}
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
-from fencepost.config import USUAL_WIDTH, Config
+from fencepost.config import DEFAULT_WIDTH, Config
 from fencepost.data.files import read_json
 from fencepost.data.output import TEMPORARY, WriteError
 from fencepost.errors import FencepostError, UsageError
@@ -39,7 +39,7 @@ from fencepost.experiments.tuning_space import Space, changed, space_tree, value
 from fencepost.experiments.tuning_study import Ongoing, Search, Study, TrialRecord
 from fencepost.experiments.workers import attempt
 from fencepost.runtime.loading import load
-from fencepost.training.run import RESULT_FILE, fingerprint, learnt_from
+from fencepost.training.run import RESULT_FILE, compute_fingerprint, prepare_sentences
 from fencepost.training.trainer import Diverged
 
 __all__ = ["Data", "TrialRecord", "Tuning"]
@@ -194,7 +194,7 @@ class Tuning:
         """Return the values of the first trial, which are those of the settings."""
         values = {key: value_at(self.config, key) for key in self.space}
         if values.get(_ENCODER_RATE) == "auto":  # the encoder is not loaded yet
-            values[_ENCODER_RATE] = self.config.training.encoder_rate(USUAL_WIDTH)
+            values[_ENCODER_RATE] = self.config.training.compute_encoder_rate(DEFAULT_WIDTH)
         return values
 
     def _train(self, ongoing: Ongoing) -> None:
@@ -257,8 +257,8 @@ class Tuning:
             **_flat(self.config.model_dump(mode="json")),
             **{f"the search's {key}": value for key, value in asdict(self.search).items()},
             **{f"in the search space, {key}": domain.tree() for key, domain in self.space.items()},
-            "training data": fingerprint(learnt_from(self.data.train, self.config)),
-            "development data": fingerprint(self.data.dev or ()),
+            "training data": compute_fingerprint(prepare_sentences(self.data.train, self.config)),
+            "development data": compute_fingerprint(self.data.dev or ()),
         }
         return json.loads(json.dumps(identity))  # type: ignore[no-any-return]
 

@@ -1,1 +1,1 @@
-"""Word vectors to entities: the contract of a method, and one folder per paper."""
+"""Methods, which turn word vectors into entities: the interface of a method, and one folder per paper."""

@@ -1,7 +1,7 @@
-"""What a method does in prediction, in NumPy: it drives named graphs and turns their numbers into candidates.
+"""Decoders: the part of a method that turns the outputs of its graphs into candidates, in NumPy.
 
-An engine runs the graphs (`Network.graphs`): PyTorch modules, or ONNX graphs in onnxruntime. Loops, stages
-and decisions, which do not belong into a graph, are in the decoder, which is the same for both engines.
+An engine runs the graphs (`Network.graphs`): PyTorch modules, or ONNX graphs in onnxruntime. Loops and
+decisions do not belong into a graph; they are in the decoder, which is the same for both engines.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from fencepost.methods.settings import MethodSettings, PredictSettings
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 Graphs = Mapping[str, Callable[..., list[npt.NDArray[Any]]]]
-"""By name, what runs a graph: named arrays in, arrays out."""
+"""Functions that run the graphs, by name; they take named arrays and return arrays."""
 
 S = TypeVar("S")
 
 
 class GraphMismatch(Exception):
-    """A graph does not return what its method needs."""
+    """A graph is missing, or does not return what its method needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordArrays:
-    """What the encoder makes of a batch of sentences."""
+    """The encoder's vectors of the words of a batch."""
 
     vectors: FloatArray  # [B, T, d]
     lengths: IntArray  # [B]
     prompts: FloatArray | None = None  # [B, P, d]
 
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the vectors, with those of the prompts, as graphs name them."""
+        """Return the vectors of words and prompts by the names of the graphs' inputs."""
         named: dict[str, npt.NDArray[Any]] = {"vectors": self.vectors}
         return named if self.prompts is None else named | {"prompts": self.prompts}
 
     def take(self, sentences: Sequence[int]) -> WordArrays:
-        """Return some of the sentences, padded to the longest of them."""
+        """Return the vectors of some of the sentences, padded to the longest of them."""
         lengths = self.lengths[sentences]
         prompts = None if self.prompts is None else self.prompts[sentences]
         return WordArrays(self.vectors[sentences, : lengths.max()], lengths, prompts)
 
 
 class Decoder(ABC, Generic[S]):
-    """Word vectors to candidates, by a method's graphs; `S` is what the method scores."""
+    """Interface of decoders: word vectors to candidates; `S` is the type of the scores between."""
 
     def __init__(self, settings: MethodSettings, types: Sequence[str]) -> None:
         self.settings: Any = settings
@@ -61,16 +61,16 @@ class Decoder(ABC, Generic[S]):
 
     @abstractmethod
     def score(self, words: WordArrays, graphs: Graphs, predict: Any) -> S:
-        """Run the graphs on a batch and return what they say, as reports and `candidates` need it."""
+        """Run the graphs on a batch and return their results, for `candidates` and reports."""
 
     @abstractmethod
     def candidates(self, scores: S, predict: Any) -> Candidates:
-        """Return spans of the whole batch: word `t` of sentence `b` is at position `b * T + t`."""
+        """Return the candidates of a batch: word `t` of sentence `b` is at position `b * T + t`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldArrays:
-    """The true entities of a batch whose types the model knows, each once, as columns; half-open."""
+    """The gold entities of a batch whose types the model knows, each once, as columns; half-open."""
 
     sentence: IntArray  # [N]
     start: IntArray  # [N]
@@ -78,8 +78,8 @@ class GoldArrays:
     type: IntArray  # [N], index into the model's types
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence], types: Sequence[str]) -> GoldArrays:
-        """Collect the entities of sentences."""
+    def from_sentences(cls, sentences: Sequence[Sentence], types: Sequence[str]) -> GoldArrays:
+        """Return the entities of sentences that have one of these types."""
         numbers = {type_: number for number, type_ in enumerate(types)}
         rows = [
             (index, start, end, numbers[type_])
@@ -91,22 +91,22 @@ class GoldArrays:
 
 
 Row = Score | Mapping[str, int | float]
-"""Of a table: scores, or named numbers, which are the same in each of its rows."""
+"""A row of a table: scores, or numbers by the names of the columns."""
 
 
 class Report(ABC):
-    """Tables about a method's own steps, collected batch by batch while a corpus is predicted."""
+    """Interface of reports: tables about the steps of a method, computed batch by batch in prediction."""
 
     def __init__(self, decoder: Any, predict: PredictSettings) -> None:
         self.decoder, self.predict = decoder, predict
 
     @abstractmethod
     def add(self, sentences: Sequence[Sentence], scores: Any, gold: GoldArrays) -> None:
-        """Add a batch; `gold` has the entities whose types the model knows, `sentences` have all."""
+        """Add a batch; `sentences` have all entities, and `gold` those whose types the model knows."""
 
     @abstractmethod
     def tables(self) -> dict[str, dict[str, Row]]:
-        """Return the rows of each table by name, by the table's title."""
+        """Return the tables by title; a table has its rows by name."""
 
 
 def run_graph(
@@ -115,10 +115,10 @@ def run_graph(
     inputs: Mapping[str, npt.NDArray[Any]],
     *expected: tuple[Literal["i", "f"], tuple[int, ...]],
 ) -> list[npt.NDArray[Any]]:
-    """Run a graph and return its outputs, which must be as `expected`.
+    """Run a graph and return its outputs.
 
-    For each output that is the kind of its numbers (`i` for integers, `f` for floats) and its shape. Raises
-    `GraphMismatch` for other outputs, and for a graph that the model does not have.
+    `expected` has the kind of numbers (`i` for integers, `f` for floats) and the shape of each output. Raises
+    `GraphMismatch` if the outputs differ from it, or if the model does not have the graph.
     """
     if name not in graphs:
         raise GraphMismatch(f"the graph {name} is missing")
@@ -132,13 +132,13 @@ def run_graph(
 
 
 def is_span(lengths: IntArray, length: int) -> npt.NDArray[np.bool_]:
-    """Return which cells of the grids of start and last word are spans of their sentences: `[B, T, T]`."""
+    """Return which cells of a grid of start and last word are spans of the sentences: `[B, T, T]`."""
     place = np.arange(length)
     return (place[:, None] <= place) & (place < lengths[:, None, None])
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:
-    """Return the logistic function of logits; however low they are, without overflow."""
+    """Return the logistic function of logits, without overflow for very low ones."""
     result: FloatArray = np.exp(-np.logaddexp(np.float32(0), -logits))
     return result
 

@@ -1,4 +1,4 @@
-"""A layer that gives a word vector a view of its own."""
+"""Feed-forward layer, which several methods apply to vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class FeedForward(nn.Module):
-    """`dropout(relu(W x + b))`."""
+    """A linear layer, ReLU and dropout: `dropout(relu(W x + b))`."""
 
     def __init__(self, width: int, size: int, dropout: float) -> None:
         super().__init__()
@@ -14,6 +14,6 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """`[..., width]` to `[..., size]`."""
+        """Map `[..., width]` to `[..., size]`."""
         view: Tensor = self.dropout(self.linear(vectors).relu())
         return view

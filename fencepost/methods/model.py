@@ -1,4 +1,4 @@
-"""What is trained: an encoder and a method's network."""
+"""Models: an encoder and a method's network, trained together."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Model(nn.Module):
 
     @classmethod
     def build(cls, config: Config, sentences: Sequence[Sentence]) -> Model:
-        """Return a new model for this training data, which decides the types and all settings left open."""
+        """Return an untrained model for this training data, which determines types and open settings."""
         types = sorted({entity.type for sentence in sentences for entity in sentence.entities})
         if not types:
             raise UsageError("the training data has no entities: there is nothing to learn")
-        config.predict.thresholds(types)  # of types that the data has
+        config.predict.thresholds(types)  # raises if a threshold is for a type that the data does not have
         config = config.model_copy(
             update={
                 "method": config.method.fitted(sentences),
@@ -62,7 +62,7 @@ class Model(nn.Module):
         self.config = self.config.model_copy(update={"predict": predict})
 
     def set_training(self, training: Settings) -> None:
-        """Replace the settings of training, by those with a number for each that was left open."""
+        """Replace the settings of training."""
         self.config = self.config.model_copy(update={"training": training})
 
     @property
@@ -70,29 +70,29 @@ class Model(nn.Module):
         return next(self.parameters()).device
 
     def split(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Return what is learnt from: the sentences, with windows in place of those that are too long."""
+        """Return the sentences, with those that are too long for the encoder replaced by windows."""
         return [part.sentence for sentence in sentences for part in self.encoder.inputs.split(sentence)]
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Return sentences as tensors, with their entities (each once) as `gold`, `[N, 4]`."""
-        return self.encoder.collate(sentences) | {"gold": self._gold(sentences)}
+        """Return the tensors of a batch of sentences, with their entities as `gold`, `[N, 4]`."""
+        return self.encoder.collate(sentences) | {"gold": self._collect_gold(sentences)}
 
-    def _gold(self, sentences: Sequence[Sentence]) -> Tensor:
-        gold = GoldArrays.of(sentences, self.types)
+    def _collect_gold(self, sentences: Sequence[Sentence]) -> Tensor:
+        gold = GoldArrays.from_sentences(sentences, self.types)
         return torch.from_numpy(np.stack((gold.sentence, gold.start, gold.end, gold.type), axis=1))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the loss, and their sum as `loss`."""
-        return self._losses(self.encoder(batch), Gold.of(batch["gold"]))
+        return self._compute_terms(self.encoder(batch), Gold.from_columns(batch["gold"]))
 
-    def _losses(self, words: Words, gold: Gold) -> dict[str, Tensor]:
+    def _compute_terms(self, words: Words, gold: Gold) -> dict[str, Tensor]:
         terms = self.network.loss(self.network.score(words, gold), gold)
         return {**terms, "loss": torch.stack(list(terms.values())).sum()}
 
     @torch.inference_mode()
     def compute_loss(self, sentences: Sequence[Sentence], words: WordArrays) -> float:
-        """Return the loss of a batch whose word vectors are known already, from prediction."""
+        """Return the loss of a batch, given its word vectors from prediction."""
         arrays = (words.vectors, words.lengths, words.prompts)
-        tensors = [None if one is None else torch.from_numpy(one).to(self.device) for one in arrays]
-        gold = Gold.of(self._gold(sentences).to(self.device))
-        return self._losses(Words(*tensors), gold)["loss"].item()  # type: ignore[arg-type]
+        tensors = [None if array is None else torch.from_numpy(array).to(self.device) for array in arrays]
+        gold = Gold.from_columns(self._collect_gold(sentences).to(self.device))
+        return self._compute_terms(Words(*tensors), gold)["loss"].item()  # type: ignore[arg-type]

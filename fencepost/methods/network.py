@@ -1,4 +1,4 @@
-"""What a method trains: a network from word vectors to scores, its loss, and the graphs of prediction."""
+"""Networks: the part of a method that is trained, from word vectors to scores and their loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """The true entities of a batch, as columns; spans are half-open."""
+    """The gold entities of a batch, as columns; spans are half-open."""
 
     sentence: Tensor  # [N], index in the batch
     start: Tensor  # [N]
@@ -26,39 +26,39 @@ class Gold:
     type: Tensor  # [N], from 0
 
     @classmethod
-    def of(cls, columns: Tensor) -> Gold:
-        """Make one from a tensor `[N, 4]`."""
+    def from_columns(cls, columns: Tensor) -> Gold:
+        """Return the entities in the rows of a tensor `[N, 4]`."""
         return cls(*columns.unbind(dim=1))
 
     def to_numpy(self) -> GoldArrays:
-        """Return the same columns as arrays of NumPy."""
+        """Return the entities as NumPy arrays."""
         columns = (self.sentence, self.start, self.end, self.type)
         return GoldArrays(*(column.cpu().numpy() for column in columns))
 
-    def by_sentence(self, batch: int) -> Tensor:
-        """Return the indices of each sentence's entities, `[B, G]`, padded with their total number N."""
+    def group_by_sentence(self, batch: int) -> Tensor:
+        """Return the indices of the entities of each sentence, `[B, G]`, padded with N."""
         order = torch.argsort(self.sentence, stable=True)
-        rank = ranks(self.sentence[order], batch)
+        rank = compute_ranks(self.sentence[order], batch)
         most = int(rank.max()) + 1 if len(rank) else 1
         table = order.new_full((batch, most), len(order))
         table[self.sentence[order], rank] = order
         return table
 
     def take(self, sentences: list[int]) -> Gold:
-        """Return the entities of some sentences, which are renumbered in this order."""
+        """Return the entities of some sentences, which are renumbered in the given order."""
         chosen = torch.tensor(sentences, device=self.sentence.device)
         match = self.sentence[:, None] == chosen  # [N, S]
-        kept = match.any(dim=1)
-        return Gold(match[kept].long().argmax(dim=1), self.start[kept], self.end[kept], self.type[kept])
+        rows = match.any(dim=1)
+        return Gold(match[rows].long().argmax(dim=1), self.start[rows], self.end[rows], self.type[rows])
 
 
 class Graph(NamedTuple):
-    """A part of a network that prediction runs and that is exported, with an example of its inputs."""
+    """A part of a network that prediction runs and export converts, with an example of its inputs."""
 
     module: nn.Module
     inputs: Mapping[str, Tensor]
     axes: Mapping[str, Sequence[str | None]]
-    """Names of the axes of each input and output; None for one that never changes its size."""
+    """Names of the axes of each input and output; None for an axis of constant size."""
 
     @property
     def outputs(self) -> list[str]:
@@ -66,13 +66,13 @@ class Graph(NamedTuple):
 
 
 class Network(nn.Module, ABC, Generic[S]):
-    """Word vectors to scores, and their loss; `S` is what the method scores."""
+    """Interface of networks: word vectors to scores, and their loss; `S` is the type of the scores."""
 
     reduce_count: Callable[[int | Tensor], Tensor] | None = None
-    """Set while several processes train on shares of each batch: what `mean_count` returns then."""
+    """Function that computes `mean_count` while several processes train on parts of each batch."""
 
     def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
-        """`settings` are those of the method, and `width` is that of the word vectors."""
+        """Create a network with the method's settings, for word vectors of this width."""
         super().__init__()
         self.settings = settings
         self.width = width
@@ -80,34 +80,34 @@ class Network(nn.Module, ABC, Generic[S]):
 
     @abstractmethod
     def score(self, words: Words, gold: Gold) -> S:
-        """Return what `loss` needs; `gold` is for methods that make their input from it."""
+        """Return the scores that `loss` needs; some methods make their input from `gold`."""
 
     @abstractmethod
     def loss(self, scores: S, gold: Gold) -> dict[str, Tensor]:
-        """Return named terms, each one number, that add up to the loss: a mean over the batch, not a sum.
+        """Return the terms of the loss by name, each a scalar: means over the batch, not sums.
 
-        What a mean divides by is `mean_count`, so that it is one over the shares of all processes.
+        Divide by `mean_count`, so that the mean is over the parts of the batch on all processes.
         """
 
     @abstractmethod
     def graphs(self, words: Words) -> dict[str, Graph]:
-        """Return what the method's decoder runs, by name; `words` are an example."""
+        """Return the graphs that the method's decoder runs, by name; `words` are an example of inputs."""
 
     def mean_count(self, count: int | Tensor) -> int | Tensor:
-        """Return what a mean over this many items of the batch divides by: never 0."""
+        """Return the divisor of a mean over this number of items in the batch; it is never 0."""
         if self.reduce_count is not None and self.training:
             return self.reduce_count(count)
         return count.clamp(min=1) if isinstance(count, Tensor) else max(1, count)
 
 
-def ranks(sentences: Tensor, batch: int) -> Tensor:
-    """Number the items of each sentence from 0; `sentences` says in rising order which each belongs to."""
+def compute_ranks(sentences: Tensor, batch: int) -> Tensor:
+    """Return the rank of each item in its sentence, from 0; `sentences` are the items' sentences, sorted."""
     counts = torch.bincount(sentences, minlength=batch)  # [B]
     return torch.arange(len(sentences), device=sentences.device) - (counts.cumsum(0) - counts)[sentences]
 
 
 def word_axes(words: Words) -> tuple[dict[str, Tensor], dict[str, Sequence[str | None]]]:
-    """Return the word vectors, and those of prompts if any, as inputs of a graph, and their axes."""
+    """Return the vectors of words and prompts (if any) as inputs of a graph, and the names of their axes."""
     inputs = {"vectors": words.vectors}
     axes: dict[str, Sequence[str | None]] = {"vectors": ("sentences", "words", None)}
     if words.prompts is not None:

@@ -1,4 +1,4 @@
-"""Methods by name: ours, and those that other packages bring as entry points."""
+"""Registry of methods: those of Fencepost, and those that other packages declare as entry points."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from fencepost.methods.network import Network
 
 GROUP = "fencepost.methods"
-"""The group of entry points in which packages declare their methods."""
+"""Group of entry points in which packages declare methods."""
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """All parts of a method. Only its network needs PyTorch, and is imported when it is needed."""
+    """The parts of a method. Only the network needs PyTorch; it is imported when it is needed."""
 
     settings: type[MethodSettings]
     decoder: type[Decoder[Any]]
     network: str | type[Network[Any]]
-    """The `Network`, or where it is as `package.module:Class`, so that prediction need not import PyTorch."""
+    """The `Network`, or its location as `package.module:Class`, to import PyTorch only when needed."""
     predict: type[PredictSettings] = PredictSettings
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Where the paper's encoder or training differs from our defaults: a part of a config."""
+    """Part of a configuration that replaces general defaults of the encoder and of training."""
     reports: Mapping[str, type[Report]] = field(default_factory=dict)
-    """By name, the reports that `fencepost analyze method` shows."""
+    """Reports for `fencepost analyze method`, by name."""
 
     def load_network(self) -> type[Network[Any]]:
-        """Import the network."""
+        """Import and return the class of the network."""
         network: type[Network[Any]] = (
             resolve_name(self.network) if isinstance(self.network, str) else self.network
         )
@@ -44,12 +44,12 @@ class Method:
 class Registry(MutableMapping[str, Method]):
     """Methods by name.
 
-    Those of other packages are looked up when a name is used that is not known yet: so they cost nothing
-    to others, cannot replace a name that exists, and a broken one is reported only when it is used.
+    Methods of other packages are loaded when an unknown name is used. So they do not slow down other methods,
+    cannot replace an existing name, and are reported as broken only when they are used.
     """
 
     def __init__(self, known: Mapping[str, Method | str]) -> None:
-        """`known` has methods, or where they are as `package.module:NAME`."""
+        """Create a registry of methods, or of their locations as `package.module:NAME`."""
         self._known = dict(known)
 
     def __getitem__(self, name: str) -> Method:
@@ -83,11 +83,11 @@ class Registry(MutableMapping[str, Method]):
     def _load_entry_point(self, name: str) -> Method:
         points = list(self._entry_points().select(name=name))
         if not points:
-            raise KeyError(f"there is no method {name!r}; is the package that brings it installed?")
+            raise KeyError(f"there is no method {name!r}; is the package that provides it installed?")
         packages = " and ".join(sorted(point.dist.name if point.dist else "?" for point in points))
         subject = f"the method {name} of the package {packages}"
         if len(points) > 1:
-            raise UsageError(f"{subject}: which of them is meant? Uninstall the others")
+            raise UsageError(f"{subject} is ambiguous: several packages declare it; uninstall all but one")
         try:
             method = points[0].load()
         except Exception as error:

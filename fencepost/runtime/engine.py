@@ -238,7 +238,7 @@ class Predictor:
         """Return what adds each batch to these reports, for `find_entities`."""
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
-            gold = GoldArrays.of(sentences, self.types)
+            gold = GoldArrays.from_sentences(sentences, self.types)
             for report in reports.values():
                 report.add(sentences, scores, gold)
 

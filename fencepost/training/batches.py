@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, in an order that changes with each epoch."""
+"""Batches of sentences of similar length, in another random order in each epoch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 _POOL = 50
-"""Batches that are drawn together and then sorted by length: large enough to waste little on padding,
-small enough to leave much to chance."""
+"""Number of batches whose sentences are sorted together by length: large enough for little padding, small
+enough for random batches."""
 
 
 class LengthGroupedBatches:
-    """Batches of positions, shuffled for each epoch, always the same for one seed and epoch.
+    """Batches of indices, shuffled in each epoch; they depend only on the seed and the epoch.
 
-    With several processes, batches are drawn as for one process whose batches are as large as theirs
-    together. Each is divided among the processes, and the part of one process may be empty.
+    With several processes, batches are those of one process with a batch size as large as theirs together.
+    Each batch is divided among the processes; the part of a process may be empty.
     """
 
     def __init__(
@@ -39,10 +39,11 @@ class LengthGroupedBatches:
         pool = _POOL * self.batch_size
         batches: list[list[int]] = []
         for start in range(0, len(order), pool):
-            drawn = order[start : start + pool]
-            drawn = drawn[np.argsort(-self.sizes[drawn], kind="stable")]
+            some = order[start : start + pool]
+            some = some[np.argsort(-self.sizes[some], kind="stable")]
             batches += [
-                drawn[at : at + self.batch_size].tolist() for at in range(0, len(drawn), self.batch_size)
+                some[first : first + self.batch_size].tolist()
+                for first in range(0, len(some), self.batch_size)
             ]
         for index in random.permutation(len(batches)):
             yield batches[index][self.process :: self.processes]  # every process gets similar lengths

@@ -1,8 +1,8 @@
 """Checkpoints: the model, the optimiser, the schedule, the random number generators and the records.
 
-Tensors are safetensors and all else is JSON, so that reading a checkpoint cannot execute code. The last
-file that is written has the SHA-256 of all others: an incomplete checkpoint has none, and a damaged one is
-recognised.
+Tensors are saved as safetensors, everything else as JSON, so that reading a checkpoint cannot execute code.
+The file that is written last has the SHA-256 of all others: an incomplete checkpoint does not have it, and
+damage is detected.
 """
 
 from __future__ import annotations
@@ -25,62 +25,63 @@ from fencepost.errors import DataError
 from fencepost.methods.model import Model
 from fencepost.runtime.folder import read_saved_config, read_sums, sha256_of
 from fencepost.runtime.pytorch import load_weights
-from fencepost.training.records import Record, best_epoch
+from fencepost.training.records import Record, find_best_epoch
 
 SUMS_FILE = "sha256.json"
 _STATE_FILE = "trainer_state.json"
 _MOMENTS_FILE, _SCHEDULE_FILE = "optimizer.safetensors", "schedule.json"
 
 
-# Which checkpoint
+# Finding and removing checkpoints
 
 
-def path_of(folder: Path, step: int) -> Path:
+def checkpoint_path(folder: Path, step: int) -> Path:
     """Return the folder of the checkpoint after this number of steps."""
     return folder / f"checkpoint-{step}"
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint in a folder, whether it is damaged or not."""
-    return next(_complete(folder), None)
+def find_last_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint in a folder, even if it is damaged."""
+    return next(_list_complete(folder), None)
 
 
-def checkpoint_to_resume(folder: Path, warn: Callable[[str], None]) -> Path | None:
+def find_resumable(folder: Path, warn: Callable[[str], None]) -> Path | None:
     """Return the newest undamaged checkpoint in a folder, or None if none was completed.
 
-    The checkpoint of the epoch that was the best until then must be undamaged, too. What is damaged is
-    passed to `warn`. Raises `DataError` if no checkpoint is left.
+    The checkpoint of the best epoch until then must be undamaged, too. Damaged files are passed to `warn` in
+    a message. Raises `DataError` if all checkpoints are damaged.
     """
     damaged: list[Path] = []
-    for checkpoint in _complete(folder):
-        file = damaged_file(checkpoint) or _damaged_best(checkpoint)
+    for checkpoint in _list_complete(folder):
+        file = find_damaged_file(checkpoint) or _find_damaged_best(checkpoint)
         if file is None:
             if damaged:
                 files = ", ".join(map(str, dict.fromkeys(damaged)))
-                warn(f"{files}: damaged; training continues from the checkpoint before it, {checkpoint}")
+                warn(f"{files}: damaged; training continues from an earlier checkpoint, {checkpoint}")
             return checkpoint
         damaged.append(file)
     if damaged:
         raise DataError(
-            "this file is damaged, and there is no other checkpoint to continue from; remove the folder of "
-            "the run, or give another --out, and train again without --resume",
+            "this file is damaged, and there is no other checkpoint to continue from; remove the folder, or "
+            "give another --out, and train again without --resume",
             source=str(damaged[0]),
         )
     return None
 
 
-def _damaged_best(checkpoint: Path) -> Path | None:
-    """Return a damaged file of the best epoch's checkpoint.
+def _find_damaged_best(checkpoint: Path) -> Path | None:
+    """Return a damaged file of the checkpoint of the best epoch, or None.
 
-    One that is absent was removed when a later epoch was better, and so it will be again.
+    If the checkpoint does not exist, it was removed because a later epoch was better; the same will happen
+    again.
     """
-    best = best_epoch(load_state(checkpoint)["records"])
-    path = None if best is None else path_of(checkpoint.parent, best["step"])
-    return damaged_file(path) if path is not None and path.exists() else None
+    best = find_best_epoch(load_state(checkpoint)["records"])
+    path = None if best is None else checkpoint_path(checkpoint.parent, best["step"])
+    return find_damaged_file(path) if path is not None and path.exists() else None
 
 
-def damaged_file(checkpoint: Path) -> Path | None:
-    """Return a file of a complete checkpoint that is not as it was written, or None."""
+def find_damaged_file(checkpoint: Path) -> Path | None:
+    """Return a file of a complete checkpoint that differs from what was written, or None."""
     try:
         sums = read_json_object(checkpoint / SUMS_FILE)
     except DataError:
@@ -97,42 +98,42 @@ def damaged_file(checkpoint: Path) -> Path | None:
 
 
 def remove_newer(folder: Path, checkpoint: Path | None) -> None:
-    """Remove the checkpoints after this one, or all: they are incomplete or damaged, and made again."""
-    for path in _checkpoints(folder):
-        if checkpoint is None or _step(path) > _step(checkpoint):
+    """Remove the checkpoints after this one, or all; they are incomplete or damaged."""
+    for path in _list_checkpoints(folder):
+        if checkpoint is None or _get_step(path) > _get_step(checkpoint):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_older(folder: Path, records: Sequence[Record]) -> None:
-    """Remove all checkpoints but the newest and that of the best epoch, or else the one before the newest."""
-    older, best = _checkpoints(folder)[1:], best_epoch(records)
-    kept = [path for path in older if best and _step(path) == best["step"]] or older[:1]
+    """Remove all checkpoints but the newest and that of the best epoch, or else the second newest."""
+    older, best = _list_checkpoints(folder)[1:], find_best_epoch(records)
+    needed = [path for path in older if best and _get_step(path) == best["step"]] or older[:1]
     for path in older:
-        if path not in kept:
+        if path not in needed:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _complete(folder: Path) -> Iterator[Path]:
-    return (path for path in _checkpoints(folder) if (path / SUMS_FILE).exists())
+def _list_complete(folder: Path) -> Iterator[Path]:
+    return (path for path in _list_checkpoints(folder) if (path / SUMS_FILE).exists())
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def _list_checkpoints(folder: Path) -> list[Path]:
     """Return all checkpoints in a folder, the newest first."""
     paths = (path for path in folder.glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit())
-    return sorted(paths, key=_step, reverse=True)
+    return sorted(paths, key=_get_step, reverse=True)
 
 
-def _step(checkpoint: Path) -> int:
+def _get_step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
-# What is in it
+# Saving and loading
 
 
 def seal(checkpoint: Path) -> None:
-    """Write the SHA-256 of all files of a checkpoint, which makes it a complete one.
+    """Write the SHA-256 of all files of a checkpoint, which completes it.
 
-    Those of the model's files were computed when it was saved.
+    Those of the model's files were already computed when it was saved.
     """
     sums = read_sums(checkpoint) or {}
     for path in sorted(checkpoint.iterdir()):
@@ -143,20 +144,20 @@ def seal(checkpoint: Path) -> None:
 
 
 def load_model(folder: Path, model: Model) -> None:
-    """Load the weights, and the settings for prediction, which may have been tuned."""
+    """Load the weights, and the settings of prediction, which may have been tuned."""
     load_weights(model, folder)
     model.set_predict(read_saved_config(folder).parse_config().predict)
 
 
 def load_best(folder: Path, records: Sequence[Record], model: Model) -> None:
-    """Load the model of the best epoch; without development data, the model stays that of the last one.
+    """Load the model of the best epoch; without development data, keep that of the last epoch.
 
-    Raises `DataError` if a file of its checkpoint is damaged.
+    Raises `DataError` if a file of the checkpoint is damaged.
     """
-    best = best_epoch(records)
+    best = find_best_epoch(records)
     if best is not None:
-        path = path_of(folder, best["step"])
-        damaged = damaged_file(path)
+        path = checkpoint_path(folder, best["step"])
+        damaged = find_damaged_file(path)
         if damaged is not None:
             message = "this file of the best epoch is missing or damaged; train again with another --out"
             raise DataError(message, source=str(damaged))
@@ -164,7 +165,7 @@ def load_best(folder: Path, records: Sequence[Record], model: Model) -> None:
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Save the `step`, the number of `processes`, and the `records` until then."""
+    """Save the `step`, the number of `processes`, and the `records` so far."""
     _write(folder / _STATE_FILE, state)
 
 
@@ -173,7 +174,7 @@ def load_state(folder: Path) -> dict[str, Any]:
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
-    """Save the optimiser's moments as tensors, its rates and the position in the schedule as JSON."""
+    """Save the optimiser's moments as tensors, and its rates and the state of the schedule as JSON."""
     state = optimizer.state_dict()
     moments = {
         f"{weight}.{name}": moment.contiguous()
@@ -198,7 +199,7 @@ def load_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
 def save_random_state(folder: Path, process: int) -> None:
     """Save the states of all random number generators of one process."""
     folder.mkdir(parents=True, exist_ok=True)  # another process may be about to make it
-    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - libraries may use the global one
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - libraries may use the global state
     numpy_state["state"]["key"] = numpy_state["state"]["key"].tolist()
     device = torch.get_device_module() if torch.accelerator.is_available() else None
     state = {
@@ -211,7 +212,7 @@ def save_random_state(folder: Path, process: int) -> None:
 
 
 def load_random_state(folder: Path, process: int) -> None:
-    """Restore the generators of a process; one that has saved none keeps its own, and so does a device."""
+    """Restore the random number generators of a process and its device, if their states were saved."""
     path = folder / f"random-{process}.json"
     if not path.is_file():
         return

@@ -1,4 +1,4 @@
-"""The data of a training run: held-out sentences, fingerprints, and settings that do not fit it."""
+"""The data of a training: held-out sentences, fingerprints, and settings that have no effect with it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 
 
-def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
-    """Split off a share of the sentences, by whole documents, as a development set: (rest, held out).
+def hold_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
+    """Hold out a share of the sentences, by whole documents, as development data; return (rest, held out).
 
-    A sentence without `doc` is a document of its own. The share is reached, and exceeded by no more
-    than the smallest document that is left; at least one document is left for training.
+    A sentence without `doc` is a document by itself. The share is reached, and exceeded by at most the
+    smallest remaining document; at least one document remains for training. Raises `UsageError` if the data
+    cannot be split.
     """
     if not 0 < share < 1:
         raise UsageError(f"the share to hold out must be between 0 and 1, not {share:g}")
@@ -30,7 +31,9 @@ def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[li
     if not sizes:
         raise UsageError("the training data has no sentences")
     if len(sizes) == 1:
-        raise UsageError("the training data has 1 document: no part of it can be held out; give --dev")
+        raise UsageError(
+            "the training data has only 1 document, of which no part can be held out; give --dev"
+        )
     documents = list(sizes)
     shuffled = [documents[index] for index in np.random.default_rng(seed).permutation(len(documents))]
     chosen: set[str | int] = set()
@@ -42,51 +45,53 @@ def held_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[li
     others = [name for name in shuffled if name not in chosen]
     if room > 0 and len(others) > 1:
         chosen.add(min(others, key=lambda name: sizes[name]))
-    kept = [sentence for sentence, name in zip(sentences, names, strict=True) if name not in chosen]
+    rest = [sentence for sentence, name in zip(sentences, names, strict=True) if name not in chosen]
     out = [sentence for sentence, name in zip(sentences, names, strict=True) if name in chosen]
-    return kept, out
+    return rest, out
 
 
-def learnt_from(sentences: Iterable[Sentence], config: Config) -> list[Sentence]:
-    """Return the sentences as a model sees them in training: with context, and none without words."""
+def prepare_sentences(sentences: Iterable[Sentence], config: Config) -> list[Sentence]:
+    """Return the sentences as they are used in training: with context, and without empty ones."""
     return [s for s in with_context(sentences, config.encoder.context) if s.words]
 
 
-def fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
-    """Return what identifies sentences as the same training data."""
+def compute_fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:
+    """Return the number of sentences and a hash of them, to recognise the same data."""
     count, content = 0, hashlib.sha256()
-    for count, s in enumerate(sentences, start=1):  # noqa: B007 - the last one is the number
+    for count, s in enumerate(sentences, start=1):  # noqa: B007 - used after the loop
         entities = [entity.key for entity in s.entities]
         content.update(json.dumps([s.words, entities, s.doc, s.left, s.right, s.pos]).encode())
     return {"sentences": count, "sha256": content.hexdigest()}
 
 
-def idle_settings(
+def find_idle_settings(
     config: Config, sentences: Sequence[Sentence], dev: Sequence[Sentence] | None
 ) -> Iterator[str]:
-    """Settings that were given and can have no effect, each with the reason."""
-    encoder, usual = config.encoder, EncoderSettings()
+    """Yield a message for each setting that was changed and has no effect, with the reason."""
+    encoder, default = config.encoder, EncoderSettings()
     if encoder.name == "scratch":
         for key in ("pooling", "layers", "frozen_layers", "freeze_embeddings", "context", "window"):
-            if getattr(encoder, key) != getattr(usual, key):
+            if getattr(encoder, key) != getattr(default, key):
                 yield f"encoder.{key} has no effect: it is for pretrained encoders, not for scratch"
     elif encoder.context and not any(s.doc is not None or s.left or s.right for s in sentences):
-        yield "encoder.context has no effect: the training data does not tell the sentences' documents"
-    if encoder.name != "scratch" and encoder.scratch != usual.scratch and not encoder.features.characters:
+        yield "encoder.context has no effect: the training data does not have the sentences' documents"
+    if encoder.name != "scratch" and encoder.scratch != default.scratch and not encoder.features.characters:
         yield "encoder.scratch has no effect: it is for the encoder scratch"
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):
         yield "encoder.features.pos has no effect: the training data has no parts of speech"
     yield from config.method.idle(encoder)
-    yield from _idle_freezing(config.training, encoder, len(sentences))
+    yield from _find_idle_freezing(config.training, encoder, len(sentences))
     if config.training.patience and dev is None:
-        yield "training.patience has no effect: without development data there is no F1 to wait for"
+        yield "training.patience has no effect: there is no development data"
 
 
-def _idle_freezing(training: TrainingSettings, encoder: EncoderSettings, sentences: int) -> Iterator[str]:
+def _find_idle_freezing(
+    training: TrainingSettings, encoder: EncoderSettings, sentences: int
+) -> Iterator[str]:
     if not training.frozen_epochs:
         if training.frozen_rate != TrainingSettings().frozen_rate:
             yield "training.frozen_rate has no effect: training.frozen_epochs is 0"
     elif encoder.name == "scratch":
         yield "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"
     elif training.frozen_epochs >= training.count_epochs(sentences):
-        yield "training.frozen_epochs is not below training.epochs: the pretrained weights never learn"
+        yield "training.frozen_epochs is not below training.epochs: the pretrained weights are never trained"

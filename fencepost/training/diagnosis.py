@@ -1,4 +1,4 @@
-"""What is probably wrong with a training run whose model has learnt nothing."""
+"""Diagnosis of a training whose model does not predict entities."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from fencepost.methods.model import Model
 from fencepost.training.scoring import make_recogniser
 
 _LEAST_F1, _LEAST_TRAINING_F1 = 0.1, 0.3
-"""A model that is better has learnt something: on development data, and on what it was trained with."""
+"""Minimum F1 of a training that succeeded, on development data and on training sentences."""
 
 _SAMPLE = 100
-"""Number of training sentences that are predicted to see whether the model knows them."""
+"""Number of training sentences that are predicted."""
 
 _FEW_STEPS = 300
+"""Number of steps below which a training may be too short."""
+
 _FEW_ENTITIES = 3
-"""Entities of a type, on average: with fewer, what is read as types is probably something else."""
+"""Mean number of entities of a type below which the column of types is probably wrong."""
 
 
 def explain_failure(
     model: Model, sentences: Sequence[Sentence], dev: Sequence[Sentence] | None, f1: float | None, steps: int
 ) -> list[str]:
-    """Return a warning and the likely reasons if the model has not learnt; an empty list if it has.
+    """Return a warning and the likely reasons if the training failed; an empty list if it succeeded.
 
-    `f1` is that of the development data, if there is any; the score on training sentences decides without.
+    `f1` is the score on the development data. Without development data, the score on training sentences
+    decides.
     """
     if f1 is not None and f1 >= _LEAST_F1:
         return []
@@ -39,17 +42,17 @@ def explain_failure(
     if f1 is not None:
         scores = f"F1 on the development data is {100 * f1:.1f}, {scores}"
     reasons = list(_find_reasons(model, sentences, dev, known, steps))
-    return [f"the model has not learnt to find the entities: {scores}", *reasons]
+    return [f"the model has not learnt to predict the entities: {scores}", *reasons]
 
 
 def _find_reasons(
     model: Model, sentences: Sequence[Sentence], dev: Sequence[Sentence] | None, known: float, steps: int
 ) -> Iterator[str]:
-    training, learnt = model.config.training, known >= _LEAST_TRAINING_F1
+    training, is_fitted = model.config.training, known >= _LEAST_TRAINING_F1
     types = Counter(entity.type for sentence in sentences for entity in sentence.entities)
-    if not learnt and steps < _FEW_STEPS:
+    if not is_fitted and steps < _FEW_STEPS:
         yield (
-            f"too few steps: {steps:,} were taken in {training.epochs} epochs; give more epochs, or "
+            f"too few steps: {steps:,} in {training.epochs} epochs; increase training.epochs, or set "
             "training.epochs=auto"
         )
     dev_types = Counter(entity.type for sentence in dev or () for entity in sentence.entities)
@@ -58,19 +61,19 @@ def _find_reasons(
         yield "the development data has no entities: check its file and format"
     elif 2 * unknown > sum(dev_types.values()):
         names = ", ".join(sorted(dev_types.keys() - types.keys())[:5])
-        yield f"labels that never match: most types of the development data are not in training ({names})"
+        yield f"different types: most types of the development data are not in the training data ({names})"
     if types.total() < _FEW_ENTITIES * len(types):
         yield (
             f"a wrong column: {types.total():,} entities have {len(types):,} different types; "
-            "check which column or field has the labels"
+            "check which column or field has the types"
         )
-    if not learnt and steps >= _FEW_STEPS:
+    if not is_fitted and steps >= _FEW_STEPS:
         yield (
             f"the learning rate: training.learning_rate is {training.learning_rate:g} and "
-            f"training.encoder_learning_rate {training.encoder_learning_rate}; try half of them, or twice"
+            f"training.encoder_learning_rate is {training.encoder_learning_rate}; try half or twice of them"
         )
-    if learnt and dev is not None:
+    if is_fitted and dev is not None:
         yield (
-            "training and development data do not agree: the model knows the sentences that it was trained "
-            "with; compare how the two files are annotated, or give more training sentences"
+            "training and development data differ: the model predicts the sentences that it was trained on; "
+            "compare how the two files are annotated, or add training sentences"
         )

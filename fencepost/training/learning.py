@@ -1,4 +1,4 @@
-"""`fencepost.train`: a model from whatever sentences there are, in files, in data sets or in memory."""
+"""`fencepost.train`: training on sentences in files, in data sets or in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fencepost.training import Outcome
 
 Data = str | Path | Iterable[Sentence] | Iterable[Mapping[str, Any]]
-"""A file or `sample:train`; sentences; or rows, as a `datasets.Dataset` has them."""
+"""A file or `sample:train`; sentences; or rows, such as a `datasets.Dataset`."""
 
 _DEV_SPLITS = ("validation", "dev", "valid")
 
@@ -50,81 +50,95 @@ def train(
     start: str | Path | None = None,
     old_test: Data | None = None,
 ) -> Outcome:
-    """Train a recogniser and save it in the folder `out`, from where `fencepost.load` loads it.
+    """Train a model and save it in the folder `out`, from where `fencepost.load` loads it.
 
-    Data is a file or `sample:train`, sentences, or a data set of the `datasets` library (any rows that are
-    dictionaries will do); of a `DatasetDict`, the splits `train`, `validation` and `test` are taken.
-    Development data decides which epoch is kept; `dev_share` holds out a share of the training data for it.
-    `columns` says where a data set has what, as `{"tokens": "words", "tags": "fine_tags"}`, and `options`
-    how to read what data cannot say of itself. `config` are settings: a YAML file, a dictionary, or a
-    `Config`; they change those of the `recipe`, and are changed by `method`, `encoder`, `epochs`,
-    `batch_size` and `seed`. `resume` continues a run in `out` that was interrupted. `device` is `cpu`, `cuda`
-    or `mps`; `auto` is an accelerator if there is one. `start` is the folder of a trained model: the new one
-    has its settings, starts with its weights, and adds new types to its own; `old_test` is test data of it,
-    on which forgetting is measured.
+    Data is a file or `sample:train`, sentences, or a data set of the `datasets` library (or any rows that are
+    dictionaries); of a `DatasetDict`, the splits `train`, `validation` and `test` are used. The model is that
+    of the epoch with the best score on the development data; `dev_share` holds out a share of the training
+    data as development data. `columns` maps fields to columns of a data set, such as
+    `{"tokens": "words", "tags": "fine_tags"}`, and `options` has further options for reading.
+
+    `config` has settings: a YAML file, a dictionary, or a `Config`. They override those of the `recipe`, and
+    are overridden by `method`, `encoder`, `epochs`, `batch_size` and `seed`. `resume` continues an
+    interrupted training in `out`. `device` is `cpu`, `cuda` or `mps`; `auto` is an accelerator if there is
+    one. `start` is the folder of a trained model: the new model has its settings, starts with its weights,
+    and adds new types to its types; on its test data `old_test`, forgetting is measured.
+
+    Raises `FencepostError` for invalid arguments, settings or data.
     """
     with require_extra("train", "training"):
         from fencepost import training
-    train, dev, test = _parts(train, dev, test)
+    train, dev, test = _choose_parts(train, dev, test)
     if dev is not None and dev_share is not None:
-        raise UsageError("dev and dev_share contradict each other; give one of them, and no validation split")
-    flags: dict[str, dict[str, Any]] = {
+        raise UsageError("dev (or a validation split) and dev_share contradict each other; give one of them")
+    overrides: dict[str, dict[str, Any]] = {
         "method": {"name": method},
         "encoder": {"name": encoder},
         "training": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
         "text": {} if options is None else {"language": options.language, "lines": options.lines},
     }
     if old_test is not None and start is None:
-        raise UsageError("old_test is about start, which is missing")
+        raise UsageError("old_test needs start, the folder of the model to start from")
     if start is not None and (recipe is not None or config is not None):
-        raise UsageError("start has settings of its own: leave out recipe and config")
+        raise UsageError("the model in start has its own settings: leave out recipe and config")
     begin = None if start is None else training.Start(Path(start))
-    settings = _settings(
-        begin.settings(method) if begin is not None else config, recipe, flags, Path(out) if resume else None
-    )
+    if begin is not None:
+        config = begin.read_settings(method)
+    settings = _compose_settings(config, recipe, overrides, Path(out) if resume else None)
     options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
         return _read(data, f"the {name} data", columns, options, quiet=quiet)
 
-    with _for_python():
+    with _use_python_names():
         training.check_folder(Path(out), resume=resume)
-        learnt = read(train, "training")
-        held = read(dev, "development") if dev is not None else None
+        train_part = read(train, "training")
+        dev_part = read(dev, "development") if dev is not None else None
         if dev_share is not None:
-            learnt, held = training.held_out(learnt, dev_share, settings.training.seed)
-        tested = read(test, "test") if test is not None else None
-        for note in (*training.idle_settings(settings, learnt, held), *unknown_types(learnt, held, tested)):
-            _say(note, quiet=quiet)
+            train_part, dev_part = training.hold_out(train_part, dev_share, settings.training.seed)
+        test_part = read(test, "test") if test is not None else None
+        for note in (
+            *training.find_idle_settings(settings, train_part, dev_part),
+            *find_unknown_types(train_part, dev_part, test_part),
+        ):
+            _print_note(note, quiet=quiet)
         if begin is not None and old_test is not None:
             begin = replace(begin, test=read(old_test, "old test"))
         return training.train(
-            settings, learnt, out, held, tested, resume=resume, quiet=quiet, device=device, start=begin
+            settings,
+            train_part,
+            out,
+            dev_part,
+            test_part,
+            resume=resume,
+            quiet=quiet,
+            device=device,
+            start=begin,
         )
 
 
-def unknown_types(
-    learnt: Iterable[Sentence], held: Iterable[Sentence] | None, tested: Iterable[Sentence] | None
+def find_unknown_types(
+    train: Iterable[Sentence], dev: Iterable[Sentence] | None, test: Iterable[Sentence] | None
 ) -> Iterator[str]:
-    """Types that cannot be found since nothing teaches them; their entities count as missed."""
-    known = {entity.type for sentence in learnt for entity in sentence.entities}
-    for name, part in (("development", held), ("test", tested)):
+    """Yield a message for each part with types that are not in the training data, so not predicted."""
+    known = {entity.type for sentence in train for entity in sentence.entities}
+    for name, part in (("development", dev), ("test", test)):
         others = {entity.type for sentence in part or () for entity in sentence.entities} - known
         if others:
-            yield f"types in the {name} data that the training data has not: {', '.join(sorted(others))}"
+            yield f"types in the {name} data that are not in the training data: {', '.join(sorted(others))}"
 
 
-def _parts(
+def _choose_parts(
     train: Data | Mapping[str, Data], dev: Data | None, test: Data | None
 ) -> tuple[Data, Data | None, Data | None]:
-    """The data by its use; what is given by itself comes before a split of the same use."""
+    """Return training, development and test data; `dev` and `test` take precedence over splits."""
     if not isinstance(train, Mapping):
         return train, dev, test
     if "train" not in train:
-        there = ", ".join(map(repr, train)) or "none"
-        raise UsageError(f"there is no split 'train' in the training data; its splits are {there}")
-    of_dev = next((train[name] for name in _DEV_SPLITS if name in train), None)
-    return train["train"], of_dev if dev is None else dev, train.get("test") if test is None else test
+        splits = ", ".join(map(repr, train)) or "none"
+        raise UsageError(f"there is no split 'train' in the training data; its splits are {splits}")
+    dev_split = next((train[name] for name in _DEV_SPLITS if name in train), None)
+    return train["train"], dev_split if dev is None else dev, train.get("test") if test is None else test
 
 
 def _read(
@@ -135,81 +149,82 @@ def _read(
     *,
     quiet: bool,
 ) -> list[Sentence]:
-    """All sentences; what there is to say about the reading is said."""
+    """Return the sentences in the data; print notes about the reading unless `quiet`."""
     notes: list[Note]
     if isinstance(data, str | Path):
         if columns is not None:
             options = replace(options or ReadOptions(), columns=columns)
         with Reader(data, options=options) as reader:
-            found = list(reader)
+            sentences = list(reader)
         notes = [replace(note, kind=in_python(note.kind)) for note in reader.notes]
     elif isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise UsageError(
-            f"{name} is a file, sentences, or the rows of a data set, not {type(data).__name__}"
+            f"{name} must be a file, sentences, or the rows of a data set, not {type(data).__name__}"
             + (": give one of its splits" if isinstance(data, Mapping) else "")
         )
     else:
-        found, notes = _gathered(data, name, columns, options)
+        sentences, notes = _collect(data, name, columns, options)
     for note in notes:
-        _say(str(note), quiet=quiet)
-    return found
+        _print_note(str(note), quiet=quiet)
+    return sentences
 
 
-def _gathered(
+def _collect(
     data: Iterable[Any], name: str, columns: Mapping[str, str] | None, options: ReadOptions | None
 ) -> tuple[list[Sentence], list[Note]]:
+    """Return the sentences in an iterable of sentences or rows, and notes about their conversion."""
     if hasattr(data, "features") or hasattr(data, "columns"):
         rows = Rows(data, columns, options, name=name)
         return list(rows), rows.notes
     stream = iter(data)
     first = next(stream, None)
-    everything = chain([] if first is None else [first], stream)
+    items = chain([] if first is None else [first], stream)
     if isinstance(first, Mapping):
-        rows = Rows(everything, columns, options, name=name)
+        rows = Rows(items, columns, options, name=name)
         return list(rows), rows.notes
-    found = []
-    for index, one in enumerate(everything):
-        if not isinstance(one, Sentence):
+    sentences = []
+    for index, item in enumerate(items):
+        if not isinstance(item, Sentence):
             raise UsageError(
-                f"{name}: number {index} is a {type(one).__name__}; sentences are fencepost.Sentence, "
-                "and rows of a data set are dictionaries"
+                f"{name}: number {index} is a {type(item).__name__}; sentences must be fencepost.Sentence, "
+                "and rows of a data set must be dictionaries"
             )
-        found.append(one)
-    return found, []
+        sentences.append(item)
+    return sentences, []
 
 
-def _settings(
+def _compose_settings(
     config: Config | Mapping[str, Any] | str | Path | None,
     recipe: str | None,
-    flags: Mapping[str, Mapping[str, Any]],
+    overrides: Mapping[str, Mapping[str, Any]],
     resumed: Path | None,
 ) -> Config:
-    """All settings, those of the recipe first; those of the run that is resumed are its own."""
+    """Return all settings; without `config`, a resumed training has those in its folder."""
     from fencepost.config import Config
     from fencepost.experiments import recipes
     from fencepost.training.run import RUN_FILE
 
     base = recipes.recipe(recipe).config if recipe is not None else None
-    given = {
-        part: there
-        for part, values in flags.items()
-        if (there := {key: value for key, value in values.items() if value is not None})
+    changes = {
+        section: values
+        for section, arguments in overrides.items()
+        if (values := {key: value for key, value in arguments.items() if value is not None})
     }
     if isinstance(config, Config):
         if base is not None:
-            raise UsageError("recipe and config contradict each other: a Config has all settings already")
-        return Config.parse(merge_trees(config.model_dump(mode="json"), given)) if given else config
+            raise UsageError("recipe and config contradict each other: a Config already has all settings")
+        return Config.parse(merge_trees(config.model_dump(mode="json"), changes)) if changes else config
     if isinstance(config, Mapping):
-        return Config.compose(None, (), merge_trees(config, given), base=base)
+        return Config.compose(None, (), merge_trees(config, changes), base=base)
     file = None if config is None else Path(config)
     if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
         file = resumed / RUN_FILE
-    return Config.compose(file, (), given, base=base)
+    return Config.compose(file, (), changes, base=base)
 
 
 @contextmanager
-def _for_python() -> Iterator[None]:
-    """Replace the options of the command line in messages."""
+def _use_python_names() -> Iterator[None]:
+    """Replace command-line options in error messages by the arguments of `train`."""
     try:
         yield
     except UsageError as error:
@@ -219,7 +234,7 @@ def _for_python() -> Iterator[None]:
         raise WriteError(f"{error}; {when}, continue with resume=True") from error
 
 
-def _say(message: str, *, quiet: bool) -> None:
-    """A word about the work, on standard error."""
+def _print_note(message: str, *, quiet: bool) -> None:
+    """Print a message to standard error unless `quiet`."""
     if not quiet:
         sys.stderr.write(f"{message}\n")

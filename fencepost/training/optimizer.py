@@ -1,4 +1,4 @@
-"""What a step changes and by how much: groups of weights with their learning rates, and their schedule."""
+"""Groups of weights with their learning rates, and the schedule of the rates."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fencepost.config import TrainingSettings
 from fencepost.methods.model import Model
 
 
-def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
+def make_parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
     """Return four groups of weights: pretrained or not, with weight decay or without.
 
-    Biases and norms are vectors and do not decay; other weights are matrices. A group may be empty, so that
-    its position identifies it.
+    Biases and norms, which are vectors, have no weight decay; other weights are matrices. Groups may be
+    empty, so that a group's index identifies it.
     """
-    pretrained = {id(parameter) for parameter in model.encoder.pretrained()}
-    encoder_rate = settings.encoder_rate(model.encoder.embedder.width)
+    pretrained = {id(parameter) for parameter in model.encoder.pretrained_weights()}
+    encoder_rate = settings.compute_encoder_rate(model.encoder.embedder.width)
     groups: list[dict[str, Any]] = [
         {"name": name, "lr": rate, "weight_decay": decay, "params": []}
         for name, rate in (("encoder", encoder_rate), ("head", settings.learning_rate))
@@ -33,30 +33,30 @@ def parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str,
     return groups
 
 
-def learning_rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """Return the present rate of the pretrained weights and that of the others, by name."""
+def get_learning_rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    """Return the current learning rates of the pretrained and of the other weights, by name."""
     return {f"{group['name']}_rate": group["lr"] for group in optimizer.param_groups[::2]}
 
 
 def make_schedule(
     optimizer: torch.optim.Optimizer, settings: TrainingSettings, epochs: int, steps_in_epoch: int
 ) -> LambdaLR:
-    """Return the schedule of the groups' learning rates over a training of this number of epochs.
+    """Return the schedule of the groups' learning rates in a training of this number of epochs.
 
-    While the pretrained weights are frozen, the others learn at a rate that is `frozen_rate` times as high.
+    While the pretrained weights are frozen, the rate of the others is multiplied by `frozen_rate`.
     """
     pretrained = any(group["params"] for group in optimizer.param_groups[:2])
     steps, thaw = epochs * steps_in_epoch, settings.frozen_epochs * steps_in_epoch if pretrained else 0
     frozen = {"encoder": 0.0, "head": settings.frozen_rate}
 
     def factor(name: str, step: int) -> float:
-        return _decay(settings, steps, step) * (frozen[name] if step < thaw else 1.0)
+        return _compute_factor(settings, steps, step) * (frozen[name] if step < thaw else 1.0)
 
     return LambdaLR(optimizer, [partial(factor, group["name"]) for group in optimizer.param_groups])
 
 
-def _decay(settings: TrainingSettings, steps: int, step: int) -> float:
-    """Return the share of its learning rate that a group has after this number of steps."""
+def _compute_factor(settings: TrainingSettings, steps: int, step: int) -> float:
+    """Return the factor of the learning rates after `step` of `steps` steps."""
     warmup = math.ceil(steps * settings.warmup)
     if step < warmup:
         return step / warmup

@@ -1,6 +1,6 @@
-"""Several processes that train one model, as torchrun starts them, and the device of each.
+"""Training on several processes, as started by torchrun, and the device of each process.
 
-Together they do in a step what one process would do with a batch as large as theirs together.
+A step of all processes is equivalent to a step of one process with a batch as large as theirs together.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from fencepost.runtime.pytorch import choose_device
 _PRECISION = "ACCELERATE_MIXED_PRECISION"
 
 
-def as_launched(config: Config) -> Config:
-    """Return the settings with the precision that `accelerate launch` was given, so that it is recorded."""
-    asked = os.environ.get(_PRECISION, "no").lower()
-    if asked in ("no", "bf16"):
-        precision = "bfloat16" if asked == "bf16" else config.training.precision
+def apply_launch_precision(config: Config) -> Config:
+    """Return the settings with the precision given to `accelerate launch`, so that it is recorded."""
+    name = os.environ.get(_PRECISION, "no").lower()
+    if name in ("no", "bf16"):
+        precision = "bfloat16" if name == "bf16" else config.training.precision
         training = config.training.model_copy(update={"precision": precision})
         return config.model_copy(update={"training": training})
     raise UsageError(
-        f"{_PRECISION}={asked}: there is no training with this precision here; there are no and bf16 "
+        f"{_PRECISION}={name}: this precision is not supported; use no or bf16 "
         "(accelerate launch --mixed_precision bf16)"
     )
 
 
 def start_processes(name: DeviceName) -> tuple[Accelerator, torch.device]:
-    """Return what connects this process with the others, and the device that it computes on."""
+    """Return the connection of this process to the others, and its device."""
     device = choose_device(name)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     accelerator = Accelerator(
-        cpu=several and device.type == "cpu",  # in a single process the device is chosen here, for each run
-        mixed_precision="no",  # likewise, see `Trainer.compute_loss`
+        cpu=several and device.type == "cpu",  # a single process uses the device chosen above
+        mixed_precision="no",  # handled in `Trainer.compute_loss`
         device_placement=False,
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
@@ -48,18 +48,18 @@ def start_processes(name: DeviceName) -> tuple[Accelerator, torch.device]:
 
 
 class Share:
-    """The part that this process has of the batch of all processes."""
+    """Part of a batch that this process computes."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
         self.empty = False
-        """Whether it has no sentence, and computes with one that counts for nothing."""
+        """Whether the part is empty; the process then computes a sentence with weight 0."""
 
     def mean_count(self, count: int | Tensor) -> Tensor:
         """Return the count in the whole batch, at least 1, divided by the number of processes.
 
-        The gradient is the mean of those of the processes. With this under each process's sum, it is
-        that of the sum over the whole batch, divided by the count in it.
+        The gradient is the mean of the gradients of all processes. If each process divides its sum by this
+        number, it is the gradient of the mean over the whole batch.
         """
         own = torch.as_tensor(count, dtype=torch.float32, device=self._accelerator.device)
         whole: Tensor = self._accelerator.reduce(own * (not self.empty), "sum")
@@ -67,7 +67,7 @@ class Share:
 
 
 def gather(accelerator: Accelerator, value: Any) -> list[Any]:
-    """Return the values of all processes; they are sent as JSON, where torch would pickle them."""
+    """Return the values of all processes; they are sent as JSON, because torch would pickle them."""
     if accelerator.num_processes == 1:
         return [value]
     text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)

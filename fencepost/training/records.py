@@ -1,4 +1,4 @@
-"""What a training run reports while it runs: `metrics.jsonl`, TensorBoard, a line for each epoch, a bar."""
+"""Records of a training: `metrics.jsonl`, TensorBoard, a line for each epoch, and a progress bar."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 Record = dict[str, Any]
-"""`step` and `epoch`, and the values measured there: those of development data begin with `dev_`."""
+"""Values by name, with their `step` and `epoch`; names of development scores begin with `dev_`."""
 
 
-def best_epoch(records: Sequence[Record]) -> Record | None:
-    """Return the record of the first epoch with the best development F1, or None without one.
+def find_best_epoch(records: Sequence[Record]) -> Record | None:
+    """Return the record of the first epoch with the best development F1, or None without records of F1.
 
-    If all are 0, it is the last epoch, which has learnt most.
+    If all F1 are 0, it is that of the last epoch.
     """
     scored = [record for record in records if "dev_f1" in record]
     best = max(scored, key=lambda record: record["dev_f1"], default=None)
@@ -34,33 +34,33 @@ def best_epoch(records: Sequence[Record]) -> Record | None:
 
 
 class Listener:
-    """What the trainer calls in the first process; an exception ends the run."""
+    """Interface of listeners, which the trainer calls in the first process; an exception stops it."""
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
-        """Take the records until this step, which are not empty if the run is resumed."""
+        """Receive the records up to this step; a resumed training has some."""
 
     def after_step(self, step: int, epoch: float) -> None: ...
 
     def record(self, record: Record) -> None: ...
 
     def after_epoch(self, epoch: int, scores: Record | None) -> None:
-        """Take the record of the development data, if there is any; the checkpoint is not saved yet."""
+        """Receive the record of the development data, if any; the checkpoint is not saved yet."""
 
     def close(self) -> None: ...
 
 
 class Records(Listener):
-    """Write each record to `metrics.jsonl` and to TensorBoard."""
+    """Listener that writes each record to `metrics.jsonl` and to TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events: _EventFile | None = None
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:  # noqa: ARG002
-        """Write the records of a run that is resumed: its checkpoint has those until then, and no others."""
+        """Write the records of the checkpoint of a resumed training, in place of all earlier ones."""
         with whole_file(self.folder / METRICS_FILE) as stream:
-            stream.writelines(_line(record) for record in records)
-        # TensorBoard takes its files in the order of the seconds in their names: one file is sure
+            stream.writelines(_format_line(record) for record in records)
+        # a single file, because TensorBoard reads several in the order of the seconds in their names
         shutil.rmtree(self.folder / TENSORBOARD_FOLDER, ignore_errors=True)
         self.events = _EventFile(self.folder / TENSORBOARD_FOLDER)
         for record in records:
@@ -68,7 +68,7 @@ class Records(Listener):
 
     def record(self, record: Record) -> None:
         with open_output(self.folder / METRICS_FILE, "ab") as stream:
-            stream.write(_line(record))
+            stream.write(_format_line(record))
         if self.events is not None:
             self.events.add(record)
 
@@ -77,12 +77,12 @@ class Records(Listener):
             self.events.close()
 
 
-def _line(record: Record) -> bytes:
+def _format_line(record: Record) -> bytes:
     return json.dumps(record).encode() + b"\n"
 
 
 class _EventFile:
-    """A file for TensorBoard; PyTorch's `SummaryWriter` writes in a thread, whose errors are lost."""
+    """A file for TensorBoard; errors of PyTorch's `SummaryWriter`, which uses a thread, would be lost."""
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
@@ -95,7 +95,7 @@ class _EventFile:
         self._write(file_version="brain.Event:2")
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Add the numbers of a record."""
+        """Add the values of a record."""
         from torch.utils.tensorboard.summary import scalar
 
         for name, value in record.items():
@@ -112,7 +112,7 @@ class _EventFile:
 
 
 class Display(Listener):
-    """A line for each epoch and, in a terminal, a bar with loss and F1 below them."""
+    """Listener that prints a line for each epoch and, in a terminal, a progress bar with loss and F1."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
@@ -121,7 +121,7 @@ class Display(Listener):
         self.console = console or Console(
             stderr=True,
             highlight=False,
-            force_terminal=sys.stderr.isatty(),  # whatever the environment says
+            force_terminal=sys.stderr.isatty(),  # ignores environment variables
         )
         self.best = -1.0
         self.epochs = 0
@@ -141,7 +141,7 @@ class Display(Listener):
         )
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
-        best = best_epoch(records)
+        best = find_best_epoch(records)
         self.best = best["dev_f1"] if best else -1.0
         self.recorded, self.epochs = step, epochs
         self.bar.start()
@@ -173,8 +173,7 @@ class Display(Listener):
             self.best = max(self.best, scores["dev_f1"])
             self._show_scores(self.losses[-1][0])
         self.losses = []
-        # a line is a line, however narrow the terminal or the log file's idea of one
-        self.console.print(line, soft_wrap=True)
+        self.console.print(line, soft_wrap=True)  # never wraps, even in a narrow terminal
 
     def close(self) -> None:
         self.bar.stop()

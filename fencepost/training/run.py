@@ -1,4 +1,4 @@
-"""A training run, from sentences to a folder with a model in it."""
+"""Training of a model on sentences, from the checks of the folder to the saved model and its scores."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.checkpoint import checkpoint_to_resume, load_best, remove_newer
-from fencepost.training.data import fingerprint, held_out, idle_settings, learnt_from
+from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
+from fencepost.training.data import compute_fingerprint, find_idle_settings, hold_out, prepare_sentences
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
@@ -30,14 +30,14 @@ from fencepost.training.folder import (
     begin_run,
     check_folder,
     check_run,
+    describe_differences,
     has_data,
     is_complete,
-    other_settings,
     remove_checkpoints,
     write_text,
 )
-from fencepost.training.processes import as_launched, start_processes
-from fencepost.training.records import Display, Listener, Record, Records, best_epoch
+from fencepost.training.processes import apply_launch_precision, start_processes
+from fencepost.training.records import Display, Listener, Record, Records, find_best_epoch
 from fencepost.training.scoring import calibrate
 from fencepost.training.start import Start
 from fencepost.training.trainer import Trainer
@@ -50,32 +50,34 @@ __all__ = [
     "Outcome",
     "Start",
     "check_folder",
-    "fingerprint",
+    "compute_fingerprint",
+    "describe_differences",
+    "find_idle_settings",
     "has_data",
-    "held_out",
-    "idle_settings",
+    "hold_out",
     "is_complete",
-    "learnt_from",
-    "other_settings",
+    "prepare_sentences",
     "remove_checkpoints",
     "train",
 ]
 
 AfterEpoch = Callable[[int, float], None]
-"""Is called with the number of an epoch, from 1, and its development F1; what it raises ends the run."""
+"""Function called with the number of an epoch, from 1, and its development F1; it may raise to stop."""
 
 AtEnd = Callable[["Outcome"], None]
-"""Is called when the model and its scores are saved, and before the run counts as complete."""
+"""Function called when the model and its scores are saved, before the training is marked as complete."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run: the model, its scores by epoch on the development set, and on the test set.
+    """Result of a training: the model, and its scores.
 
-    `calibration` has its temperature and shift, and the expected calibration errors before and after.
-    `predicted` are the predictions in the test data, or else in the development data, which took `seconds`.
-    `warnings` say that the model has not learnt, and why; there are none if it has. `forgetting` has the
-    scores of the model that it started from, and its own, on the old test data.
+    `epochs` has the scores of each epoch on the development data, `best` those of the best epoch, and `test`
+    the scores on the test data. `calibration` has temperature and shift, and the expected calibration errors
+    before and after calibration. `predicted` has the predictions on the test data, or else on the development
+    data, which took `seconds`. `warnings` are not empty if the training failed, and give likely reasons.
+    `forgetting` has the scores on the old test data of the model that training started from, and of the new
+    model.
     """
 
     model: Model
@@ -105,36 +107,39 @@ def train(
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 
-    `start` is a trained model whose weights and types it starts with, in place of none.
-    The best epoch by development F1 is kept; without `dev`, the last one. With `resume`, a run that
-    was stopped continues from its last undamaged checkpoint, and ends as if it had not been stopped. What
-    `after_epoch` and `at_end` raise stops it, too; a run that stops in `at_end` is resumed there. Of several
-    processes, the first one calls them, and the `Outcome` of the others has no scores. The `device` `auto`
-    is the machine's accelerator, or else its CPU.
+    `start` is a trained model whose weights and types the new model starts with. The saved model is that of
+    the epoch with the best development F1; without `dev`, of the last one. With `resume`, an interrupted
+    training continues from its last undamaged checkpoint, with the same result as without interruption. An
+    exception in `after_epoch` or `at_end` also interrupts it; after one in `at_end`, only that is repeated.
+    Of several processes, the first one calls them, and the `Outcome` of the others has no scores. The device
+    `auto` is an accelerator if there is one, else the CPU.
 
-    Raises `WriteError` if the disk is full, `DataError` if all checkpoints are damaged, and `UsageError` if
-    there is no such device.
+    Raises `WriteError` if the disk is full, `DataError` if all checkpoints are damaged, and `UsageError` for
+    empty data, a folder that cannot be used, or an unknown device.
     """
-    out, config = Path(out), as_launched(config)
-    learnt = learnt_from(sentences, config)
-    for name, part in (("training", learnt), ("development", dev), ("test", test)):
+    out, config = Path(out), apply_launch_precision(config)
+    prepared = prepare_sentences(sentences, config)
+    for name, part in (("training", prepared), ("development", dev), ("test", test)):
         if part is not None and not part:
             raise UsageError(f"the {name} data has no sentences")
-    data: dict[str, Any] = {"train": fingerprint(learnt), "dev": None if dev is None else fingerprint(dev)}
+    data: dict[str, Any] = {
+        "train": compute_fingerprint(prepared),
+        "dev": None if dev is None else compute_fingerprint(dev),
+    }
     if start is not None:
-        data["start"] = start.fingerprint()
-    accelerator, place = start_processes(device)
-    first = accelerator.process_index == 0  # of several, where torchrun or a similar tool has started them
+        data["start"] = start.compute_fingerprint()
+    accelerator, own_device = start_processes(device)
+    first = accelerator.process_index == 0
     if first:
         check_run(out, config, data, resume=resume)
-    checkpoint = checkpoint_to_resume(out / CHECKPOINTS, _warn) if resume else None
+    checkpoint = find_resumable(out / CHECKPOINTS, _warn) if resume else None
     set_seed(config.training.seed)
-    model = Model.build(config, learnt) if start is None else start.build(config, learnt)
+    model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
-    parts = model.split(learnt)
-    trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, place)
-    model.set_training(trainer.resolved())
-    accelerator.wait_for_everyone()  # until all have found the checkpoint
+    parts = model.split(prepared)
+    trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, own_device)
+    model.set_training(trainer.resolve_settings())
+    accelerator.wait_for_everyone()  # until all processes have chosen the checkpoint
     if first:
         begin_run(out, config, data)
         remove_newer(out / CHECKPOINTS, checkpoint)
@@ -158,10 +163,10 @@ def _warn(message: str) -> None:
 
 
 def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
-    """Save the model with its scores and its card."""
+    """Calibrate and score the model, and save it with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
-    epochs, best = [record for record in records if "dev_f1" in record], best_epoch(records)
+    epochs, best = [record for record in records if "dev_f1" in record], find_best_epoch(records)
     warnings = explain_failure(
         model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
     )
@@ -177,13 +182,15 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
         "warnings": warnings,
         **({"forgetting": forgetting} if forgetting else {}),
     }
-    write_text(out / CARD_FILE, model_card(model, best, result, calibration))
+    write_text(out / CARD_FILE, make_model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
     return outcome
 
 
-def model_card(model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None) -> str:
-    """Return `README.md`, with the scores and the calibration that were measured."""
+def make_model_card(
+    model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None
+) -> str:
+    """Return the model card, `README.md`, with the scores and the calibration."""
     return card(
         Facts(
             types=model.types,

@@ -1,4 +1,4 @@
-"""What a training needs from prediction: development scores and loss, calibration, test scores."""
+"""Scores in training: development scores and loss, threshold, calibration, test scores."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.processes import gather
 
 _LENIENT = 0.02
-"""The threshold of the predictions of which the best threshold is chosen."""
+"""Low threshold of the predictions among which the best threshold is chosen."""
 
 
 def score_development(
     model: Model,
     dev: Sequence[Sentence],
-    asked: PredictSettings,
+    settings: PredictSettings,
     accelerator: Accelerator,
     check: Callable[[bool], None],
 ) -> dict[str, float | None]:
-    """Return the strict scores and the loss on the development data; `check` gets whether it is finite.
+    """Return the strict scores and the loss on the development data.
 
-    Before, the model's settings for prediction are tuned to the data where `asked` leaves that open.
+    If `settings` have no threshold, that of the model is set to the best one on this data. `check` is called
+    with whether the loss is finite.
     """
     model.eval()
     losses: list[tuple[float, int]] = []
@@ -46,7 +47,7 @@ def score_development(
         losses.append((loss, len(sentences)))
 
     start = time.perf_counter()
-    predicted, threshold = _predict_tuned(model, dev, asked, accelerator, watch)
+    predicted, threshold = _predict_tuned(model, dev, settings, accelerator, watch)
     seconds = time.perf_counter() - start
     losses = [of_batch for part in gather(accelerator, losses) for of_batch in part]
     result = evaluate(dev, predicted)
@@ -62,30 +63,30 @@ def score_development(
 
 
 def _predict_tuned(
-    model: Model, dev: Sequence[Sentence], asked: PredictSettings, accelerator: Accelerator, watch: Watch
+    model: Model, dev: Sequence[Sentence], settings: PredictSettings, accelerator: Accelerator, watch: Watch
 ) -> tuple[list[Sentence], dict[str, float]]:
-    """Return predictions with the threshold, unless it is set, of the best F1; and F1 with the usual one."""
-    fitted = asked.threshold is None
-    model.set_predict(asked.with_changes({"threshold": _LENIENT}) if fitted else asked)
+    """Return predictions with the threshold that is set, or else with the best F1 and scores about it."""
+    if settings.threshold is not None:
+        model.set_predict(settings)
+        return list(make_recogniser(model, accelerator).predict(dev, watch)), {}
+    model.set_predict(settings.with_changes({"threshold": _LENIENT}))
     predicted = list(make_recogniser(model, accelerator).predict(dev, watch))
-    if not fitted:
-        return predicted, {}
-    usual = asked.usual_threshold
-    cut = fit_threshold(match(dev, predicted))
+    default = settings.usual_threshold
+    best = fit_threshold(match(dev, predicted))  # None if no prediction is right
     model.set_predict(
-        asked if cut is None else asked.with_changes({"threshold": dict.fromkeys(model.types, cut)})
+        settings if best is None else settings.with_changes({"threshold": dict.fromkeys(model.types, best)})
     )
-    cut = usual if cut is None else cut  # nothing is right
-    at_usual = evaluate(dev, _keep_above(predicted, usual)).overall.f1
-    return _keep_above(predicted, cut), {"dev_threshold": cut, "dev_f1_usual_threshold": at_usual}
+    best = default if best is None else best
+    default_f1 = evaluate(dev, _select_above(predicted, default)).overall.f1
+    return _select_above(predicted, best), {"dev_threshold": best, "dev_f1_usual_threshold": default_f1}
 
 
-def _keep_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:
+def _select_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:
     return [s.with_entities(e for e in s.entities if e.score >= threshold) for s in sentences]
 
 
 class SharedPredictor(Predictor):
-    """A predictor whose batches are shared among processes, each of which gets all results."""
+    """Predictor that divides batches among processes; each process gets all results."""
 
     def __init__(self, predictor: Predictor, accelerator: Accelerator) -> None:
         vars(self).update(vars(predictor))
@@ -100,12 +101,12 @@ class SharedPredictor(Predictor):
                 batch, self.find_in_batch([sentences[index] for index in batch], watch), strict=True
             )
         ]
-        of_all = {index: of for part in gather(self.accelerator, predicted) for index, of in part}
-        return [[Entity(*of) for of in of_all.get(index, ())] for index in range(len(sentences))]
+        rows = {index: entities for part in gather(self.accelerator, predicted) for index, entities in part}
+        return [[Entity(*row) for row in rows.get(index, ())] for index in range(len(sentences))]
 
 
 def make_recogniser(model: Model, accelerator: Accelerator | None = None) -> Recogniser:
-    """Return a recogniser that runs the model as it is, on all processes together."""
+    """Return a recogniser that runs the model, divided among all processes if there are several."""
     predictor = make_predictor(model)
     if accelerator is not None and accelerator.num_processes > 1:
         predictor = SharedPredictor(predictor, accelerator)
@@ -117,21 +118,21 @@ def calibrate(
 ) -> tuple[dict[str, float | None] | None, Evaluation | None, list[Sentence] | None, float]:
     """Calibrate the model on the development data, if there is any, and score it on the test data.
 
-    Returns the calibration with its errors, the test scores, the predictions in the last of these data, and
-    how many seconds they took.
+    Returns the calibration with its errors, the test scores, the predictions on the test data (or else on the
+    development data), and the seconds that they took.
     """
     temperature, calibration = Temperature(), None
-    predicted, seconds = None, 0.0  # not calibrated yet, so that both errors can be computed from it
+    predicted, seconds = None, 0.0  # predictions are calibrated after both errors are computed from them
     if dev is not None:
         predicted, seconds = _time_prediction(model, dev)
         mentions = match(dev, predicted).predicted
         temperature = Temperature.fit(mentions.score, mentions.matched)
-        calibration = asdict(temperature) | _calibration_errors("dev", mentions, temperature)
+        calibration = asdict(temperature) | _compute_errors("dev", mentions, temperature)
     if test is not None:
         predicted, seconds = _time_prediction(model, test)
         if calibration is not None:
             mentions = match(test, predicted).predicted
-            calibration |= _calibration_errors("test", mentions, temperature)
+            calibration |= _compute_errors("test", mentions, temperature)
     model.calibration = temperature
     if predicted is not None:
         predicted = apply_temperature(temperature, predicted)
@@ -139,9 +140,7 @@ def calibrate(
     return calibration, result, predicted, seconds
 
 
-def _calibration_errors(
-    part: str, mentions: EntityTable, temperature: Temperature
-) -> dict[str, float | None]:
+def _compute_errors(part: str, mentions: EntityTable, temperature: Temperature) -> dict[str, float | None]:
     return {
         f"{part}_ece_before": reliability(mentions.score, mentions.matched).ece,
         f"{part}_ece_after": reliability(temperature.apply(mentions.score), mentions.matched).ece,
@@ -149,7 +148,7 @@ def _calibration_errors(
 
 
 def apply_temperature(temperature: Temperature, sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return what the model would have predicted with this temperature."""
+    """Return the predictions with calibrated confidences."""
     scores = np.array([entity.score for sentence in sentences for entity in sentence.entities])
     rest = iter(temperature.apply(scores).tolist())
     return [s.with_entities(replace(entity, score=next(rest)) for entity in s.entities) for s in sentences]

@@ -1,4 +1,4 @@
-"""A trained model as the start of a new one: its weights are kept, and new types are added to its own."""
+"""Training that starts from a trained model: its weights are reused, and new types are added to its types."""
 
 from __future__ import annotations
 
@@ -24,38 +24,39 @@ from fencepost.training.scoring import make_recogniser
 
 @dataclass(frozen=True)
 class Start:
-    """The folder of a model, and test data of it by which forgetting is measured."""
+    """The folder of a trained model, and its test data, on which forgetting is measured."""
 
     folder: Path
     test: Sequence[Sentence] | None = None
 
-    def settings(self, method: str | None = None) -> dict[str, Any]:
-        """Return the settings that the new model shares with the old one, as the base of all settings.
+    def read_settings(self, method: str | None = None) -> dict[str, Any]:
+        """Return the settings that the new model shares with the old one.
 
-        Raises `UsageError` if another method is wanted.
+        Raises `UsageError` if the model has no weights, or another method than the given one.
         """
         saved = read_saved_config(self.folder).parse_config().model_dump(mode="json")
         if not (self.folder / WEIGHTS_FILE).is_file():
             raise UsageError(
-                f"{self.folder}: has graphs for prediction, but no weights ({WEIGHTS_FILE}) to start from"
+                f"{self.folder}: this model has graphs for prediction, but no weights ({WEIGHTS_FILE}) to "
+                "start from"
             )
         if method not in (None, saved["method"]["name"]):
             raise UsageError(
-                f"{self.folder}: is a model of {saved['method']['name']}, whose weights {method} cannot use; "
-                "leave out the method, or train without a model to start from"
+                f"{self.folder}: this model is of {saved['method']['name']}, and {method} cannot use its "
+                "weights; leave out the method, or train without a model to start from"
             )
         return {part: saved[part] for part in ("method", "encoder", "text")}
 
-    def fingerprint(self) -> str:
-        """Return what identifies the model as the same one."""
+    def compute_fingerprint(self) -> str:
+        """Return a hash of the model's files, to recognise the same model."""
         sums = format_sums(compute_sums(self.folder, files_of(self.folder)))
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def build(self, config: Config, sentences: Sequence[Sentence]) -> Model:
-        """Return a model with the old types and those of these sentences, and with the old weights.
+        """Return a model with the old weights, and with the old types and those of the sentences.
 
-        What belongs to a new type is as in a model without training. Raises `UsageError` if the settings
-        describe another network than the old one.
+        The weights of new types are untrained. Raises `UsageError` if the settings are of another network
+        than that of the old model.
         """
         old = load_model(self.folder)
         new_types = {entity.type for sentence in sentences for entity in sentence.entities}
@@ -70,13 +71,13 @@ class Start:
         return model
 
     def measure(self, model: Model) -> dict[str, Any] | None:
-        """Return the strict scores of both models on the old test data, for the types of the old one."""
+        """Return the strict scores of both models on the old test data, for the old types."""
         if self.test is None:
             return None
         old = load_model(self.folder)
         scores = {}
-        for name, one in (("before", old), ("after", model)):
-            recogniser = make_recogniser(one).with_options(types=list(old.types))
+        for name, version in (("before", old), ("after", model)):
+            recogniser = make_recogniser(version).with_options(types=list(old.types))
             overall = evaluate(self.test, list(recogniser.predict(self.test))).overall
             scores[name] = {"precision": overall.precision, "recall": overall.recall, "f1": overall.f1}
         return {"sentences": len(self.test), **scores}
@@ -89,12 +90,12 @@ def extend_weights(
     types: Sequence[str],
     name: str = "the model",
 ) -> dict[str, Tensor]:
-    """Return the new weights with the old ones where both have them.
+    """Return the new weights, with the old weights wherever both models have them.
 
-    A weight that has something for each type differs in one axis, whose size is the number of types, or one
-    more if the first is for "no entity".
+    A weight that depends on the types differs in one axis, whose size is the number of types, or one more if
+    the first row is for "no entity". Raises `UsageError` if weights differ in another way.
     """
-    places = [types.index(type_) for type_ in old_types]
+    positions = [types.index(type_) for type_ in old_types]
     extended = {}
     for key, fresh in new.items():
         trained = old.get(key)
@@ -102,14 +103,14 @@ def extend_weights(
         if trained is None or axis is None:
             shape = None if trained is None else list(trained.shape)
             raise UsageError(
-                f"{name}: its weights do not fit these settings ({key} is {shape}, and should be "
-                f"{list(fresh.shape)}); leave out the settings of method and encoder that differ from its own"
+                f"{name}: the weights do not fit these settings ({key} is {shape}, but should be "
+                f"{list(fresh.shape)}); leave out settings of method and encoder that differ from the model's"
             )
         if axis < 0:
             extended[key] = trained
         else:
             others = fresh.shape[axis] - len(types)
-            rows = torch.tensor([*range(others), *(place + others for place in places)])
+            rows = torch.tensor([*range(others), *(position + others for position in positions)])
             extended[key] = fresh.clone().index_copy_(axis, rows, trained)
     return extended
 

@@ -1,4 +1,4 @@
-"""The training loop: steps, records of every few of them, and scores and a checkpoint after each epoch."""
+"""The training loop: steps, regular records, and scores and a checkpoint after each epoch."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import save_model
 from fencepost.training import checkpoint as checkpoints
 from fencepost.training.batches import LengthGroupedBatches
-from fencepost.training.optimizer import learning_rates, make_schedule, parameter_groups
+from fencepost.training.optimizer import get_learning_rates, make_parameter_groups, make_schedule
 from fencepost.training.processes import Share, gather
 from fencepost.training.records import Listener, Record
 from fencepost.training.scoring import score_development
 
 _RECORD_EVERY = 10
-"""Steps."""
+"""Number of steps between records."""
 
 
 class Diverged(FencepostError):
-    """The loss, its gradient or a weight is not a finite number any more."""
+    """The loss, its gradient or a weight has become NaN or infinite."""
 
 
 class Trainer:
-    """Train a model on sentences, and score it on others after each epoch."""
+    """Trainer of a model, which is scored on development data after each epoch."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Trainer:
         self.accelerator, self.device = accelerator, device
         self.process, self.processes = accelerator.process_index, accelerator.num_processes
         self.listeners: Sequence[Listener] = ()
-        self.predict = model.config.predict  # as it was asked for, before anything is tuned
-        self.pretrained = [weight for weight in model.encoder.pretrained() if weight.requires_grad]
+        self.predict = model.config.predict  # as set, before anything is tuned
+        self.pretrained = [weight for weight in model.encoder.pretrained_weights() if weight.requires_grad]
 
         set_seed(settings.seed)
-        if self.process:  # the weights are the same everywhere, but not what is dropped
+        if self.process:  # processes have the same weights, but different dropout
             own = np.random.SeedSequence((settings.seed, self.process))
             set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
@@ -80,22 +80,25 @@ class Trainer:
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
         self.epochs = settings.count_epochs(len(sentences))
         self.steps = self.epochs * self.steps_in_epoch
-        self.optimizer = torch.optim.AdamW(parameter_groups(model, settings), fused=True)
+        self.optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
         self.schedule = make_schedule(self.optimizer, settings, self.epochs, self.steps_in_epoch)
         self.wrapped = accelerator.prepare_model(model)  # averages the gradients of several processes
 
-        self.step = 0  # the number of steps taken
-        self.epoch = 0.0  # the number of epochs, with the part of one that is not complete
+        self.step = 0  # number of completed steps
+        self.epoch = 0.0  # number of completed epochs, with the fraction of the current one
         self.records: list[Record] = []
         self._start_sums()
 
-    def resolved(self) -> TrainingSettings:
-        """Return the settings with the numbers that are used in place of `auto`."""
-        rate = self.settings.encoder_rate(self.model.encoder.embedder.width)
+    def resolve_settings(self) -> TrainingSettings:
+        """Return the settings with the values that `auto` stands for."""
+        rate = self.settings.compute_encoder_rate(self.model.encoder.embedder.width)
         return self.settings.model_copy(update={"epochs": self.epochs, "encoder_learning_rate": rate})
 
     def _collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Mark a batch without sentences: all processes must compute a gradient, so it gets one of them."""
+        """Return the tensors of a batch; an empty one has a sentence and the mark `empty`.
+
+        All processes must compute a gradient, even for an empty part of a batch.
+        """
         if sentences:
             return self.model.collate(sentences)
         return self.model.collate(self.sentences[:1]) | {"empty": torch.ones(1)}
@@ -106,9 +109,9 @@ class Trainer:
         listeners: Sequence[Listener] = (),
         after_epoch: Callable[[int, float], None] | None = None,
     ) -> None:
-        """Train to the last epoch, or until patience is exhausted; from a checkpoint, if one is given.
+        """Train up to the last epoch, or until patience is exhausted; start from a checkpoint if given.
 
-        `after_epoch` gets the number of an epoch, from 1, and its development F1.
+        `after_epoch` is called with the number of an epoch, from 1, and its development F1.
         """
         if checkpoint is not None:
             self._load_checkpoint(checkpoint)
@@ -134,7 +137,7 @@ class Trainer:
             self._freeze(frozen=False)
 
     def _out_of_patience(self) -> bool:
-        """Return whether too many epochs were not better; the records decide, so also in a resumed run."""
+        """Return whether too many epochs had no better F1, by the records, which a checkpoint restores."""
         scores = [record["dev_f1"] for record in self.records if "dev_f1" in record]
         patience = self.settings.count_patience(self.epochs)
         if patience is None or not scores or not max(scores):
@@ -149,18 +152,18 @@ class Trainer:
         self._freeze(frozen=epoch < self.settings.frozen_epochs)
         self.model.train()
         self.batches.set_epoch(epoch)
-        batches, done = iter(self.loader), 0
+        batches, count = iter(self.loader), 0
         while of_step := list(islice(batches, self.settings.accumulate)):
             self._take_step(of_step)
-            done += len(of_step)
-            self.epoch = epoch + done / len(self.batches)
+            count += len(of_step)
+            self.epoch = epoch + count / len(self.batches)
             for listener in self.listeners:
                 listener.after_step(self.step, self.epoch)
-            if self.step % _RECORD_EVERY == 0 or done == len(self.batches):
+            if self.step % _RECORD_EVERY == 0 or count == len(self.batches):
                 self._record_training()
 
     def _take_step(self, batches: Sequence[Batch]) -> None:
-        """Change the weights by the mean gradient of these batches."""
+        """Update the weights by the mean gradient of these batches."""
         for number, batch in enumerate(batches, start=1):
             is_last = number == len(batches)
             with nullcontext() if is_last else self.accelerator.no_sync(self.wrapped):
@@ -169,23 +172,23 @@ class Trainer:
         self._grad_norm = norm.item()
         self._check(math.isfinite(self._grad_norm), "the gradient", self.step + 1)
         self.optimizer.step()
-        self._rates = learning_rates(self.optimizer)
+        self._rates = get_learning_rates(self.optimizer)
         self.schedule.step()
         self.model.zero_grad()
         self.step += 1
 
     def training_step(self, batch: Batch, count: int) -> None:
-        """Add the gradient of one of `count` batches."""
+        """Add the gradient of one of the `count` batches of a step."""
         try:
             loss = self.compute_loss({name: tensor.to(self.device) for name, tensor in batch.items()}) / count
             loss.backward()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            if not re.search("out of memory|allocate memory", str(error)):  # of a GPU, of the CPU
+            if not re.search("out of memory|allocate memory", str(error)):  # on a GPU, on the CPU
                 raise
             raise FencepostError(
-                f"there is not enough memory for a batch whose longest sentence has "
-                f"{int(batch['lengths'].max()):,} words: lower training.batch_size (it is "
-                f"{self.settings.batch_size}), or split the long sentences"
+                f"not enough memory for a batch whose longest sentence has {int(batch['lengths'].max()):,} "
+                f"words: reduce training.batch_size (it is {self.settings.batch_size}), or split the long "
+                "sentences"
             ) from None
         self._loss += loss.detach()
 
@@ -204,7 +207,7 @@ class Trainer:
     # Records
 
     def _start_sums(self) -> None:
-        """Start the sums for the next record."""
+        """Reset the sums for the next record."""
         self._loss = torch.zeros((), device=self.device)
         self._terms: dict[str, float] = defaultdict(float)
         self._batches = 0
@@ -232,26 +235,26 @@ class Trainer:
         return record
 
     def _check(self, finite: bool, what: str, step: int) -> None:
-        """Raise `Diverged` before a number that is not finite reaches the weights, or they a checkpoint."""
+        """Raise `Diverged` if a number is not finite, before it reaches the weights or a checkpoint."""
         if finite:
             return
-        kept = checkpoints.last_checkpoint(self.folder)
-        last = f"The model of the last good epoch is kept in {kept}" if kept else "No epoch was completed"
+        path = checkpoints.find_last_checkpoint(self.folder)
+        last = f"The model of the last good epoch is in {path}" if path else "No epoch was completed"
         epoch = math.ceil(step / self.steps_in_epoch)
         raise Diverged(
-            f"{what} is not a finite number any more at step {step} (epoch {epoch}): the training diverges. "
+            f"{what} is no longer finite at step {step} (epoch {epoch}): the training diverges. "
             f"{last}. Train again with a lower training.learning_rate (it is "
             f"{self.settings.learning_rate:g}) or training.encoder_learning_rate "
-            f"({self.settings.encoder_rate(self.model.encoder.embedder.width):g})"
+            f"({self.settings.compute_encoder_rate(self.model.encoder.embedder.width):g})"
         )
 
     # Checkpoints
 
     def _save_checkpoint(self) -> None:
-        """Save a checkpoint, and remove an old one when the new one is complete."""
+        """Save a checkpoint; remove an old one when the new one is complete."""
         finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
         self._check(finite, "a weight", self.step)
-        path = checkpoints.path_of(self.folder, self.step)
+        path = checkpoints.checkpoint_path(self.folder, self.step)
         with naming(path):
             if self.process == 0:
                 save_model(self.model, path)
@@ -266,10 +269,10 @@ class Trainer:
 
     def _load_checkpoint(self, path: Path) -> None:
         state = checkpoints.load_state(path)
-        if state["processes"] != self.processes:  # an epoch would have other batches
+        if state["processes"] != self.processes:  # epochs would have different batches
             raise UsageError(
-                f"{path}: the run was on {state['processes']} processes and cannot continue with "
-                f"{self.processes}; resume it with as many (torchrun --nproc-per-node times --nnodes)"
+                f"{path}: this training has {state['processes']} processes and cannot continue with "
+                f"{self.processes}; resume it with the same number (torchrun --nproc-per-node times --nnodes)"
             )
         checkpoints.load_model(path, self.model)
         checkpoints.load_optimizer(path, self.optimizer, self.schedule)

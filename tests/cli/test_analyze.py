@@ -27,7 +27,7 @@ from fencepost.evaluation import Temperature, classify_errors, evaluate, match, 
 from fencepost.methods.model import Model
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import load_model, save_model
-from fencepost.training.records import best_epoch
+from fencepost.training.records import find_best_epoch
 from tests.analysis.files import Written
 from tests.methods.running import predict
 from tests.runtime import models
@@ -276,7 +276,7 @@ def test_curves(analyzed, trained_run: Path) -> None:
 
 def test_where_the_model_stands_its_landscape_is_what_training_saw(analyzed, trained_run: Path) -> None:
     epochs = [record for record in read_records(trained_run) if "dev_f1" in record]
-    kept = best_epoch(epochs)
+    kept = find_best_epoch(epochs)
     found = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
     assert found.told["models"]["run"]["data"][1] == pytest.approx(kept["dev_loss"], rel=1e-4)
 

@@ -29,7 +29,7 @@ from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module
 from fencepost.experiments import trials
 from fencepost.runtime.pytorch import load_model
-from fencepost.training import held_out
+from fencepost.training import hold_out
 from tests.cli.conftest import Run, heed_ctrl_c
 
 SMALL = [
@@ -278,7 +278,7 @@ def test_the_development_data_is_the_same_for_all_seeds(
     monkeypatch.setattr(trials, "train", spy)
     wanted = [one for one in arguments(data, tmp_path) if not one.startswith("--dev")]
     run(*wanted, "--dev-share=0.2", "--seeds=2", "--share=0.5,1", "--boundary-noise=0.5", code=1)
-    kept, held = held_out(list(read(data / "train.jsonl")), 0.2, 1)
+    kept, held = hold_out(list(read(data / "train.jsonl")), 0.2, 1)
     assert [(name, len(learnt)) for name, (learnt, _) in seen.items()] == [
         (f"share={share:g} boundary-noise=0.5/seed-{seed}", round(share * len(kept)))
         for share in (0.5, 1)

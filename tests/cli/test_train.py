@@ -230,7 +230,7 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--train", "sample:dev", "--dev", "sample:dev", "--dev-share", "0.1", "--out", "m"], "contradict"),
         (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),
         (["--train", "sample:dev", "--encoder", "no/such", "--out", "m"], "encoder.name: 'no/such' cannot"),
-        (["--train", "sample:dev", "--out", "m", "--resume"], "no training run to resume"),
+        (["--train", "sample:dev", "--out", "m", "--resume"], "no training to resume"),
         (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read once"),
     ],
 )
@@ -248,7 +248,7 @@ def test_settings_and_types_that_can_do_nothing_are_mentioned(run, data, tmp_pat
                "--set", "encoder.features.pos=4").stderr  # fmt: skip
     for key in ("encoder.context", "training.patience", "encoder.features.pos"):
         assert f"{key} has no effect" in told
-    assert "types in the test data that the training data has not: robot" in told
+    assert "types in the test data that are not in the training data: robot" in told
 
 
 def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):

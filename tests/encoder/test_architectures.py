@@ -117,7 +117,7 @@ def test_only_what_is_not_frozen_learns(folders, kind):
 
 
 def test_a_layer_that_is_used_again_and_again_cannot_be_frozen(folders):
-    with pytest.raises(UsageError, match=r"frozen_layers: the layers of .* are not found; use 0"):
+    with pytest.raises(UsageError, match=r"frozen_layers: cannot find the layers of .*; use 0"):
         build(folders["albert"][0], frozen_layers=1)
 
 
@@ -132,7 +132,7 @@ def test_the_gradient_is_that_of_every_weight(folders, kind):
 def test_a_high_limit_is_used_when_asked_for(folders):
     folder, _ = folders["modernbert"]
     assert build(folder, window=1000).embedder.room == 998
-    with pytest.raises(UsageError, match=r"encoder.window is 1001, but .* sees at most 1000 pieces"):
+    with pytest.raises(UsageError, match=r"encoder.window is 1001, but .* reads at most 1000 sub-words"):
         build(folder, window=1001)
 
 

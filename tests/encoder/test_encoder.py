@@ -73,7 +73,7 @@ def test_scratch_of_words_or_characters_or_both(scratch, width):
 
 
 def test_scratch_of_nothing_is_refused():
-    with pytest.raises(UsageError, match=r"encoder\.scratch: .*nothing to read"):
+    with pytest.raises(UsageError, match=r"encoder\.scratch: .*enable one of them"):
         build(scratch={"word_size": 0, "characters": "none"})
 
 
@@ -215,7 +215,7 @@ def test_every_weight_learns():
     (words.vectors.sum() + words.prompts.sum()).backward()
     assert [name for name, one in encoder.named_parameters() if one.grad is None] == []
     assert encoder.prompts.grad.any(dim=1).all()
-    assert list(encoder.pretrained()) == []
+    assert list(encoder.pretrained_weights()) == []
 
 
 def test_the_mask_is_where_words_are():

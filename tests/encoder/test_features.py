@@ -7,15 +7,24 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import LONGEST, NAMED, PAD, UNKNOWN, forms, letters, numbered, tags
-from fencepost.encoder.embedder import Batch, as_batch
+from fencepost.encoder.arrays import (
+    LONGEST,
+    NAMED,
+    PAD,
+    UNKNOWN,
+    number_forms,
+    number_letters,
+    number_names,
+    number_tags,
+)
+from fencepost.encoder.embedder import Batch, to_tensors
 from fencepost.encoder.features import (
     Characters,
     NamedEmbedding,
     WordVectors,
-    features,
-    names_by_frequency,
-    vocabulary,
+    build_vocabulary,
+    make_features,
+    sort_by_frequency,
 )
 from fencepost.encoder.settings import EncoderSettings
 from tests import strategies
@@ -50,7 +59,7 @@ def by_lstm(reader: nn.LSTM, letters: torch.Tensor) -> torch.Tensor:
 
 
 def spelt(sentences: list[Sentence]) -> Batch:
-    return as_batch(letters(sentences, numbered(LETTERS)))
+    return to_tensors(number_letters(sentences, number_names(LETTERS)))
 
 
 torch.manual_seed(0)
@@ -103,7 +112,7 @@ def test_parts_of_speech():
         Sentence(["a", "b"]),
         Sentence(["a"], pos=["NN"]),
     ]
-    batch = as_batch(tags(of, numbered(["NN", "VB"])))
+    batch = to_tensors(number_tags(of, number_names(["NN", "VB"])))
     assert batch["pos"].tolist() == [[3, 2, UNKNOWN], [UNKNOWN, UNKNOWN, PAD], [2, PAD, PAD]]
     vectors = feature(batch)
     assert vectors.shape == (3, 3, 4)
@@ -115,7 +124,7 @@ def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
     feature = WordVectors(2, ["london", "London", "the", ""], trained=False)
     feature.embedding.weight.data[NAMED:] = torch.tensor([[1.0, 1], [2, 2], [3, 3], [4, 4]])
     of = [Sentence(["London", "LONDON", "The", "Toronto", ""]), Sentence(["the"])]
-    batch = as_batch(forms(of, numbered(["london", "London", "the", ""])))
+    batch = to_tensors(number_forms(of, number_names(["london", "London", "the", ""])))
     vectors = feature(batch)
     assert vectors[0].tolist() == [[2, 2], [1, 1], [3, 3], [0, 0], [4, 4]]
     assert vectors[1].tolist() == [[3, 3], [0, 0], [0, 0], [0, 0], [0, 0]]
@@ -128,18 +137,18 @@ def test_word_vectors_learn_only_when_asked_to(trained):
 
 
 def test_names_go_by_frequency_then_spelling():
-    assert names_by_frequency("banana") == ["a", "n", "b"]
-    assert names_by_frequency("nab") == ["a", "b", "n"]
-    assert names_by_frequency("banana", min_count=2) == ["a", "n"]
-    assert names_by_frequency("") == []
+    assert sort_by_frequency("banana") == ["a", "n", "b"]
+    assert sort_by_frequency("nab") == ["a", "b", "n"]
+    assert sort_by_frequency("banana", min_count=2) == ["a", "n"]
+    assert sort_by_frequency("") == []
 
 
 @given(st.lists(strategies.odd_words, max_size=20), st.randoms())
 def test_the_order_of_the_training_data_does_not_matter(names, random):
     shuffled = list(names)
     random.shuffle(shuffled)
-    found = names_by_frequency(names)
-    assert names_by_frequency(shuffled) == found
+    found = sort_by_frequency(names)
+    assert sort_by_frequency(shuffled) == found
     assert sorted(found) == sorted(set(names))
     assert [names.count(name) for name in found] == sorted(map(names.count, set(names)), reverse=True)
 
@@ -159,13 +168,13 @@ SENTENCES = [Sentence(["b", "ab"], pos=["NN", "VB"]), Sentence(["b", "c"], pos=[
     ],
 )
 def test_only_what_the_settings_use_is_known_by_name(changes, known):
-    assert vocabulary(EncoderSettings(**changes), SENTENCES) == known
+    assert build_vocabulary(EncoderSettings(**changes), SENTENCES) == known
 
 
 def test_features_are_off_unless_asked_for(tmp_path):
-    assert features(EncoderSettings(), {}, 0) == []
+    assert make_features(EncoderSettings(), {}, 0) == []
     every = {"characters": 6, "pos": 3, "vectors": tmp_path / "no such file"}
     known = {"characters": ["a"], "pos": ["NN"], "vectors": ["a", "b"]}
-    found = features(EncoderSettings(features=every), known, vector_width=7)
+    found = make_features(EncoderSettings(features=every), known, vector_width=7)
     assert [type(one) for one in found] == [Characters, NamedEmbedding, WordVectors]
     assert [one.width for one in found] == [6, 3, 7]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fencepost.encoder import pretrained as module
-from fencepost.encoder.pretrained import MINILM_HUB, MINILM_PACKAGE, Pretrained, _resolved
+from fencepost.encoder.pretrained import MINILM_HUB, MINILM_PACKAGE, Pretrained, _resolve_name
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 from tests.encoder import tiny
@@ -36,11 +36,11 @@ def no_network(monkeypatch):
 @pytest.fixture
 def hub_without_answer(monkeypatch):
     """No test asks the real hub, on a machine with a network either."""
-    monkeypatch.setattr(module, "_hub_is_away", lambda: True)
+    monkeypatch.setattr(module, "_hub_is_offline", lambda: True)
 
 
 def test_minilm_comes_from_its_package(minilm, minilm_folder):
-    assert _resolved("minilm") == str(minilm_folder)
+    assert _resolve_name("minilm") == str(minilm_folder)
     assert (minilm.width, minilm.prompt_width, minilm.room) == (384, 384, 510)
     assert (minilm.subwords.first, minilm.subwords.last) == ((101,), (102,))
     assert (minilm.subwords.pad, minilm.subwords.unknown) == (0, 100)
@@ -67,7 +67,7 @@ def test_other_weights_than_those_of_minilm_are_refused(package, minilm_folder):
     weights[-1] ^= 1
     module._sha256.cache_clear()
     (package / "model.safetensors").write_bytes(weights)
-    assert _resolved("minilm") == str(package)
+    assert _resolve_name("minilm") == str(package)
 
 
 def test_a_package_without_weights_is_refused(package):
@@ -77,11 +77,11 @@ def test_a_package_without_weights_is_refused(package):
 
 def test_minilm_without_its_package_is_the_one_on_the_hub(monkeypatch):
     monkeypatch.setattr(module, "MINILM_PACKAGE", f"{MINILM_PACKAGE}_that_is_not_there")
-    assert _resolved("minilm") == MINILM_HUB
+    assert _resolve_name("minilm") == MINILM_HUB
 
 
 def test_other_names_stay_as_they_are():
-    assert _resolved("bert-base-cased") == "bert-base-cased"
+    assert _resolve_name("bert-base-cased") == "bert-base-cased"
 
 
 @pytest.mark.parametrize("name", ["no-such/encoder", "bert-bse-cased"])
@@ -105,7 +105,7 @@ def test_a_name_that_is_no_folder_and_cannot_be_on_the_hub(hub_without_answer, n
 
 
 def test_a_folder_that_is_not_there_is_called_that(hub_without_answer):
-    with pytest.raises(UsageError, match="there is no such folder, and the hub has no such names"):
+    with pytest.raises(UsageError, match="there is no such folder, and it is not a valid name on the hub"):
         fetch("./no/such/folder")
 
 
@@ -117,7 +117,7 @@ def test_the_hub_is_asked_only_where_it_answers(monkeypatch, away):
         asked.update(options, name=name)
         raise OSError("no such\nencoder")
 
-    monkeypatch.setattr(module, "_hub_is_away", lambda: away)
+    monkeypatch.setattr(module, "_hub_is_offline", lambda: away)
     monkeypatch.setattr(module.AutoModel, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match=r"'some/encoder' cannot be loaded: no such \(give"):
         fetch("some/encoder")
@@ -147,9 +147,9 @@ class Session:
 
 
 @pytest.mark.parametrize("error", [None, ConnectionError(), TimeoutError()])
-def test_the_hub_is_away_when_it_does_not_answer(monkeypatch, error):
+def test_the_hub_is_offline_when_it_does_not_answer(monkeypatch, error):
     monkeypatch.setattr(module, "get_session", lambda: Session(error))
-    assert module._hub_is_away() == (error is not None)
+    assert module._hub_is_offline() == (error is not None)
 
 
 def test_a_folder_needs_no_network(no_network, tmp_path):
@@ -206,5 +206,7 @@ def test_a_program_in_the_folder_is_not_run(hub_without_answer, tmp_path):
 
 
 def test_a_tokenizer_without_its_fast_form_is_refused():
-    with pytest.raises(UsageError, match=r"'some/encoder' is a Python program; one with a tokenizer.json"):
-        module._subwords(object(), "some/encoder")
+    with pytest.raises(
+        UsageError, match=r"'some/encoder' is written in Python; use an encoder with a tokenizer.json"
+    ):
+        module._make_subwords(object(), "some/encoder")

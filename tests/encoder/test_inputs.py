@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import AXES, PAD, UNKNOWN, grid, letters, numbered, rectangle
+from fencepost.encoder.arrays import (
+    AXES,
+    PAD,
+    UNKNOWN,
+    number_letters,
+    number_names,
+    number_subwords,
+    pad_rows,
+)
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.settings import EncoderSettings
 from tests import strategies
@@ -40,7 +48,7 @@ def test_pieces_know_their_words(first_only: bool, folder) -> None:
     subwords, room = encoder.embedder.subwords, encoder.embedder.room
     words = ["Lovelace", "x" * 300, "\x00", "", "Zürich"]
     for chosen in (words[:1], words[2:], [words[1]]):
-        arrays = rectangle([Sentence(chosen)], subwords, room, context=False, first_only=first_only)
+        arrays = number_subwords([Sentence(chosen)], subwords, room, context=False, first_only=first_only)
         pieces = [of_word[:room] for of_word in subwords(chosen)]
         assert arrays["piece_counts"].tolist() == [sum(map(len, pieces)) + 2]
         assert arrays["ids"][0].tolist() == [
@@ -57,8 +65,8 @@ def test_pieces_know_their_words(first_only: bool, folder) -> None:
 @given(st.lists(st.lists(strategies.odd_words, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_letters_of_any_words(batch: list[list[str]]) -> None:
     sentences = [Sentence(words) for words in batch]
-    known = numbered(["a", "b", "é"])
-    arrays = letters(sentences, known)
+    known = number_names(["a", "b", "é"])
+    arrays = number_letters(sentences, known)
     assert len(arrays["letters"]) == len(arrays["letter_counts"])
     for row, words in zip(arrays["letters_of"], batch, strict=True):
         for at, word in zip(row, words, strict=False):
@@ -69,13 +77,13 @@ def test_letters_of_any_words(batch: list[list[str]]) -> None:
 
 
 def test_a_long_word_is_known_by_its_beginning() -> None:
-    arrays = letters([Sentence(["a" * 1000, "a" * 64, "a" * 63])], numbered(["a"]))
+    arrays = number_letters([Sentence(["a" * 1000, "a" * 64, "a" * 63])], number_names(["a"]))
     assert arrays["letters_of"].tolist() == [[0, 0, 1]]
     assert arrays["letter_counts"].tolist() == [64, 63]
 
 
 def test_rows_are_filled_up() -> None:
-    assert grid([[1], [2, 3, 4], []], -1).tolist() == [[1, -1, -1], [2, 3, 4], [-1, -1, -1]]
+    assert pad_rows([[1], [2, 3, 4], []], -1).tolist() == [[1, -1, -1], [2, 3, 4], [-1, -1, -1]]
 
 
 def test_sizes_are_pieces_or_words(folder) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.embedder import as_batch
+from fencepost.encoder.embedder import to_tensors
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.pretrained import Pretrained
@@ -43,7 +43,7 @@ def inputs_of(embedder: Pretrained) -> InputReader:
 
 @torch.inference_mode()
 def encoded(embedder: Pretrained, of: list[Sentence], prompts=None):
-    words, of_prompts = embedder(as_batch(inputs_of(embedder)(of)), prompts)
+    words, of_prompts = embedder(to_tensors(inputs_of(embedder)(of)), prompts)
     assert words.shape == (len(of), max(map(len, of)), embedder.width)
     for vectors, sentence in zip(words, of, strict=True):
         assert not vectors[len(sentence) :].any()
@@ -244,7 +244,7 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_does(layers, embeddings):
 
 def test_only_the_transformer_learns_at_the_lower_rate():
     encoder = Encoder.build(settings(lstm={"size": 4}, features={"pos": 3}), sentences(2), prompts=2)
-    lower = {id(one) for one in encoder.pretrained()}
+    lower = {id(one) for one in encoder.pretrained_weights()}
     for name, one in encoder.named_parameters():
         assert (id(one) in lower) == name.startswith("embedder.transformer.")
 
@@ -256,7 +256,7 @@ def test_what_no_word_needs_is_dropped(minilm):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"window": 513}, "encoder.window is 513, but minilm sees at most 512 pieces"),
+        ({"window": 513}, "encoder.window is 513, but minilm reads at most 512 sub-words"),
         ({"layers": 7}, "encoder.layers is 7, but minilm has 6 layers"),
         ({"frozen_layers": 7}, "encoder.frozen_layers is 7, but there are 6 layers"),
     ],
@@ -268,9 +268,11 @@ def test_settings_that_the_encoder_cannot_meet_are_refused(minilm, changes, mess
 
 def test_prompts_that_leave_no_room_are_refused(minilm):
     assert with_settings(minilm, prompts=13, window=16).room == 1
-    with pytest.raises(UsageError, match="sees 16 pieces at once, but special tokens and prompts take 16"):
+    with pytest.raises(
+        UsageError, match="reads 16 sub-words at once, but special tokens and prompts take 16"
+    ):
         with_settings(minilm, prompts=14, window=16)
-    with pytest.raises(UsageError, match=r"give more with encoder\.window"):
+    with pytest.raises(UsageError, match=r"increase encoder\.window"):
         with_settings(minilm, prompts=510)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.encoder.arrays import NAMED, UNKNOWN, numbered, shapes, word_shape
+from fencepost.encoder.arrays import NAMED, UNKNOWN, number_names, number_shapes, word_shape
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.settings import SHAPE_SIZE, EncoderSettings
 from tests.encoder.tiny import save_encoder, wordpiece
@@ -50,7 +50,7 @@ def test_a_shape_is_short_and_does_not_change_with_the_letters(word: str) -> Non
 
 def test_numbers_of_shapes() -> None:
     sentences = [Sentence(["Ada", "met", "IBM"]), Sentence(["U.S."])]
-    numbers = shapes(sentences, numbered(["xx", "Xxx"]))["shapes"]
+    numbers = number_shapes(sentences, number_names(["xx", "Xxx"]))["shapes"]
     assert numbers.tolist() == [[NAMED + 1, NAMED, UNKNOWN], [UNKNOWN, 0, 0]]
 
 

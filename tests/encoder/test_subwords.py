@@ -169,7 +169,7 @@ def test_of_a_megabyte_only_the_beginning_is_read_and_remembered(unit):
     assert [before, after] == subwords(["met", "London"])
     assert subwords([word, word + "z"]) == [pieces, pieces]
     assert counting.characters < 2_000
-    assert sum(map(len, subwords._pieces)) < 2_000
+    assert sum(map(len, subwords._cache)) < 2_000
 
 
 def test_a_word_is_cut_once():
@@ -186,7 +186,7 @@ def test_forgetting_words_changes_nothing(monkeypatch):
     for start in range(30):
         words = [f"{word}{start + index}" for index, word in enumerate(tiny.WORDS[: 1 + start % 7])] * 2
         assert subwords(words) == remembering(words)
-        assert len(subwords._pieces) <= 5 + 7
+        assert len(subwords._cache) <= 5 + 7
 
 
 def test_forgetting_words_in_the_middle_of_the_work_of_another_thread(monkeypatch):

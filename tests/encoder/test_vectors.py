@@ -96,14 +96,14 @@ def test_what_is_written_is_read(tmp_path, rows):
         ("\n", 1, "0 numbers"),
         ("2 3\na 1 2\n", 2, "2 numbers after the word, but 3 are needed"),
         ("a\t1\t2\n", 1, "0 numbers"),
-        ("a 1 2\nb 1 x\n", 2, "the vector of 'b' is not made of numbers"),
-        ("a 1 2\nb 1  2\n", 2, "not made of numbers"),
+        ("a 1 2\nb 1 x\n", 2, "the vector of 'b' does not consist of numbers"),
+        ("a 1 2\nb 1  2\n", 2, "does not consist of numbers"),
         ("a 1 nan\n", 1, "the vector of 'a' is not finite"),
         ("a 1 2\nb inf 2\n", 2, "the vector of 'b' is not finite"),
         ("a 1 1e39\n", 1, "not finite"),  # beyond 32 bits
         ("a 1 1e999\n", 1, "not finite"),
-        ("² ³\nb 1\n", 1, "not made of numbers"),
-        ("New York 1 2\nb 1 2\n", 1, "not made of numbers"),
+        ("² ³\nb 1\n", 1, "does not consist of numbers"),
+        ("New York 1 2\nb 1 2\n", 1, "does not consist of numbers"),
     ],
 )
 def test_a_line_that_is_wrong_is_named(path, text, line, message):

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.encoder.windows import context_that_fits, split_sentence, windows
+from fencepost.encoder.windows import fit_context, split_sentence, split_windows
 
 
 @st.composite
@@ -31,7 +31,7 @@ def context_around(sizes, window, word):
 def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
     sizes, room = case
     taken = []
-    for start, end, first, behind in windows(sizes, room, room):
+    for start, end, first, behind in split_windows(sizes, room, room):
         assert start <= first < behind <= end
         assert sum(sizes[start:end]) <= room
         taken += range(first, behind)
@@ -44,7 +44,7 @@ def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
 @example(([16, 25, 18, 8, 3, 24, 2, 3, 5], 30))  # a window beside long words that has nothing to give
 def test_no_other_window_shows_more_around_a_word(case):
     sizes, room = case
-    found = list(windows(sizes, room, room))
+    found = list(split_windows(sizes, room, room))
     for start, end, first, behind in found:
         for word in range(first, behind):
             best = max(context_around(sizes, window[:2], word) for window in found)
@@ -55,7 +55,7 @@ def test_no_other_window_shows_more_around_a_word(case):
 def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
     """Or all that there is, near the ends of the sentence."""
     sizes = [1] * length
-    for start, end, first, behind in windows(sizes, room, room):
+    for start, end, first, behind in split_windows(sizes, room, room):
         for word in range(first, behind):
             quarter = room // 4 - 2
             assert word - start >= min(quarter, word)
@@ -64,14 +64,14 @@ def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
 
 def test_time_is_linear_in_the_words():
     start = time.perf_counter()
-    assert len(list(windows([1] * 1_000_000, 100, 50))) > 10_000
+    assert len(list(split_windows([1] * 1_000_000, 100, 50))) > 10_000
     assert time.perf_counter() - start < 10  # 20 seconds and more where each window looks at all words
 
 
 @given(sizes_and_room())
 def test_windows_move_on_by_about_half(case):
     sizes, room = case
-    found = list(windows(sizes, room, room))
+    found = list(split_windows(sizes, room, room))
     for (start, end, *_), (next_start, next_end, *_) in pairwise(found):
         assert start < next_start <= end <= next_end
         if max(sizes) == 1 and room > 1:
@@ -81,7 +81,7 @@ def test_windows_move_on_by_about_half(case):
 
 
 def test_hand_worked():
-    assert list(windows([1] * 10, 6, 3)) == [(0, 6, 0, 4), (3, 9, 4, 7), (6, 10, 7, 10)]
+    assert list(split_windows([1] * 10, 6, 3)) == [(0, 6, 0, 4), (3, 9, 4, 7), (6, 10, 7, 10)]
 
 
 pieces = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple), max_size=12)
@@ -94,7 +94,7 @@ def flat(words):
 
 @given(pieces, pieces, st.integers(0, 40))
 def test_context_is_of_whole_words_nearest_first_and_as_much_as_fits(left, right, room):
-    kept_left, kept_right = context_that_fits(left, right, room)
+    kept_left, kept_right = fit_context(left, right, room)
     rest = room - len(kept_left) - len(kept_right)
     assert rest >= 0
     lefts = [flat(left[start:]) for start in range(len(left) + 1)]
@@ -120,17 +120,17 @@ def test_context_of_single_pieces_by_taking_turns(left, right, room):
         elif taken_left < len(left):
             taken_left += 1
     expected = flat(left[len(left) - taken_left :]), flat(right[:taken_right])
-    assert context_that_fits(left, right, room) == expected
+    assert fit_context(left, right, room) == expected
 
 
 def test_room_that_a_long_word_cannot_use_goes_to_the_other_side():
-    assert context_that_fits([(1,)] * 9, [(2,) * 8], 6) == ([1] * 6, [])
-    assert context_that_fits([(1,) * 8], [(2,)] * 9, 6) == ([], [2] * 6)
+    assert fit_context([(1,)] * 9, [(2,) * 8], 6) == ([1] * 6, [])
+    assert fit_context([(1,) * 8], [(2,)] * 9, 6) == ([], [2] * 6)
 
 
 @pytest.mark.parametrize("room", [0, 1])
 def test_no_context_where_there_is_none(room):
-    assert context_that_fits([], [], room) == ([], [])
+    assert fit_context([], [], room) == ([], [])
 
 
 def test_a_window_has_the_entities_that_lie_within_it() -> None:

@@ -260,7 +260,7 @@ def measured(name: str, changes: tuple[str, ...]) -> Measured:
     with torch.no_grad():
         batch = model.collate(sentences())
         loss = float(model(batch)["loss"])
-        scores = model.network.score(model.encoder(batch), Gold.of(batch["gold"]))
+        scores = model.network.score(model.encoder(batch), Gold.from_columns(batch["gold"]))
     said = [(part.shape, part.sum().item()) for part in tensors(scores)]
     found = [(entity.key, entity.score) for one in predict(model, sentences()) for entity in one.entities]
     shapes = {key: weights.shape for key, weights in model.state_dict().items()}

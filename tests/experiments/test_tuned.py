@@ -19,7 +19,7 @@ from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.training import run as run_module
 from fencepost.training import train
 from fencepost.training import trainer as trainer_module
-from fencepost.training.checkpoint import last_checkpoint
+from fencepost.training.checkpoint import find_last_checkpoint
 from tests.methods.doubles import DEFAULTS, Tagger, TaggerDecoder, Threshold
 from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, scripted
@@ -124,7 +124,7 @@ def test_a_run_that_is_resumed_ends_with_the_same(tmp_path: Path) -> None:
 
     with before_step(2 * STEPS + 3, interrupt), pytest.raises(KeyboardInterrupt):
         train(settings(), LEARNT, tmp_path / "resumed", DEV)
-    kept = last_checkpoint(tmp_path / "resumed" / "checkpoints")
+    kept = find_last_checkpoint(tmp_path / "resumed" / "checkpoints")
     assert kept is not None
     assert threshold(kept) is not None
     train(settings(), LEARNT, tmp_path / "resumed", DEV, resume=True)

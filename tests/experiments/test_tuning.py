@@ -161,7 +161,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("method.epsilon=[,2", "a value is not valid YAML"),
         ("training.seed=1,2", "it cannot be searched: the best seed is luck"),
         ("method.name=diffusion,boundary-offset", "compare them with fencepost sweep"),
-        ("method=1..2", "method: must have keys"),
+        ("method=1..2", "method: should be a mapping"),
     ],
 )
 def test_what_may_not(written: str, told: str) -> None:

@@ -515,7 +515,7 @@ def test_data_from_everywhere(tmp_path, capfd):
     assert (outcome.model.config.training.epochs, outcome.model.config.training.seed) == (1, 3)
     assert len(outcome.epochs) == 1
     told = capfd.readouterr().err.splitlines()
-    assert told[0] == "types in the test data that the training data has not: unheard-of"
+    assert told[0] == "types in the test data that are not in the training data: unheard-of"
     assert told[1].split()[:2] == ["epoch", "1"]
 
 
@@ -550,7 +550,7 @@ def test_a_device_that_is_not_there_is_refused(tmp_path, monkeypatch):
 
 def test_a_share_is_held_out_and_a_run_is_resumed(tmp_path):
     with pytest.raises(
-        UsageError, match=r"no training run to resume here .* or start one without resume=True"
+        UsageError, match=r"no training to resume here .* or start a new training without resume=True"
     ):
         fencepost.train(LEARNT, tmp_path / "model", resume=True)
     outcome = fencepost.train(LEARNT, tmp_path / "model", config=FEW, dev_share=0.2, quiet=True)
@@ -570,12 +570,17 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path):
     out = tmp_path / "model"
     refused("no split 'train' in the training data; its splits are 'a', 'b'", {"a": [], "b": []}, out)
     refused("the training data has no sentences", [], out)
-    refused("the training data is a file, sentences, or the rows", 7, out)
-    refused("the development data is a file, sentences", LEARNT, out, {"validation": DEV})
+    refused("the training data must be a file, sentences, or the rows", 7, out)
+    refused("the development data must be a file, sentences", LEARNT, out, {"validation": DEV})
     refused("the development data: number 1 is a str", LEARNT, out, [DEV[0], "x"])
-    refused("dev and dev_share contradict", LEARNT, out, DEV, dev_share=0.1)
-    refused("dev and dev_share contradict", {"train": LEARNT, "validation": DEV}, out, dev_share=0.1)
-    refused("no part of it can be held out; give dev", LEARNT[:1], out, dev_share=0.1)
+    refused("dev (or a validation split) and dev_share contradict", LEARNT, out, DEV, dev_share=0.1)
+    refused(
+        "dev (or a validation split) and dev_share contradict",
+        {"train": LEARNT, "validation": DEV},
+        out,
+        dev_share=0.1,
+    )
+    refused("no part can be held out; give dev", LEARNT[:1], out, dev_share=0.1)
     refused("recipe and config contradict", LEARNT, out, config=config(), recipe="diffusion/genia")
     refused("training.epoch: there is no such key", LEARNT, out, config={"training": {"epoch": 2}})
     refused("cannot be read", tmp_path / "no-such-file", out)

@@ -156,14 +156,14 @@ def test_a_method_without_its_verbs_is_none() -> None:
 
 
 def test_gold_from_columns() -> None:
-    gold = Gold.of(torch.tensor([[0, 1, 3, 2], [1, 0, 1, 0]]))
+    gold = Gold.from_columns(torch.tensor([[0, 1, 3, 2], [1, 0, 1, 0]]))
     assert (gold.sentence.tolist(), gold.start.tolist(), gold.end.tolist(), gold.type.tolist()) == (
         [0, 1],
         [1, 0],
         [3, 1],
         [2, 0],
     )
-    assert Gold.of(torch.zeros(0, 4).long()).start.shape == (0,)
+    assert Gold.from_columns(torch.zeros(0, 4).long()).start.shape == (0,)
 
 
 def test_settings_that_fit_nothing_stay_as_they_are() -> None:

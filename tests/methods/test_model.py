@@ -596,7 +596,7 @@ def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> Non
     model = built()
     model.network.b.data[1] = torch.inf
     seen: list[Any] = []
-    with pytest.raises(ValueError, match="a confidence is a probability"):
+    with pytest.raises(ValueError, match="a confidence must be between 0 and 1"):
         pytorch.make_predictor(model).find_entities(NESTED[:1], lambda *batch: seen.append(batch))
     assert len(seen) == 1
 

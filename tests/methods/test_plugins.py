@@ -156,14 +156,14 @@ def test_one_that_is_no_method_is_refused(site, value: str) -> None:
 def test_two_packages_with_one_name_are_both_named(site) -> None:
     for package in ("first", "second"):
         install(site, package, {"ends": f"{package}:Ends"})
-    with pytest.raises(UsageError, match="ends of the package first and second: which of them is meant"):
+    with pytest.raises(UsageError, match="ends of the package first and second is ambiguous"):
         METHODS["ends"]
 
 
 def test_a_name_that_nobody_brings_is_missing_as_from_any_dictionary(site) -> None:
     assert "ends" not in METHODS
     assert METHODS.get("ends") is None
-    with pytest.raises(KeyError, match="no method 'ends'; is the package that brings it installed"):
+    with pytest.raises(KeyError, match="no method 'ends'; is the package that provides it installed"):
         METHODS["ends"]
 
 

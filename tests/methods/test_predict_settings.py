@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.methods.decoder import PredictSettings
-from fencepost.methods.edges import EDGES
+from fencepost.methods.trimming import TRIM_KINDS
 from tests.strategies import entities, flat_entities, nested_entities
 
 WORDS = ["w"] * 8
@@ -53,4 +53,4 @@ def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
 def test_examples(found: list[Entity], mode: str) -> None:
     settings = PredictSettings(batch_size=7)
     fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, found)])
-    assert fitted == PredictSettings(select=mode, trim=EDGES, batch_size=7)
+    assert fitted == PredictSettings(select=mode, trim=TRIM_KINDS, batch_size=7)

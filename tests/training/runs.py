@@ -210,7 +210,7 @@ def _deaths(plan: Plan) -> Any:
         case "before the model is saved":
             return patch("fencepost.training.run._finish", die)
         case "before the result is saved":
-            return patch("fencepost.training.run.model_card", die)
+            return patch("fencepost.training.run.make_model_card", die)
         case "before the checkpoints are removed":
             return patch("fencepost.training.run.remove_checkpoints", die)
         case "while the checkpoints are removed":

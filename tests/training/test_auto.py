@@ -33,13 +33,13 @@ def test_more_sentences_need_no_more_epochs(sentences: int) -> None:
 def test_numbers_that_are_set_are_used() -> None:
     settings = TrainingSettings(epochs=7, encoder_learning_rate=0.0)
     assert settings.count_epochs(48) == 7
-    assert settings.encoder_rate(384) == 0.0
+    assert settings.compute_encoder_rate(384) == 0.0
     assert settings.count_patience(7) is None
     assert TrainingSettings(patience=2).count_patience(60) == 2
 
 
 def test_wider_encoders_learn_at_lower_rates() -> None:
-    rates = [TrainingSettings().encoder_rate(width) for width in (384, 768, 1024)]
+    rates = [TrainingSettings().compute_encoder_rate(width) for width in (384, 768, 1024)]
     assert rates == [1e-4, 3.5e-5, 2.3e-5]
 
 

@@ -19,7 +19,7 @@ from fencepost.runtime.folder import read_saved_config
 from fencepost.runtime.pytorch import load_model, save_model
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.training import Outcome, train
-from fencepost.training.run import model_card
+from fencepost.training.run import make_model_card
 from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
 
@@ -195,8 +195,8 @@ def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
         assert f"On the {name} data that takes their expected calibration error from {before:.3f} to " in card
         assert f" to {after:.3f}." in card
     without_test = {key: value for key, value in told.items() if not key.startswith("test_")}
-    assert "On the test data" not in model_card(outcome.model, outcome.best, None, without_test)
-    assert "calibrat" not in model_card(outcome.model, outcome.best, None)
+    assert "On the test data" not in make_model_card(outcome.model, outcome.best, None, without_test)
+    assert "calibrat" not in make_model_card(outcome.model, outcome.best, None)
 
 
 def test_without_development_data_there_is_none(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def test_a_model_that_has_learnt_has_no_warnings(tmp_path: Path) -> None:
 def test_too_few_steps(tmp_path: Path, dev: bool) -> None:
     outcome = run(tmp_path / "model", config(epochs=1, learning_rate=1e-9), dev=dev)
     first, *reasons = outcome.warnings
-    assert first.startswith("the model has not learnt to find the entities: F1 on ")
+    assert first.startswith("the model has not learnt to predict the entities: F1 on ")
     assert ("the development data" in first) == dev
-    assert reasons[0].startswith("too few steps: 12 were taken in 1 epochs; ")
+    assert reasons[0].startswith("too few steps: 12 in 1 epochs; ")
     assert json.loads((tmp_path / "model" / RESULT_FILE).read_text(encoding="utf-8"))["warnings"] == [
         first,
         *reasons,
@@ -48,9 +48,9 @@ def test_types_that_do_not_match(tmp_path: Path) -> None:
     dev = [sentence.with_entities([Entity(2, 3, "person")]) for sentence in CLEAR[:3]]
     _, *reasons = learnt_well(tmp_path, dev)
     assert reasons[0] == (
-        "labels that never match: most types of the development data are not in training (person)"
+        "different types: most types of the development data are not in the training data (person)"
     )
-    assert reasons[-1].startswith("training and development data do not agree")
+    assert reasons[-1].startswith("training and development data differ")
 
 
 def test_development_data_without_entities(tmp_path: Path) -> None:

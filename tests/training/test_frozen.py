@@ -15,7 +15,7 @@ from fencepost.config import Config
 from fencepost.encoder.scratch import Scratch
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import save_model
-from fencepost.training import idle_settings
+from fencepost.training import find_idle_settings
 from fencepost.training import trainer as trainer_module
 from fencepost.training.trainer import Trainer
 from tests.training.runs import LEARNT, STEPS, assert_same, before_step, config, run
@@ -30,7 +30,7 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def weights(self: Scratch) -> Iterable[nn.Parameter]:
         return self.parameters()
 
-    monkeypatch.setattr(Scratch, "pretrained", weights)
+    monkeypatch.setattr(Scratch, "pretrained_weights", weights)
 
 
 def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.Tensor]]:
@@ -66,7 +66,7 @@ def test_no_gradient_is_computed_for_them(tmp_path: Path) -> None:
     loss = Trainer.compute_loss
 
     def noted(self: Trainer, *args: Any) -> Any:
-        asked.append(any(weight.requires_grad for weight in self.model.encoder.pretrained()))
+        asked.append(any(weight.requires_grad for weight in self.model.encoder.pretrained_weights()))
         return loss(self, *args)
 
     with patch.object(Trainer, "compute_loss", noted):
@@ -79,12 +79,12 @@ def test_weights_that_never_learn_do_not_thaw(tmp_path: Path, monkeypatch: pytes
 
     def half_frozen(*args: Any) -> Model:
         model = build(*args)
-        next(iter(model.encoder.pretrained())).requires_grad_(requires_grad=False)
+        next(iter(model.encoder.pretrained_weights())).requires_grad_(requires_grad=False)
         return model
 
     monkeypatch.setattr(Model, "build", half_frozen)
     outcome = run(tmp_path / "model", config(**FROZEN), dev=False)
-    learn = [weight.requires_grad for weight in outcome.model.encoder.pretrained()]
+    learn = [weight.requires_grad for weight in outcome.model.encoder.pretrained_weights()]
     assert learn[0] is False
     assert all(learn[1:])
 
@@ -143,11 +143,13 @@ def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
 
 
 def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
-    told = list(idle_settings(config(frozen_epochs=2), LEARNT, None))
+    told = list(find_idle_settings(config(frozen_epochs=2), LEARNT, None))
     assert told == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
-    assert not list(idle_settings(config(), LEARNT, None))
-    told = list(idle_settings(config(frozen_rate=3), LEARNT, None))
+    assert not list(find_idle_settings(config(), LEARNT, None))
+    told = list(find_idle_settings(config(frozen_rate=3), LEARNT, None))
     assert told == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
     never = config({"encoder": {"name": "minilm"}}, epochs=2, frozen_epochs=2)
-    told = [one for one in idle_settings(never, LEARNT, None) if "frozen" in one]
-    assert told == ["training.frozen_epochs is not below training.epochs: the pretrained weights never learn"]
+    told = [one for one in find_idle_settings(never, LEARNT, None) if "frozen" in one]
+    assert told == [
+        "training.frozen_epochs is not below training.epochs: the pretrained weights are never trained"
+    ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
-from fencepost.training import held_out
+from fencepost.training import hold_out
 
 
 def corpus(*docs: str | None) -> list[Sentence]:
@@ -26,13 +26,13 @@ def test_two_parts_in_the_old_order_with_whole_documents(
     sentences = corpus(*docs)
     sizes = [1] * docs.count(None) + [docs.count(doc) for doc in set(docs) - {None}]
     assume(len(sizes) > 1)
-    kept, out = held_out(sentences, share, seed)
+    kept, out = hold_out(sentences, share, seed)
     assert sorted(kept + out, key=lambda s: int(s.id)) == sentences
     for part in (kept, out):
         assert part
         assert [int(s.id) for s in part] == sorted(int(s.id) for s in part)
     assert not {s.doc for s in kept if s.doc} & {s.doc for s in out if s.doc}
-    assert held_out(sentences, share, seed) == (kept, out)
+    assert hold_out(sentences, share, seed) == (kept, out)
     reached = len(out) >= share * len(sentences) - 1e-9
     one_left = len({s.doc if s.doc is not None else s.id for s in kept}) == 1
     assert reached or one_left
@@ -41,38 +41,38 @@ def test_two_parts_in_the_old_order_with_whole_documents(
 def test_the_share_is_reached_and_hardly_exceeded() -> None:
     sentences = corpus(*(f"doc {index // 5}" for index in range(500)))
     for seed in range(5):
-        kept, out = held_out(sentences, 0.1, seed)
+        kept, out = hold_out(sentences, 0.1, seed)
         assert (len(kept), len(out)) == (450, 50)
-    _, out = held_out(sentences, 0.101, 1)
+    _, out = hold_out(sentences, 0.101, 1)
     assert len(out) == 55
 
 
 def test_one_large_document_does_not_swallow_the_training_data() -> None:
     sentences = corpus(*["large"] * 90, *["small"] * 10)
     for seed in range(10):
-        kept, _ = held_out(sentences, 0.1, seed)
+        kept, _ = hold_out(sentences, 0.1, seed)
         assert {s.doc for s in kept} == {"large"}
 
 
 def test_another_seed_holds_out_others() -> None:
     sentences = corpus(*[None] * 100)
-    assert held_out(sentences, 0.2, 1)[1] != held_out(sentences, 0.2, 2)[1]
-    assert len(held_out(sentences, 0.2, 1)[1]) == math.ceil(0.2 * 100)
+    assert hold_out(sentences, 0.2, 1)[1] != hold_out(sentences, 0.2, 2)[1]
+    assert len(hold_out(sentences, 0.2, 1)[1]) == math.ceil(0.2 * 100)
 
 
 def test_at_least_one_document_is_left_to_learn_from() -> None:
-    kept, out = held_out(corpus("a", "b"), 0.99, 1)
+    kept, out = hold_out(corpus("a", "b"), 0.99, 1)
     assert len(kept) == len(out) == 1
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
 def test_a_share_is_between_0_and_1(share: float) -> None:
     with pytest.raises(UsageError, match="between 0 and 1, not"):
-        held_out(corpus("a", "b"), share, 1)
+        hold_out(corpus("a", "b"), share, 1)
 
 
 def test_a_single_document_cannot_be_divided() -> None:
-    with pytest.raises(UsageError, match=r"has 1 document: .* give --dev"):
-        held_out(corpus("a", "a", "a"), 0.5, 1)
+    with pytest.raises(UsageError, match=r"has only 1 document, .* give --dev"):
+        hold_out(corpus("a", "a", "a"), 0.5, 1)
     with pytest.raises(UsageError, match="has no sentences"):
-        held_out([], 0.5, 1)
+        hold_out([], 0.5, 1)

@@ -31,7 +31,7 @@ from fencepost.errors import UsageError
 from fencepost.methods.diffusion import network as diffusion
 from fencepost.methods.model import Model
 from fencepost.training import train
-from fencepost.training.processes import Share, as_launched
+from fencepost.training.processes import Share, apply_launch_precision
 from tests.training.runs import assert_same, before_step, config, metrics, result, run, weights
 
 LEARNT = list(read("sample:train"))[:21]  # in batches of 4, the last one is of one sentence
@@ -313,7 +313,7 @@ def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
     assert states[0] != states[1]
     shutil.copytree(killed, tmp_path / "alone")
     with pytest.raises(
-        UsageError, match="the run was on 2 processes and cannot continue with 1; resume it with"
+        UsageError, match="this training has 2 processes and cannot continue with 1; resume it with"
     ):
         train(settings, LEARNT, tmp_path / "alone", DEV, resume=True)
     assert two(killed, settings, resume=True) == [0, 0]
@@ -331,8 +331,8 @@ def test_the_precision_that_accelerate_launch_was_told_is_written_down(
     run(tmp_path / "model", config(epochs=1, batch_size=12), dev=False)
     assert Config.compose(tmp_path / "model" / "run.yaml").training.precision == "bfloat16"
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
-    assert as_launched(config(precision="bfloat16")).training.precision == "bfloat16"
-    assert as_launched(config()) == config()
+    assert apply_launch_precision(config(precision="bfloat16")).training.precision == "bfloat16"
+    assert apply_launch_precision(config()) == config()
 
 
 @pytest.mark.parametrize("asked", ["fp16", "fp8"])

@@ -25,7 +25,7 @@ from fencepost.runtime.folder import sha256_of
 from fencepost.runtime.pytorch import load_model
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
-from fencepost.training.checkpoint import checkpoint_to_resume, last_checkpoint, seal
+from fencepost.training.checkpoint import find_last_checkpoint, find_resumable, seal
 from tests.limits import file_size_limit
 from tests.methods.running import loss_of, predict
 from tests.training.runs import (
@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
-    with pytest.raises(UsageError, match="continue with --resume, or give another name"):
+    with pytest.raises(UsageError, match="use --resume to continue, or give another name"):
         run(out)
     run(out, resume=True)
     assert_same(out, undisturbed)
@@ -239,7 +239,7 @@ def test_a_full_disk_costs_nothing(limit: int, file: str, undisturbed: Path, tmp
 
 def test_a_full_disk_at_the_end(undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "model"
-    monkeypatch.setattr(run_module, "model_card", lambda *_: "x" * 300_000)
+    monkeypatch.setattr(run_module, "make_model_card", lambda *_: "x" * 300_000)
     with file_size_limit(200_000), pytest.raises(WriteError, match=r"README.md: cannot be written: "):
         run(out)
     monkeypatch.undo()
@@ -317,7 +317,7 @@ FILES = (
 
 
 def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
-    checkpoint = last_checkpoint(interrupted / "checkpoints")
+    checkpoint = find_last_checkpoint(interrupted / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.name == "checkpoint-24"
     assert predict(load_model(checkpoint), DEV)
@@ -345,20 +345,20 @@ def test_a_checkpoint_that_is_not_complete_is_not_used(
     newest = out / "checkpoints" / "checkpoint-24"
     for name in ("optimizer.safetensors", "random-0.json", "trainer_state.json", "sha256.json"):
         (newest / name).unlink()
-    assert last_checkpoint(out / "checkpoints") == newest.with_name("checkpoint-12")
+    assert find_last_checkpoint(out / "checkpoints") == newest.with_name("checkpoint-12")
     run(out, resume=True)
     assert "damaged" not in capsys.readouterr().err  # it was killed, and nothing else
     assert_same(out, undisturbed)
 
 
 def test_the_newest_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> None:
-    assert last_checkpoint(tmp_path) is None
-    assert last_checkpoint(tmp_path / "nothing") is None
+    assert find_last_checkpoint(tmp_path) is None
+    assert find_last_checkpoint(tmp_path / "nothing") is None
     for name in ("checkpoint-9", "checkpoint-10", "checkpoint-best", "checkpoint-11", "other"):
         (tmp_path / name).mkdir()
         if name != "checkpoint-11":
             seal(tmp_path / name)
-    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    assert find_last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
 
 
 # Damaged checkpoints
@@ -391,9 +391,9 @@ def test_a_damaged_checkpoint_is_not_used(
     older, newer = folder / "checkpoint-12", folder / "checkpoint-24"
     damage(newer / name)
     said: list[str] = []
-    assert checkpoint_to_resume(folder, said.append) == older
+    assert find_resumable(folder, said.append) == older
     if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
-        message = f"{newer / name}: damaged; training continues from the checkpoint before it, {older}"
+        message = f"{newer / name}: damaged; training continues from an earlier checkpoint, {older}"
         assert said == [message]
 
 
@@ -401,7 +401,7 @@ def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -
     folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
     moments = folder / "checkpoint-24" / "optimizer.safetensors"
     save_file({name: torch.zeros(3, 5) for name in load_file(moments)}, moments)
-    assert checkpoint_to_resume(folder, lambda _: None) == folder / "checkpoint-12"
+    assert find_resumable(folder, lambda _: None) == folder / "checkpoint-12"
 
 
 @pytest.mark.parametrize("name", ["optimizer.safetensors", "trainer_state.json"])
@@ -469,7 +469,7 @@ def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_p
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(UsageError, match=r"no training run to resume.*start one without --resume"):
+        with pytest.raises(UsageError, match=r"no training to resume.*start a new training without --resume"):
             run(folder, resume=True)
     assert not list(tmp_path.iterdir())
 
@@ -496,7 +496,7 @@ def test_with_other_settings(interrupted: Path) -> None:
 def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
     with pytest.raises(UsageError, match="other training or development data; resume it with the same"):
         train(config(), learnt, interrupted, dev, resume=True)
-    assert last_checkpoint(interrupted / "checkpoints") is not None
+    assert find_last_checkpoint(interrupted / "checkpoints") is not None
 
 
 # Several processes

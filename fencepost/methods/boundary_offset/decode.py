@@ -1,4 +1,4 @@
-"""Prediction: from the offset labels of spans to the entities that they point at."""
+"""Prediction: the entities that the offset labels of spans point at."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fencepost.methods.decoder import (
 )
 
 _NUMBERS_AT_ONCE = 400_000
-"""Scores of spans, types and labels that the graph makes at once, unless one sentence alone has more."""
+"""Maximum number of scores that the graph computes at once; a single sentence may have more."""
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Cells(NamedTuple):
 
 
 class OffsetScores(NamedTuple):
-    """What the labels of a batch say."""
+    """The predicted labels of a batch."""
 
     cells: Cells
     lengths: IntArray  # [B]
@@ -49,7 +49,7 @@ class OffsetScores(NamedTuple):
 
 
 class OffsetDecoder(Decoder[OffsetScores]):
-    """The graph `offsets` returns the best label of each cell and type, and its probability."""
+    """Decoder for the graph `offsets`, which returns the best label of each cell and type."""
 
     settings: BoundaryOffsetSettings
 
@@ -58,7 +58,7 @@ class OffsetDecoder(Decoder[OffsetScores]):
         self.labels = Labels(settings)
 
     def score(self, words: WordArrays, graphs: Graphs, predict: BoundaryOffsetPredict) -> OffsetScores:  # noqa: ARG002
-        """Return the cells of all sentences; the grids of some sentences are computed at a time."""
+        """Return the labelled cells of all sentences; grids are computed for a few sentences at a time."""
         at_most = _NUMBERS_AT_ONCE // (len(self.types) * len(self.labels))
         groups = group_by_length(words.lengths.tolist(), pairs=at_most)
         parts = [self._score_group(words, group, graphs) for group in groups]
@@ -73,9 +73,9 @@ class OffsetDecoder(Decoder[OffsetScores]):
         label, probability = run_graph(graphs, "offsets", inputs, ("i", grid), ("f", grid))
         if label.min() < NEARLY_CENTRE or label.max() >= len(self.labels):
             raise GraphMismatch(f"a label is between {label.min()} and {label.max()}")
-        at = np.nonzero((label != OUT_OF_RANGE) & is_span(some.lengths, length)[..., None])
-        sentence = np.asarray(group, dtype=np.int64)[at[0]]
-        columns = (sentence, *at[1:], label[at].astype(np.int64), probability[at].astype(np.float64))
+        index = np.nonzero((label != OUT_OF_RANGE) & is_span(some.lengths, length)[..., None])
+        sentence = np.asarray(group, dtype=np.int64)[index[0]]
+        columns = (sentence, *index[1:], label[index].astype(np.int64), probability[index].astype(np.float64))
         return Cells._make(columns)
 
     def candidates(self, scores: OffsetScores, predict: BoundaryOffsetPredict) -> Candidates:
@@ -85,23 +85,22 @@ class OffsetDecoder(Decoder[OffsetScores]):
 def decode(
     cells: Cells, lengths: IntArray, length: int, labels: Labels, predict: BoundaryOffsetPredict
 ) -> Candidates:
-    """Return the spans that the cells point at, as the mode allows ("Inference with Boundary Offsets").
+    """Return the spans that the cells point at and the mode allows ("Inference with Boundary Offsets").
 
-    Centres that are less probable than "out of range" count if they reach the threshold.
-
-    A centre's confidence is its probability; that of another span is the mean of those that point at it.
+    Centres that are less probable than "out of range" count if they reach the threshold. The confidence of a
+    centre is its probability; that of another span is the mean probability of the cells that point at it.
     `length` is that of the padded batch: word `t` of sentence `b` is at position `b * length + t`.
     """
     weak = cells.label == NEARLY_CENTRE
     cells = Cells._make(column[~weak | (cells.probability >= predict.lowest_threshold())] for column in cells)
-    cells = cells._replace(label=np.abs(cells.label))  # nearly a centre is one
+    cells = cells._replace(label=np.abs(cells.label))  # NEARLY_CENTRE becomes CENTRE
     move = labels.moves[cells.label]  # [N, 2]
     start, last = cells.start - move[:, 0], cells.last - move[:, 1]
     is_centre = cells.label == CENTRE
     votes = ~is_centre & (start >= 0) & (start <= last) & (last < lengths[cells.sentence])
 
     def span(start: IntArray, last: IntArray) -> IntArray:
-        """Return a number for each span and type."""
+        """Return a number that identifies each span and type."""
         number: IntArray = ((cells.type * len(lengths) + cells.sentence) * length + start) * length + last
         return number
 
@@ -111,15 +110,15 @@ def decode(
         votes &= False
     elif predict.mode == "rules":
         needed = predict.votes or int(labels.moves.max()) + 1
-        if predict.nearest:  # so, near a centre, no vote for a span that is none can be right
+        if predict.nearest:  # a cell within reach of a centre must not vote for a span that is not a centre
             for other in labels.moves[CENTRE + 1 :]:
-                at, to = cells.start - other[0], cells.last - other[1]
-                inside = (at >= 0) & (at <= to) & (to < lengths[cells.sentence])
-                votes &= ~(inside & _among(span(at, to), centres))
+                first, final = cells.start - other[0], cells.last - other[1]
+                inside = (first >= 0) & (first <= final) & (final < lengths[cells.sentence])
+                votes &= ~(inside & _is_among(span(first, final), centres))
         if predict.order:
             distance = np.abs(move).sum(axis=1)
             votes &= _rank(pointed_at, move @ (1, 3) // np.maximum(distance, 1), distance) == distance - 1
-    votes &= ~_among(pointed_at, centres)  # a centre needs none
+    votes &= ~_is_among(pointed_at, centres)  # a centre needs no votes
 
     _, first, which = np.unique(pointed_at[votes], return_index=True, return_inverse=True)
     by_start, by_end = (np.bincount(which, move[votes, side] != 0) for side in (0, 1))
@@ -135,20 +134,20 @@ def decode(
     )
 
 
-def _among(values: IntArray, sorted_: IntArray) -> BoolArray:
+def _is_among(values: IntArray, sorted_: IntArray) -> BoolArray:
     """Return which of the values are in the sorted array."""
-    place = np.searchsorted(sorted_, values)
-    result: BoolArray = np.append(sorted_, -1)[place] == values
+    index = np.searchsorted(sorted_, values)
+    result: BoolArray = np.append(sorted_, -1)[index] == values
     return result
 
 
 def _rank(group: IntArray, direction: IntArray, distance: IntArray) -> IntArray:
-    """Return how many of the same group and direction are nearer."""
+    """Return for each item the number of nearer items of the same group and direction."""
     order = np.lexsort((distance, direction, group))
     group, direction = group[order], direction[order]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (group[1:] != group[:-1]) | (direction[1:] != direction[:-1])
-    place = np.arange(len(order))
-    rank = np.empty_like(place)
-    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (group[1:] != group[:-1]) | (direction[1:] != direction[:-1])
+    index = np.arange(len(order))
+    rank = np.empty_like(index)
+    rank[order] = index - np.maximum.accumulate(np.where(is_first, index, 0))
     return rank

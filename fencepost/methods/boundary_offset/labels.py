@@ -1,4 +1,4 @@
-"""Section 2: the offset labels, and which cells of a sentence have which."""
+"""Section 2: the offset labels, and the gold labels of the cells of a sentence."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fencepost.methods.boundary_offset.settings import BoundaryOffsetSettings
 from fencepost.methods.decoder import GoldArrays, IntArray
 
 NEARLY_CENTRE, OUT_OF_RANGE, CENTRE = -1, 0, 1
-"""The first two labels, after one for predictions alone; the start offsets -S .. -1, 1 .. S follow, then the
-end offsets."""
+"""A label that only predictions have, and the first two labels; after them come the start offsets -S .. -1,
+1 .. S, then the end offsets."""
 
 
 class Labels:
-    """The offset labels: what each says about a span's distance from its nearest entity."""
+    """The offset labels: their names, and the offsets (moves) of start and end from the nearest entity."""
 
     def __init__(self, settings: BoundaryOffsetSettings) -> None:
         reach = settings.max_offset
         moves = [move for move in range(-reach, reach + 1) if move]
         sides = {"both": "SE", "start": "S", "end": "E"}[settings.offsets]
         self.names = ("out of range", "0", *(f"{move}{side}" for side in sides for move in moves))
-        of_label = [(move, 0) if side == "S" else (0, move) for side in sides for move in moves]
-        self.moves = np.array([(0, 0), (0, 0), *of_label]).reshape(-1, 2)  # [L, 2], of start and of end
+        offsets = [(move, 0) if side == "S" else (0, move) for side in sides for move in moves]
+        self.moves = np.array([(0, 0), (0, 0), *offsets]).reshape(-1, 2)  # [L, 2], of start and of end
 
     def __len__(self) -> int:
         return len(self.names)
@@ -40,9 +40,9 @@ class LabelledCells(NamedTuple):
 
 
 def label_cells(gold: GoldArrays, lengths: IntArray, labels: Labels) -> LabelledCells:
-    """Return for every type the entities, and the spans that share one boundary with an entity close by.
+    """Return for every type the entities, and the spans whose offset from an entity has a label.
 
-    Of several entities, the nearest counts; of equally near ones the first, by start, then by end.
+    If a span has several such entities, the nearest one counts; on a tie the first one, by start, then end.
     """
     moves = labels.moves[CENTRE:]  # [L - 1, 2]
     start = gold.start[:, None] + moves[:, 0]  # [N, L - 1]

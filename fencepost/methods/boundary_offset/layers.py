@@ -1,4 +1,4 @@
-"""The layers of the network: conditional layer norm, place embedding, second score, 3D convolutions."""
+"""Layers of the network: conditional layer norm, place embedding, second score, 3D convolutions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fencepost.methods.boundary_offset.convolution import DepthwiseConvolution
 
 
 class ConditionalNorm(nn.Module):
-    """Eq. 1: layer norm whose gain and shift are linear maps of a condition; at first, plain layer norm."""
+    """Eq. 1: layer norm whose gain and shift are linear in a condition; initialised as plain layer norm."""
 
     def __init__(self, width: int, condition_width: int) -> None:
         super().__init__()
@@ -18,20 +18,20 @@ class ConditionalNorm(nn.Module):
             nn.init.zeros_(layer.weight)
             nn.init.constant_(layer.bias, start)
 
-    def factors(self, vectors: Tensor, conditions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The normalised vectors, and the gain and shift of each condition."""
-        return normalised(vectors), self.gain(conditions), self.shift(conditions)
+    def compute_factors(self, vectors: Tensor, conditions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the normalised vectors, and the gain and shift of each condition."""
+        return normalise(vectors), self.gain(conditions), self.shift(conditions)
 
 
-def normalised(vectors: Tensor) -> Tensor:
-    return nn.functional.layer_norm(vectors, (int(vectors.shape[-1]),))  # a graph wants a constant
+def normalise(vectors: Tensor) -> Tensor:
+    return nn.functional.layer_norm(vectors, (int(vectors.shape[-1]),))  # export needs a constant
 
 
 class SecondScore(nn.Module):
-    """The authors' second score, W CLN(h_m | v_ij) + b: type vectors, normalised on condition of the span.
+    """The authors' second score, W CLN(h_m | v_ij) + b: type vectors, normalised conditionally on the span.
 
-    Gain G v + g and shift S v + s are linear in the span v, so with n_m = Norm(h_m) it is a product of
-    spans and types, and no vector is needed for each pair of them:
+    Gain G v + g and shift S v + s are linear in the span v. So with n_m = Norm(h_m), the score is a product
+    of spans and types, and needs no vector for each pair of them:
     W_l ((G v + g) * n_m + S v + s) + b_l = ((W_l * n_m) G + W_l S) v + (W_l * n_m) g + W_l s + b_l.
     """
 
@@ -41,9 +41,9 @@ class SecondScore(nn.Module):
         self.norm = ConditionalNorm(width, width + place_width)
         self.linear = nn.Linear(width, labels)
 
-    def factors(self, types: Tensor) -> Tensor:
-        """What a span with its place, and a 1 after them, is multiplied with: `[B, C, L, d + p + 1]`."""
-        w, n = self.linear.weight, normalised(types)[:, :, None]  # [L, d], [B, C, 1, d]
+    def compute_factors(self, types: Tensor) -> Tensor:
+        """Return the factors of a span's vector, its place embedding and 1: `[B, C, L, d + p + 1]`."""
+        w, n = self.linear.weight, normalise(types)[:, :, None]  # [L, d], [B, C, 1, d]
         gain, shift = (
             torch.cat((layer.weight, layer.bias[:, None]), dim=1)
             for layer in (self.norm.gain, self.norm.shift)
@@ -53,7 +53,7 @@ class SecondScore(nn.Module):
         return factors + bias
 
     def forward(self, spans: Tensor, places: Tensor, factors: Tensor) -> Tensor:
-        """`[b, I, J, d]`, `[I, J, p]` and `[b, C, L, d + p + 1]` to `[b, I, J, C, L]`."""
+        """Map `[b, I, J, d]`, `[I, J, p]` and `[b, C, L, d + p + 1]` to `[b, I, J, C, L]`."""
         of_spans, of_places, constant = torch.split(factors, [self.width, places.shape[2], 1], dim=3)
         scores: Tensor = torch.einsum("bijd,bcld->bijcl", spans, of_spans)
         scores = scores + torch.einsum("ijp,bclp->bijcl", places, of_places)
@@ -61,9 +61,9 @@ class SecondScore(nn.Module):
 
 
 class PlaceEmbedding(nn.Module):
-    """Where in the grid a cell is: which triangle, and how far from start to last word."""
+    """Embedding of a cell's place in the grid: its triangle, and the distance from start to last word."""
 
-    FARTHEST = 10  # of the distances 0, 1, 2-3, 4-7, ..., this bucket has those from 512 on
+    FARTHEST = 10  # the last bucket of the distances 0, 1, 2-3, 4-7, ...: from 512 on
 
     def __init__(self, region_size: int, distance_size: int) -> None:
         super().__init__()
@@ -72,18 +72,18 @@ class PlaceEmbedding(nn.Module):
         self.distances = nn.Embedding(2 * self.FARTHEST + 1, distance_size)
 
     def forward(self, top: int, bottom: int, length: int) -> Tensor:
-        """`[bottom - top, length, width]`."""
+        """Return the embeddings of the rows from `top` to `bottom`: `[bottom - top, length, width]`."""
         device = self.regions.weight.device
         distance = torch.arange(length, device=device) - torch.arange(top, bottom, device=device)[:, None]
-        bucket = (distance.abs() + 0.5).log2().floor().long() + 1  # 0.5 is that of 0
+        bucket = (distance.abs() + 0.5).log2().floor().long() + 1  # 0.5 avoids the logarithm of 0
         bucket = distance.sign() * bucket.clamp(max=self.FARTHEST) + self.FARTHEST
         return torch.cat((self.regions((distance < 0).long()), self.distances(bucket)), dim=2)
 
 
 class Convolutions(nn.Module):
-    """Eq. 4 and 5: what the cells around a cell say about its label, added to what it says itself.
+    """Eq. 4 and 5: 3D convolutions over the scores of neighbouring cells, added to a cell's own scores.
 
-    Each label is convolved with itself alone; the layer before and the one after mix the labels.
+    Each label is convolved separately; linear layers before and after the convolutions mix the labels.
     """
 
     def __init__(self, labels: int, layers: int) -> None:
@@ -93,10 +93,10 @@ class Convolutions(nn.Module):
         self.layers = nn.ModuleList(DepthwiseConvolution(labels, dilation) for dilation in dilations)
         self.behind = nn.Linear(layers * labels, labels)
         self.reach = sum(dilations)
-        """How many cells away from a cell there are others that matter to it."""
+        """Maximum distance of the cells that affect a cell."""
 
     def forward(self, grid: Tensor, inside: Tensor) -> Tensor:
-        """`grid` is `[b, I, J, C, L]`; `inside` is 0 for cells that are padding, else 1."""
+        """Map the scores `[b, I, J, C, L]` to the same shape; `inside` is 0 for padding, else 1."""
         outputs = []
         x = nn.functional.gelu(self.before(grid))
         for layer in self.layers:

@@ -22,9 +22,9 @@ def sum_cross_entropy(
     lengths: Tensor,
     label_smoothing: float,
 ) -> Tensor:
-    """Return the cross entropy of all cells, both triangles alike, times their sentences' weights.
+    """Return the sum of the cross entropies of all cells, in both triangles, times their sentences' weights.
 
-    If there are several blocks, what one needs for its gradients is computed again when they are.
+    If there are several blocks, each is computed again for its gradients, to save memory.
     """
 
     def sum_block(block: Block) -> Tensor:
@@ -33,7 +33,7 @@ def sum_cross_entropy(
         of_cells = nn.functional.cross_entropy(
             grid.flatten(0, 3), targets.flatten(), reduction="none", label_smoothing=label_smoothing
         ).view(targets.shape)
-        inside = block.inside(lengths, block.first, block.end)  # [b, I, J]
+        inside = block.make_mask(lengths, block.first, block.end)  # [b, I, J]
         of_sentences = of_cells.sum(dim=3).masked_fill(~inside, 0.0).sum(dim=(1, 2))  # [b]
         return (of_sentences * weights[block.sentences]).sum()
 
@@ -45,18 +45,18 @@ def sum_cross_entropy(
 
 
 def find_cells(gold: Gold, lengths: Tensor, labels: Labels) -> LabelledCells:
-    """Return the cells of a batch that are not out of range."""
+    """Return the cells of a batch with a gold label other than "out of range"."""
     return label_cells(gold.to_numpy(), lengths.cpu().numpy(), labels)
 
 
 def make_targets(cells: LabelledCells, block: Block, types: int) -> Tensor:
-    """Return the labels of the block's cells, `[b, I, J, C]`; cell (j, i) repeats cell (i, j)."""
+    """Return the gold labels of the block's cells, `[b, I, J, C]`; cell (j, i) repeats cell (i, j)."""
     sentences, first, end, length = block
-    place = np.full(max(max(sentences), cells.sentence.max(initial=0)) + 1, -1)
-    place[sentences] = np.arange(len(sentences))
+    index = np.full(max(max(sentences), cells.sentence.max(initial=0)) + 1, -1)  # of sentences in the block
+    index[sentences] = np.arange(len(sentences))
     targets = np.full((len(sentences), end - first, length, types), OUT_OF_RANGE, dtype=np.int64)
     for row, column in ((cells.start, cells.last), (cells.last, cells.start)):
-        here = (place[cells.sentence] >= 0) & (row >= first) & (row < end)
-        at = (place[cells.sentence], row - first, column, cells.type)
-        targets[tuple(of[here] for of in at)] = cells.label[here]
+        inside = (index[cells.sentence] >= 0) & (row >= first) & (row < end)
+        axes = (index[cells.sentence], row - first, column, cells.type)
+        targets[tuple(axis[inside] for axis in axes)] = cells.label[inside]
     return torch.from_numpy(targets)

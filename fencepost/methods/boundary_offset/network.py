@@ -1,7 +1,7 @@
 """Eq. 1-5: scores of the offset labels of every span, for every type.
 
-Grids are laid out `[B, I, J, C, L]`: sentence, start, last word, type, offset label. This is how the
-product of spans and types comes out, and what a convolution with the labels as channels is fastest on.
+Grids have the axes `[B, I, J, C, L]`: sentence, start, last word, type, offset label. This is the layout of
+the product of spans and types, and the fastest one for a convolution with the labels as channels.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from fencepost.methods.feed_forward import FeedForward
 from fencepost.methods.network import Gold, Graph, Network, word_axes
 
 _RARE = 0.01
-"""The probability of all other labels together before training. Most spans are out of range; where that
-has to be learnt first, all else is learnt much later."""
+"""Initial probability of all labels but "out of range" together. Most spans are out of range; a model that
+has to learn this first trains much more slowly."""
 
 _NEARLY = 3.0
-"""The logarithm of how many times less probable than "out of range" a centre may be to be a candidate."""
+"""Maximum difference of the log probabilities of "out of range" and a centre that is still a candidate."""
 
 _BUDGET = 330_000_000
-"""Numbers that the grid and all that is computed on the way to it may hold at once: about a gigabyte."""
+"""Maximum number of values in the grid and all intermediate results at once: about a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanFactors:
-    """What the grid of scores is computed from, block by block: as a whole it may be too large to hold."""
+    """The factors of the grid of scores, which is computed block by block, since it may be too large."""
 
     normed: Tensor  # [B, T, d], Norm(h_i)
     gain: Tensor  # [B, T, d], gamma_j
     shift: Tensor  # [B, T, d], lambda_j
-    types: Tensor  # [B, C, L, h], h_m' U + W_span: what span views are multiplied with
+    types: Tensor  # [B, C, L, h], h_m' U + W_span, the factors of span views
     type_bias: Tensor  # [B, C, L], W_type h_m' + b
     second: Tensor | None  # the factors of the authors' second score
     lengths: Tensor  # [B]
@@ -78,29 +78,29 @@ class BoundaryOffset(Network[SpanFactors]):
         self.reach = self.convolutions.reach if self.convolutions else 0
 
     def score(self, words: Words, gold: Gold | None = None) -> SpanFactors:  # noqa: ARG002
-        """Eq. 1-3 as far as they are about single words and types.
+        """Eq. 1-3: return the factors of the scores, which depend on single words and types.
 
-        Eq. 3 is (h_m' U_l + W_span) v_ij + W_type h_m' + b_l, for the linear term is of two parts.
+        The linear term has two parts, so Eq. 3 is (h_m' U_l + W_span) v_ij + W_type h_m' + b_l.
         """
         types = words.prompts if words.prompts is not None else self.type_vectors  # [B, C, d]
         types = types.expand(words.lengths.shape[0], -1, -1)
         h = self.type_view(types)  # [B, C, h]
         w_type, w_span = self.W.chunk(2, dim=1)
-        normed, gain, shift = self.span_norm.factors(words.vectors, words.vectors)
+        normed, gain, shift = self.span_norm.compute_factors(words.vectors, words.vectors)
         return SpanFactors(
             normed=normed,
             gain=gain,
             shift=shift,
             types=torch.einsum("bch,lhk->bclk", h, self.U) + w_span,
             type_bias=h @ w_type.T + self.b,
-            second=self.second.factors(types) if self.second else None,
+            second=self.second.compute_factors(types) if self.second else None,
             lengths=words.lengths,
         )
 
-    def grid(self, factors: SpanFactors, block: Block) -> Tensor:
+    def compute_grid(self, factors: SpanFactors, block: Block) -> Tensor:
         """Eq. 5: return the scores of the labels, `[b, I, J, C, L]`.
 
-        Convolutions look at cells beyond the block's rows; these are computed with it and cut off.
+        Convolutions also depend on cells beyond the block's rows; these are computed too, and cut off.
         """
         sentences, first, end, length = block
         top, bottom = max(0, first - self.reach), min(length, end + self.reach)
@@ -121,38 +121,39 @@ class BoundaryOffset(Network[SpanFactors]):
         if self.second is not None and factors.second is not None:
             grid = grid + self.second(spans, places, factors.second[sentences])
         if self.convolutions is not None:
-            inside = block.inside(factors.lengths, top, bottom)  # [b, I, J]
+            inside = block.make_mask(factors.lengths, top, bottom)  # [b, I, J]
             grid = self.convolutions(grid, inside[..., None, None].to(grid.dtype))
         return grid[:, first - top : end - top]
 
     def loss(self, scores: SpanFactors, gold: Gold) -> dict[str, Tensor]:
-        """Eq. 7: cross entropy over all types and cells.
+        """Eq. 7: return the cross entropy over all types and cells.
 
-        Where a sentence's cells are averaged, as in the paper, an entity counts for the less the longer its
-        sentence is, by the square; so they are summed by default (`mean_over`).
+        If a sentence's cells are averaged, as in the paper, the weight of an entity falls with the square of
+        the length of its sentence; so they are summed by default (`mean_over`).
         """
         lengths = scores.lengths
         total = sum_cross_entropy(
-            lambda block: self.grid(scores, block),
-            list(split_blocks(lengths.tolist(), self.pairs_at_once(), self.reach)),
+            lambda block: self.compute_grid(scores, block),
+            list(split_blocks(lengths.tolist(), self.cells_at_once, self.reach)),
             find_cells(gold, lengths, self.labels),
-            self._weights(lengths),
+            self._compute_weights(lengths),
             lengths,
             self.settings.label_smoothing,
         )
         return {"offset_loss": total}
 
-    def pairs_at_once(self) -> int:
-        """Return the number of cells of all types that may be computed at once."""
+    @property
+    def cells_at_once(self) -> int:
+        """Maximum number of cells, with all their types, that are computed at once."""
         return _BUDGET // (4 * (self.width + self.settings.size) + 16 * len(self.types) * len(self.labels))
 
-    def _weights(self, lengths: Tensor) -> Tensor:
-        """Return what each cell of a sentence counts for in the loss: `[B]`."""
+    def _compute_weights(self, lengths: Tensor) -> Tensor:
+        """Return the weight of each sentence's cells in the loss: `[B]`."""
         cells = len(self.types) * lengths.clamp(min=1).float() ** 2
         if self.settings.mean_over == "batch":
             return (1 / self.mean_count(cells.sum())) * torch.ones_like(cells)
-        of_sentence = cells if self.settings.mean_over == "cells" else torch.ones_like(cells)
-        return 1 / (self.mean_count(len(cells)) * of_sentence)
+        count = cells if self.settings.mean_over == "cells" else torch.ones_like(cells)
+        return 1 / (self.mean_count(len(cells)) * count)
 
     def graphs(self, words: Words) -> dict[str, Graph]:
         inputs, axes = word_axes(words)
@@ -163,9 +164,9 @@ class BoundaryOffset(Network[SpanFactors]):
 
 
 class OffsetGraph(nn.Module):
-    """Word vectors to the best label of each cell and type, and its probability.
+    """Graph from word vectors to the best label of each cell and type, and its probability.
 
-    Of cells that are out of range, those that may be centres are labelled `NEARLY_CENTRE`.
+    Cells that are out of range but may be centres get the label `NEARLY_CENTRE`.
     """
 
     def __init__(self, network: BoundaryOffset) -> None:
@@ -175,13 +176,13 @@ class OffsetGraph(nn.Module):
     def forward(
         self, vectors: Tensor, lengths: Tensor, prompts: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """`[B, T, d]` to `[B, T, T, C]` twice; some rows at a time where all would be too large to hold."""
+        """Map `[B, T, d]` to two `[B, T, T, C]`; a large grid is computed in several blocks of rows."""
         length = vectors.shape[1]
         factors = self.network.score(Words(vectors, lengths, prompts))
-        everything = cast("list[int]", slice(None))  # which indexes as a list of all, whatever their number
+        everything = cast("list[int]", slice(None))  # indexes like a list of all sentences
         if torch.onnx.is_in_onnx_export():  # a graph has no loop over rows
             return self._find_best(factors, Block(everything, 0, length, length))
-        rows = max(1, self.network.pairs_at_once() // (len(lengths) * length) - 2 * self.network.reach)
+        rows = max(1, self.network.cells_at_once // (len(lengths) * length) - 2 * self.network.reach)
         blocks = (
             Block(everything, first, min(first + rows, length), length) for first in range(0, length, rows)
         )
@@ -189,14 +190,14 @@ class OffsetGraph(nn.Module):
         return torch.cat(label, dim=1), torch.cat(probability, dim=1)
 
     def _find_best(self, factors: SpanFactors, block: Block) -> tuple[Tensor, Tensor]:
-        grid = self.network.grid(factors, block)  # [B, I, T, C, L]
+        grid = self.network.compute_grid(factors, block)  # [B, I, T, C, L]
         best, label = grid.max(dim=4)
         centre = grid[..., CENTRE]
         nearly = (label == OUT_OF_RANGE) & (centre > best - _NEARLY)
         label, best = label.masked_fill(nearly, NEARLY_CENTRE), torch.where(nearly, centre, best)
         if torch.onnx.is_in_onnx_export():
             return label.int(), (best - grid.logsumexp(dim=4)).exp()
-        in_range = label != OUT_OF_RANGE  # of few cells; the others' probabilities are not used
+        in_range = label != OUT_OF_RANGE  # few cells; the probabilities of the others are not used
         probability = torch.zeros_like(best)
         probability[in_range] = (best[in_range] - grid[in_range].logsumexp(dim=1)).exp()
         return label.int(), probability

@@ -1,4 +1,4 @@
-"""Table 5: how well each offset label is predicted, and how good the entities of each mode are."""
+"""The report `offsets` (Table 5): scores of each offset label, and of the entities of each mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fencepost.methods.decoder import GoldArrays, Report, Row
 
 
 class OffsetReport(Report):
-    """Labels are compared cell by cell, in the upper triangle, and entities as everywhere."""
+    """Strict scores of the labels of cells in the upper triangle, and of the entities of each mode."""
 
     MODES = ("centre", "all", "rules")
     decoder: OffsetDecoder
@@ -33,8 +33,8 @@ class OffsetReport(Report):
         labelled = Cells._make(column[cells.label != NEARLY_CENTRE] for column in cells)
         of_cells = (batch, length, length, types, names)
         predicted, true = (np.ravel_multi_index(columns, of_cells) for columns in (labelled[:5], entries))
-        counted = (labelled.label[np.isin(predicted, true)], labelled.label, entries[4])
-        self.labels += [np.bincount(labels, minlength=names) for labels in counted]
+        columns = (labelled.label[np.isin(predicted, true)], labelled.label, entries[4])
+        self.labels += [np.bincount(labels, minlength=names) for labels in columns]
 
         offset = gold.sentence * length
         of_spans = (batch * length, batch * length + 1, types)
@@ -43,8 +43,8 @@ class OffsetReport(Report):
         for number, mode in enumerate(self.MODES):
             predict = self.predict.model_copy(update={"mode": mode})
             candidates = decode(cells, scores.lengths, length, self.decoder.labels, predict)
-            kept = predict.select_entities(candidates, self.decoder.types, sentences)
-            predicted = np.ravel_multi_index((kept.start, kept.end, kept.type), of_spans)
+            entities = predict.select_entities(candidates, self.decoder.types, sentences)
+            predicted = np.ravel_multi_index((entities.start, entities.end, entities.type), of_spans)
             self.modes[:, number] += (np.isin(predicted, true).sum(), len(predicted), support)
 
     def tables(self) -> dict[str, dict[str, Row]]:
@@ -53,5 +53,5 @@ class OffsetReport(Report):
         names = self.decoder.labels.names
         labels: dict[str, Row] = dict(zip(names, of_labels, strict=True))
         del labels[names[OUT_OF_RANGE]]
-        labels["0"] = labels.pop("0")  # the last, as in the paper
+        labels["0"] = labels.pop("0")  # last, as in the paper
         return {"labels": labels, "decoding": dict(zip(self.MODES, of_modes, strict=True))}

@@ -17,52 +17,57 @@ FARTHEST = 1000
 
 
 class BoundaryOffsetSettings(MethodSettings):
-    """How far offsets reach, and what the network is made of."""
+    """Settings of the offset labels and of the network."""
 
-    name: Literal["boundary-offset"] = "boundary-offset"
+    name: Literal["boundary-offset"] = Field("boundary-offset", description="Name of the method.")
     searched: ClassVar = {"max_offset": {"low": 1, "high": 3}, "dropout": {"low": 0.1, "high": 0.5}}
     max_offset: int = Field(
-        2, ge=0, le=FARTHEST, description="S: the largest offset, in words; 0 is none (ablation)."
+        2, ge=0, le=FARTHEST, description="S: maximum offset, in words; 0 for none (ablation)."
     )
-    offsets: Literal["both", "start", "end"] = Field("both", description="Which boundary may be off.")
+    offsets: Literal["both", "start", "end"] = Field(
+        "both", description="Boundaries that have offset labels."
+    )
     type_inputs: Literal["prompts", "embedding"] = Field(
-        "prompts", description="Types read with the sentence, or each a plain vector (ablation)."
+        "prompts", description="Types as prompts that the encoder reads, or as plain vectors (ablation)."
     )
     prompt_start: Literal["random", "name"] = Field(
-        "random", description="What a type's prompt is before training: random, or the type's name, embedded."
+        "random", description="Initial value of a type's prompt: random, or the embedding of the type's name."
     )
     size: int = Field(
         150, ge=1, le=WIDEST, description="Width of the biaffine layer's views of types and spans."
     )
-    dropout: float = Field(0.2, ge=0, lt=1)
+    dropout: float = Field(0.2, ge=0, lt=1, description="Dropout of the views of types and spans.")
     region_size: int = Field(
-        20,
-        ge=0,
-        le=WIDEST,
-        description="Width of the embedding that tells the triangles of the grid apart; 0 is none.",
+        20, ge=0, le=WIDEST, description="Width of the embedding of the triangle of the grid; 0 for none."
     )
     distance_size: int = Field(
         0,
         ge=0,
         le=WIDEST,
-        description="Width of the embedding of the distance from start to last word; 0 is none.",
+        description="Width of the embedding of the distance from start to last word; 0 for none.",
     )
     condition_types: bool = Field(
-        False, description="Add the authors' second score: type vectors normalised on condition of the span."
+        False,
+        description="Whether to add the authors' second score: type vectors normalised conditionally on the "
+        "span.",
     )
-    convolutions: int = Field(2, ge=0, le=3, description="3D convolutions, with dilation 1, 2, 3; 0 is none.")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="The authors' program has 0.01.")
+    convolutions: int = Field(
+        2, ge=0, le=3, description="Number of 3D convolutions, with dilation 1, 2, 3; 0 for none."
+    )
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="Label smoothing of the loss (0.01 in the authors' program)."
+    )
     mean_over: Literal["sentences", "cells", "batch"] = Field(
         "sentences",
-        description="Of what the loss is the mean: the sums of sentences, the means over each one's cells, "
-        "or all cells of a batch.",
+        description="Mean that the loss is: of the sums of sentences, of the means over each sentence's "
+        "cells, or of all cells of a batch.",
     )
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:
         if self.prompt_start == "name" and self.type_inputs != "prompts":
-            yield f"method.prompt_start has no effect: types are no prompts, but {self.type_inputs}"
+            yield f"method.prompt_start has no effect: method.type_inputs is {self.type_inputs}"
         elif self.prompt_start == "name" and encoder.name == "scratch":
-            yield "method.prompt_start has no effect: scratch does not know what names mean"
+            yield "method.prompt_start has no effect: the encoder scratch has no embeddings of names"
         if self.offsets != "both" and not self.max_offset:
             yield "method.offsets has no effect: method.max_offset is 0"
 
@@ -74,24 +79,25 @@ class BoundaryOffsetSettings(MethodSettings):
 
 
 class BoundaryOffsetPredict(PredictSettings):
-    """How predicted offsets become entities."""
+    """Settings of the step from predicted offsets to entities."""
 
     overlapping: ClassVar[str] = "keep-all"
 
     mode: Literal["centre", "all", "rules"] = Field(
-        "rules", description="Entities are the centres, all spans pointed at, or those that pass the rules."
+        "rules",
+        description="Spans that are entities: centres, all spans pointed at, or those that pass the rules.",
     )
     votes: int | None = Field(
         None,
         ge=1,
-        description="Rules: number of start offsets, or end offsets, that must point at a span that is no "
-        "centre; by default more than half of those that there may be, that is max_offset + 1.",
+        description="Rules: minimum number of start offsets, or of end offsets, that point at a span that is "
+        "not a centre; by default max_offset + 1, more than half of the possible ones.",
     )
     nearest: bool = Field(
-        True, description="Rules: an offset within reach of a centre must point at the nearest one."
+        True, description="Rules: whether an offset within reach of a centre must point at the nearest one."
     )
     order: bool = Field(
-        True, description="Rules: between an offset and where it points, offsets must count down."
+        True, description="Rules: whether offsets must count down between an offset and its target."
     )
 
 

@@ -1,7 +1,7 @@
 """Boundary smoothing: Zhu and Li, "Boundary Smoothing for Named Entity Recognition", ACL 2022.
 
-A biaffine layer scores every span of a sentence for every type (section 3.1, `network.py`). It is trained on
-targets that give a part `epsilon` of an entity's probability to the spans around it (section 3.2, `loss.py`),
+A biaffine layer scores every span of a sentence for every type (section 3.1, `network.py`). The training
+targets give a part `epsilon` of an entity's probability to the spans around it (section 3.2, `loss.py`),
 which keeps the model from being overconfident about boundaries. `epsilon = 0` is the plain biaffine baseline.
 """
 

@@ -1,4 +1,4 @@
-"""Prediction: the best class of each span, by the graph `spans`."""
+"""Prediction: the most probable type of each span, computed by the graph `spans`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fencepost.methods.settings import PredictSettings
 
 
 class BestTypes(NamedTuple):
-    """The class of the most probable type of each cell, 0 where there is no span, and its probability."""
+    """The class of the most probable type of each cell, 0 if it is not a span, and its probability."""
 
     class_: npt.NDArray[np.int32]  # [B, T, T]
     confidence: FloatArray  # [B, T, T]
 
 
 class SpanDecoder(Decoder[BestTypes]):
-    """The graph `spans` returns the most probable type of each cell, and its probability."""
+    """Decoder for the graph `spans`, which returns the most probable type of each cell."""
 
     def score(self, words: WordArrays, graphs: Graphs, predict: PredictSettings) -> BestTypes:  # noqa: ARG002
         sentences, length = words.vectors.shape[:2]
@@ -29,8 +29,8 @@ class SpanDecoder(Decoder[BestTypes]):
         return BestTypes(outputs[0] * is_span(words.lengths, length), outputs[1])
 
     def candidates(self, scores: BestTypes, predict: PredictSettings) -> Candidates:
-        """Return the spans with a type that is probable enough, be it less so than "no entity"."""
-        probable = ~(scores.confidence < predict.lowest_threshold())  # NaN is refused later
+        """Return the spans with a type that is probable enough, even if "no entity" is more probable."""
+        probable = ~(scores.confidence < predict.lowest_threshold())  # `Candidates` raises for NaN
         sentence, start, last = np.nonzero((scores.class_ > 0) & probable)
         offset = sentence * scores.class_.shape[1]
         return Candidates(

@@ -1,4 +1,4 @@
-"""Section 3.2: the loss, with targets that share an entity's probability with the spans around it."""
+"""Section 3.2: the loss, with targets that spread an entity's probability over the spans around it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def sum_cross_entropy(
 def make_targets(
     gold: Gold, lengths: Tensor, length: int, types: int, settings: BoundarySmoothingSettings
 ) -> Tensor:
-    """Return the probabilities to be learnt, `[B, C + 1, T, T]`, in a grid of start and last word."""
+    """Return the target probabilities, `[B, C + 1, T, T]`, in a grid of start and last word."""
     of_types = smooth(gold, lengths, length, types, settings.epsilon, settings.smoothing_size)
     entity = of_types.sum(dim=1, keepdim=True)  # [B, 1, T, T]
-    of_types = of_types / entity.clamp(min=1)  # one span with two types
+    of_types = of_types / entity.clamp(min=1)  # above 1 for a span with two types
     entity = entity.clamp(max=1)
     alpha = settings.label_smoothing
     if alpha:
@@ -38,9 +38,9 @@ def make_targets(
 def smooth(gold: Gold, lengths: Tensor, length: int, types: int, epsilon: float, size: int) -> Tensor:
     """Return each entity's probability, spread over the spans around it: `[B, C, T, T]`.
 
-    Of the `4 d` cells at distance `d` from the entity's own, each gets `epsilon / (4 d size)`; the share
-    of those that are no spans of the sentence stays with the entity, so its sum is always 1. What
-    several entities of a type give to a cell adds up, to 1 at most.
+    Each of the `4 d` cells at distance `d` from the entity's cell gets `epsilon / (4 d size)`. The share of
+    cells that are not spans of the sentence stays with the entity, so that an entity's shares sum to 1.
+    Shares of several entities of a type in one cell add up, to at most 1.
     """
     around = torch.arange(-size, size + 1, device=gold.start.device)
     moves = torch.cartesian_prod(around, around)  # [K, 2]

@@ -17,16 +17,16 @@ from fencepost.methods.feed_forward import FeedForward
 from fencepost.methods.network import Gold, Graph, Network, word_axes
 
 _RARE = 0.01
-"""The probability of all types together before training. Most spans are no entities; where that has to be
-learnt first, all else is learnt much later."""
+"""Initial probability of all types together. Most spans are not entities; a model that has to learn this
+first trains much more slowly."""
 
 _PAIRS_AT_ONCE = 1_000_000
-"""Pairs of words whose grid is held at once in training, unless one sentence alone has more."""
+"""Maximum number of cells of the grids that training computes at once; a single sentence may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanScores:
-    """The scores r_ij of all spans, as their factors."""
+    """The factors of the scores r_ij of all spans."""
 
     start: Tensor  # [B, C + 1, T, h], hs_i' U + W_end
     start_bias: Tensor  # [B, C + 1, T, 1], W_start hs_i + b
@@ -34,7 +34,7 @@ class SpanScores:
     width: Tensor  # [C + 1, widest], W_width width_(j - i)
     lengths: Tensor  # [B]
 
-    def grid(self) -> Tensor:
+    def compute_grid(self) -> Tensor:
         """Return r_ij for all starts i and last words j: `[B, C + 1, T, T]`."""
         scores = self.start.flatten(1, 2) @ self.end  # one product for all classes
         scores = scores.view(*self.start.shape[:3], -1) + self.start_bias
@@ -56,7 +56,7 @@ class SpanScores:
 
 
 class BoundarySmoothing(Network[SpanScores]):
-    """Biaffine span scores. Class 0 is "no entity"; type t is class t + 1."""
+    """Biaffine scores of spans. Class 0 is "no entity"; type t is class t + 1."""
 
     settings: BoundarySmoothingSettings
 
@@ -72,9 +72,9 @@ class BoundarySmoothing(Network[SpanScores]):
         self.b.data[0] = math.log(len(types) * (1 - _RARE) / _RARE)
 
     def score(self, words: Words, gold: Gold | None = None) -> SpanScores:  # noqa: ARG002
-        """Eq. 1: r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
+        """Eq. 1: return the factors of r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
 
-        The linear term is split into its three parts. That of the end joins the product with U, for
+        The linear term is split into its three parts. The part of the end is added to the product with U:
         hs_i' U he_j + W_end he_j = (hs_i' U + W_end) he_j.
         """
         hs, he = self.start_view(words.vectors), self.end_view(words.vectors)  # [B, T, h]
@@ -90,17 +90,18 @@ class BoundarySmoothing(Network[SpanScores]):
         )
 
     def loss(self, scores: SpanScores, gold: Gold) -> dict[str, Tensor]:
-        """Eq. 3, 4: cross entropy, summed over a sentence's spans, the mean over sentences.
+        """Eq. 3, 4: return the cross entropy, summed over a sentence's spans, averaged over sentences.
 
-        One long sentence would make the grids of the others as large as its own; it is scored by itself.
+        Padding makes all grids as large as that of the longest sentence; so sentences of very different
+        lengths are computed separately.
         """
         lengths = scores.lengths.tolist()
         if len(lengths) * max(lengths) ** 2 <= _PAIRS_AT_ONCE:
-            total = sum_cross_entropy(scores.grid(), scores.lengths, gold, self.settings)
+            total = sum_cross_entropy(scores.compute_grid(), scores.lengths, gold, self.settings)
         else:
             groups = group_by_length(lengths, pairs=_PAIRS_AT_ONCE)
             parts = ((scores.take(group), gold.take(group)) for group in groups)
-            totals = [sum_cross_entropy(s.grid(), s.lengths, g, self.settings) for s, g in parts]
+            totals = [sum_cross_entropy(s.compute_grid(), s.lengths, g, self.settings) for s, g in parts]
             total = torch.stack(totals).sum()
         return {"span_loss": total / self.mean_count(len(lengths))}
 
@@ -111,14 +112,14 @@ class BoundarySmoothing(Network[SpanScores]):
 
 
 class SpanGraph(nn.Module):
-    """Word vectors to the class of the most probable type of each cell, and its probability."""
+    """Graph from word vectors to the class of the most probable type of each cell, and its probability."""
 
     def __init__(self, network: BoundarySmoothing) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, T, d]` to `[B, T, T]` twice; the decoder knows which cells are spans."""
-        grid = self.network.score(Words(vectors, vectors.new_zeros(1))).grid()  # [B, C + 1, T, T]
+        """Map `[B, T, d]` to two `[B, T, T]`; the decoder ignores cells that are not spans."""
+        grid = self.network.score(Words(vectors, vectors.new_zeros(1))).compute_grid()  # [B, C + 1, T, T]
         best, type_ = grid[:, 1:].max(dim=1)
         return (type_ + 1).int(), (best - grid.logsumexp(dim=1)).exp()

@@ -1,9 +1,9 @@
-"""Section 4.2: the entity decoder, f in the paper, from noisy spans and a sentence to entities."""
+"""Section 4.2: the entity decoder (f in the paper), from noisy spans and a sentence to entities."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +14,14 @@ from fencepost.encoder.encoder import Words
 from fencepost.methods.diffusion.settings import DiffusionSettings
 
 _NUMBERS_AT_ONCE = 30_000_000
-"""Numbers inside a pointer, for each span, word and unit, that are held at once."""
+"""Maximum number of values inside a pointer (spans x words x units) that are computed at once."""
 
 _NEVER = -10_000.0
-"""The logit of an impossible word; its probability is 0 in any precision."""
+"""Logit of an impossible word; its probability is 0 in any precision."""
 
 
 class Denoiser(nn.Module):
-    """Proposals, by the indices of their first and last words, to the entities that they are."""
+    """Network from proposals, given by their first and last words, to types and boundaries of entities."""
 
     def __init__(self, settings: DiffusionSettings, width: int, classes: int) -> None:
         super().__init__()
@@ -45,9 +45,9 @@ class Denoiser(nn.Module):
     def read(self, words: Words) -> tuple[Tensor, ...]:
         """Return what all steps need of the words, the `context` of `forward`.
 
-        That is their vectors `[B, T, d]` and mask `[B, T]`, codes of each place as that of a first and of a
-        last word `[T, d]`, the source of each layer's cross-attention, and what the two pointers make of the
-        words `[B, T, h]`. What is switched off is left out.
+        These are the vectors `[B, T, d]` and the mask `[B, T]`, codes of each position as that of a first and
+        of a last word `[T, d]`, the keys and values of each layer's cross-attention, and the two pointers'
+        views of the words `[B, T, h]`. What the settings disable is left out.
         """
         vectors: Tensor = self.of_words(words.vectors)
         placed, places = vectors, []
@@ -56,15 +56,15 @@ class Denoiser(nn.Module):
             placed = vectors + codes
             w_first, w_last = self.of_places.weight.chunk(2, dim=1)
             places = [functional.linear(codes, w_first, self.of_places.bias), codes @ w_last.T]
-        sources = [part for layer in self.layers for part in layer.source(placed, vectors)]
+        sources = [part for layer in self.layers for part in layer.project_source(placed, vectors)]
         pointed = [pointer.of_word(placed) for pointer in self.pointers]
         return vectors, words.mask, *places, *sources, *pointed
 
     def forward(self, left: Tensor, right: Tensor, time: Tensor, *context: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits of types `[B, K, C + 1]` and of boundaries `[2, B, K, T]`.
 
-        The proposals `[B, K]` are at the times `[B]`. Codes of their places (not in the paper) and of their
-        numbers (in the authors' program) are added to queries and keys.
+        The proposals `[B, K]` are at the times `[B]`. Codes of their positions (not in the paper) and of
+        their indices (in the authors' program) are added to queries and keys.
         """
         words, mask, *sources, pointed_left, pointed_right = context
         spans = self._pool(left, right, words)  # [B, K, d]
@@ -77,7 +77,7 @@ class Denoiser(nn.Module):
         codes = places + numbers
         for index, layer in enumerate(self.layers):
             spans = layer(spans, codes, sources[2 * index : 2 * index + 2], mask)
-        of_time = self.of_time(sinusoids(time, spans.shape[2]).to(spans.dtype))  # [B, d]
+        of_time = self.of_time(encode_sinusoids(time, spans.shape[2]).to(spans.dtype))  # [B, d]
         spans = spans + places + of_time[:, None]
         types = self.classifier(spans).float()
         boundaries = [
@@ -95,7 +95,7 @@ class Denoiser(nn.Module):
 
 
 class Verifier(nn.Module):
-    """Which type, or none, a span has: `MLP(W_f first word + W_l last word + mean of W_i words)`."""
+    """Classifier of spans: `MLP(W_f first word + W_l last word + mean of W_i words)`."""
 
     def __init__(self, settings: DiffusionSettings, width: int, classes: int) -> None:
         super().__init__()
@@ -110,10 +110,10 @@ class Verifier(nn.Module):
             last := nn.Linear(size, classes),
         )
         with torch.no_grad():
-            last.bias[0] += 3.0  # most spans are no entities
+            last.bias[0] += 3.0  # most spans are not entities
 
     def forward(self, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Words `[B, T, d]`, and the first and last words of spans `[B, K]`, to logits `[B, K, C + 1]`."""
+        """Map words `[B, T, d]` and the first and last words of spans `[B, K]` to logits `[B, K, C + 1]`."""
         first, last, inside = self.of_words(vectors).chunk(3, dim=2)
         span = _gather(first, left) + _gather(last, right) + pool_words(left, right, inside)
         logits: Tensor = self.output(span)
@@ -127,8 +127,8 @@ def _gather(words: Tensor, index: Tensor) -> Tensor:
 
 def pool_words(left: Tensor, right: Tensor, words: Tensor) -> Tensor:
     """Return the mean of the words of each span: `[B, K, d]`."""
-    place = torch.arange(words.shape[1], device=words.device)
-    inside = (place >= left[..., None]) & (place <= right[..., None])  # [B, K, T]
+    position = torch.arange(words.shape[1], device=words.device)
+    inside = (position >= left[..., None]) & (position <= right[..., None])  # [B, K, T]
     return inside.to(words.dtype) @ words / (right - left + 1)[..., None]
 
 
@@ -152,17 +152,17 @@ class SpanLayer(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
 
-    def source(self, placed: Tensor, words: Tensor) -> Sequence[Tensor]:
-        """Return what the cross-attention, if there is one, attends to in every step."""
+    def project_source(self, placed: Tensor, words: Tensor) -> Sequence[Tensor]:
+        """Return the keys and values of the cross-attention, the same in every step; empty without one."""
         if self.across is None:
             return ()
-        return [part.contiguous() for part in self.across.source(placed, words)]
+        return [part.contiguous() for part in self.across.project_source(placed, words)]
 
     def forward(self, spans: Tensor, codes: Tensor, source: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """`[B, K, d]` to the same."""
+        """Map `[B, K, d]` to the same shape."""
         if self.among is not None:
-            values, keys = spans.view_as(spans), spans + codes  # a view: gradients add up in a fixed order
-            attended = self.among(keys, self.among.source(keys, values))
+            values, keys = spans.view_as(spans), spans + codes  # a view, to add gradients in a fixed order
+            attended = self.among(keys, self.among.project_source(keys, values))
             spans = self.norm_among(spans + self.dropout(attended))
         if self.across is not None:
             attended = self.across(spans + codes, source, mask)
@@ -172,7 +172,7 @@ class SpanLayer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention with several heads: Vaswani et al., 2017, section 3.2.2."""
+    """Multi-head attention: Vaswani et al., 2017, section 3.2.2."""
 
     def __init__(self, size: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -181,12 +181,12 @@ class Attention(nn.Module):
         for linear in (self.query, self.key, self.value):
             nn.init.xavier_uniform_(linear.weight)
 
-    def source(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def project_source(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Project vectors `[B, S, d]` to keys `[B, heads, d / heads, S]` and values `[B, heads, S, ...]`."""
         return self._split(self.key(keys)).transpose(2, 3), self._split(self.value(values))
 
     def forward(self, queries: Tensor, source: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-        """`[B, N, d]` to the same; the mask `[B, S]` is true for what may be attended to."""
+        """Map `[B, N, d]` to the same shape; the mask `[B, S]` is true where attention is allowed."""
         keys, values = source
         split = self._split(self.query(queries))
         scores = split / math.sqrt(split.shape[3]) @ keys  # [B, heads, N, S]
@@ -201,40 +201,40 @@ class Attention(nn.Module):
 
 
 class Pointer(nn.Module):
-    """How probable each word is as a boundary of each span: `v' relu(W_w word + W_s span)`."""
+    """Logits of each word as a boundary of each span: `v' relu(W_w word + W_s span)`."""
 
     def __init__(self, width: int, size: int) -> None:
         super().__init__()
         self.of_word = nn.Linear(width, size)
         self.of_span = nn.Linear(width, size, bias=False)
         self.output = nn.Linear(size, 1)
-        nn.init.constant_(self.output.bias, -3.0)  # it is one word of many
+        nn.init.constant_(self.output.bias, -3.0)  # most words are not the boundary
 
     def forward(self, pointed: Tensor, spans: Tensor) -> Tensor:
-        """`of_word` of words `[B, T, h]`, and spans `[B, K, d]`, to logits `[B, K, T]`."""
-        return _compute_in_chunks(self._logits, pointed, self.of_span(spans))
+        """Map the words' views `[B, T, h]` and the spans `[B, K, d]` to logits `[B, K, T]`.
 
-    def _logits(self, pointed: Tensor, views: Tensor) -> Tensor:
+        Many spans are computed in several groups, and again for their gradients, to save memory.
+        """
+        views = self.of_span(spans)
+        if pointed.shape[1] * views.numel() <= _NUMBERS_AT_ONCE:
+            return self._compute_logits(pointed, views)
+        groups = torch.split(views, max(1, _NUMBERS_AT_ONCE // pointed.numel()), dim=1)
+        logits = [checkpoint(self._compute_logits, pointed, group, use_reentrant=False) for group in groups]
+        return torch.cat(logits, dim=1)
+
+    def _compute_logits(self, pointed: Tensor, views: Tensor) -> Tensor:
         logits: Tensor = self.output((pointed[:, None] + views[:, :, None]).relu_()).squeeze(3)
         return logits
 
 
-def _compute_in_chunks(logits: Callable[[Tensor, Tensor], Tensor], pointed: Tensor, views: Tensor) -> Tensor:
-    """Return the logits of all spans; if there are many, chunk by chunk, to bound the memory."""
-    if pointed.shape[1] * views.numel() <= _NUMBERS_AT_ONCE:
-        return logits(pointed, views)
-    chunks = torch.split(views, max(1, _NUMBERS_AT_ONCE // pointed.numel()), dim=1)
-    return torch.cat([checkpoint(logits, pointed, chunk, use_reentrant=False) for chunk in chunks], dim=1)
-
-
 def encode_numbers(count: int, like: Tensor) -> Tensor:
-    """Return codes of the numbers from 0, `[count, d]`, for vectors `[..., d]`."""
-    return sinusoids(torch.arange(count, device=like.device), like.shape[-1]).to(like.dtype)
+    """Return codes of the numbers from 0 to `count - 1`, `[count, d]`, for vectors `[..., d]`."""
+    return encode_sinusoids(torch.arange(count, device=like.device), like.shape[-1]).to(like.dtype)
 
 
-def sinusoids(numbers: Tensor, size: int) -> Tensor:
-    """Return codes `[..., size]`: sines and cosines of wavelengths from 2 pi to 20,000 pi."""
-    half = size // 2  # it is even
+def encode_sinusoids(numbers: Tensor, size: int) -> Tensor:
+    """Return codes of numbers, `[..., size]`: sines and cosines of wavelengths from 2 pi to 20,000 pi."""
+    half = size // 2  # the size is even
     exponents = torch.arange(half, device=numbers.device) / half
     angles = numbers[..., None] * torch.exp(-math.log(10_000) * exponents)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)

@@ -1,4 +1,4 @@
-"""Appendix A: which proposals are matched to which entities, and the loss of what they predict."""
+"""Appendix A: the matching of proposals to entities, and the losses of the proposals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fencepost.methods.network import Gold
 
 
 class VerifiedSpans(NamedTuple):
-    """Spans that the verifier learns from, and what it predicts for each."""
+    """Spans that the verifier is trained on, and its predictions."""
 
     spans: Tensor  # [2, B, S], the first and the last words
     is_span: Tensor  # [B, S], false for padding
@@ -26,7 +26,7 @@ class VerifiedSpans(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DenoisedScores:
-    """What the denoiser predicts for each proposal."""
+    """The denoiser's predictions for each proposal."""
 
     types: Tensor  # [B, K, C + 1], logits
     boundaries: Tensor  # [2, B, K, T], logits of each word as the first, and as the last one
@@ -35,8 +35,8 @@ class DenoisedScores:
     verified: VerifiedSpans | None = None
 
 
-class Matches(NamedTuple):
-    """Proposals, by sentence and number, and the index of the entity that each is matched to."""
+class ProposalMatches(NamedTuple):
+    """Matched proposals, by sentence and index, and the index of the entity of each."""
 
     sentence: Tensor  # [M]
     proposal: Tensor  # [M]
@@ -46,14 +46,14 @@ class Matches(NamedTuple):
 @torch.no_grad()
 def match_proposals(
     scores: DenoisedScores, gold: Gold, settings: DiffusionSettings, turn: int = 0
-) -> Matches:
+) -> ProposalMatches:
     """Return the matching with the highest sum of profits.
 
-    With `targets` as in the paper (`pad`), each entity is matched to one proposal. As in the authors' program
-    (`repeat`), the entities are repeated until all proposals are matched, starting with the one at `turn`.
+    With `targets: pad`, as in the paper, each entity is matched to one proposal. With `repeat`, as in the
+    authors' program, the entities are repeated, from the one at `turn` on, until all proposals are matched.
     """
     proposals = scores.types.shape[1]
-    entities = gold.by_sentence(len(scores.types))  # [B, G]
+    entities = gold.group_by_sentence(len(scores.types))  # [B, G]
     profits = np.nan_to_num(_compute_profits(scores, gold, entities, settings).cpu().numpy())  # [B, K, G]
     columns = [np.empty((3, 0), dtype=np.int64)]
     for sentence, own in enumerate(entities.cpu().numpy()):
@@ -61,9 +61,9 @@ def match_proposals(
         if count:
             number = proposals if settings.targets == "repeat" else min(proposals, count)
             targets = (np.arange(number) + turn) % count
-            matched, target = linear_sum_assignment(profits[sentence][:, targets], maximize=True)
-            columns.append(np.stack((np.full_like(matched, sentence), matched, own[targets[target]])))
-    return Matches(*torch.from_numpy(np.concatenate(columns, axis=1)).to(gold.start.device))
+            proposal, target = linear_sum_assignment(profits[sentence][:, targets], maximize=True)
+            columns.append(np.stack((np.full_like(proposal, sentence), proposal, own[targets[target]])))
+    return ProposalMatches(*torch.from_numpy(np.concatenate(columns, axis=1)).to(gold.start.device))
 
 
 def _compute_profits(
@@ -71,7 +71,7 @@ def _compute_profits(
 ) -> Tensor:
     """Return p(type) + p(left) + p(right) of each proposal and entity: `[B, K, G]`.
 
-    Not in the paper: the distance of the noisy span from the entity, as a share of the sentence, is a cost.
+    Not in the paper: the distance of the noisy span from the entity, relative to the sentence, is a cost.
     """
     index = entities[:, None].expand(-1, scores.types.shape[1], -1)
     type_, left, right = (
@@ -89,14 +89,14 @@ def _compute_profits(
 def compute_losses(
     scores: DenoisedScores,
     gold: Gold,
-    matches: Matches,
+    matches: ProposalMatches,
     settings: DiffusionSettings,
     mean_count: Callable[[int | Tensor], int | Tensor],
 ) -> dict[str, Tensor]:
     """Return the negative log likelihood of types and boundaries.
 
-    The unmatched proposals have class 0, and a mean of their own. As in the authors' program, a boundary's
-    loss is a binary cross entropy over all words.
+    Unmatched proposals have class 0, and are averaged separately. As in the authors' program, the loss of a
+    boundary is a binary cross entropy over all words.
     """
     sentence, proposal, entity = matches
     class_ = torch.zeros_like(scores.types[..., 0], dtype=torch.long)  # [B, K]
@@ -119,19 +119,19 @@ def compute_losses(
 
 @torch.no_grad()
 def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tensor, Tensor]:
-    """Return what the verifier learns from, and which of it is no padding: `[2, B, S]`, `[B, S]`.
+    """Return the spans to train the verifier on, `[2, B, S]`, and which are not padding, `[B, S]`.
 
-    These are the different spans, by first and last word, among the entities, the noisy spans of all draws
-    and what these are denoised to: from one of the two likeliest first words to one of the last words.
+    These are the different spans, by first and last word, among the entities, the noisy spans of all draws,
+    and the denoised spans: from one of the two most probable first words to one of the two last words.
     """
     last = (scores.lengths - 1)[:, None]  # [B * draws, 1]
     best = scores.boundaries.topk(min(2, scores.boundaries.shape[3]), dim=3).indices  # [2, B * draws, K, 2]
     left, right = (
         end.flatten(1).minimum(last) for end in (best[0].repeat(1, 1, 2), best[1].repeat_interleave(2, 2))
     )
-    found = torch.stack((left, torch.maximum(left, right)))
-    spans = torch.cat((found, torch.stack(scores.noisy)), dim=2).view(2, len(last) // draws, -1)
-    entities = gold.by_sentence(spans.shape[1])  # [B, G]
+    denoised = torch.stack((left, torch.maximum(left, right)))
+    spans = torch.cat((denoised, torch.stack(scores.noisy)), dim=2).view(2, len(last) // draws, -1)
+    entities = gold.group_by_sentence(spans.shape[1])  # [B, G]
     own = torch.stack([functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end - 1)])
     own = torch.where(entities < len(gold.start), own, spans[..., :1])  # padding repeats another span
     left, right = torch.cat((own, spans), dim=2)  # [B, S]
@@ -140,7 +140,7 @@ def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tenso
     is_new = functional.pad(key[:, 1:] != key[:, :-1], (1, 0), value=True)
     count = is_new.sum(dim=1, keepdim=True)
     different = key.new_zeros(len(key), int(count.max()))
-    different.scatter_(1, is_new.cumsum(dim=1) - 1, key)  # a repetition has the place of its first
+    different.scatter_(1, is_new.cumsum(dim=1) - 1, key)  # repeated spans have the same index
     is_span = torch.arange(different.shape[1], device=key.device) < count
     return torch.stack((different // length, different % length)), is_span
 
@@ -148,14 +148,14 @@ def collect_spans(scores: DenoisedScores, gold: Gold, draws: int) -> tuple[Tenso
 def compute_verifier_loss(
     verified: VerifiedSpans, gold: Gold, mean_count: Callable[[int | Tensor], int | Tensor]
 ) -> Tensor:
-    """Return the cross entropy of the types of spans, per entity and sentence."""
+    """Return the sum of the spans' cross entropies, divided by the number of entities and sentences."""
     left, right = verified.spans  # [B, S]
-    entities = gold.by_sentence(len(left))[:, None]  # [B, 1, G]
+    entities = gold.group_by_sentence(len(left))[:, None]  # [B, 1, G]
     start, end, class_ = (
         functional.pad(column, (0, 1))[entities] for column in (gold.start, gold.end, gold.type + 1)
     )
     is_entity = (left[..., None] == start) & (right[..., None] == end - 1)  # [B, S, G]
     classes = (is_entity * class_).amax(dim=2)  # [B, S], one of several types
-    kept = verified.is_span
-    loss = functional.cross_entropy(verified.labels[kept], classes[kept], reduction="sum")
+    is_span = verified.is_span
+    loss = functional.cross_entropy(verified.labels[is_span], classes[is_span], reduction="sum")
     return loss / mean_count(len(gold.start) + len(left))

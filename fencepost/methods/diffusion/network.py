@@ -1,4 +1,4 @@
-"""Section 4.1, training: noise is added to the entities, and the denoiser learns to remove it."""
+"""Section 4.1: training, which adds noise to the entities and trains the denoiser to remove it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fencepost.methods.diffusion.settings import DiffusionSettings
 from fencepost.methods.network import Gold, Graph, Network
 
 _MOST_PROPOSALS = 300
-"""The highest K for a sentence with more than K entities; of even more, each step learns from some."""
+"""Maximum K for a sentence with more than K entities; if it has even more, each step trains on some."""
 
 
 class Diffusion(Network[DenoisedScores]):
-    """Noise to entities. Class 0 is "no entity"; type t is class t + 1."""
+    """Denoiser and verifier of spans. Class 0 is "no entity"; type t is class t + 1."""
 
     settings: DiffusionSettings
     alpha_bar: Tensor  # [times]
@@ -41,9 +41,9 @@ class Diffusion(Network[DenoisedScores]):
         self.register_buffer("alpha_bar", alpha_bar, persistent=False)
 
     def score(self, words: Words, gold: Gold) -> DenoisedScores:
-        """Algorithm 1: add noise to the entities (Eq. 4), and return what the denoiser predicts then.
+        """Algorithm 1: add noise to the entities (Eq. 4) and return the predictions of the denoiser.
 
-        With several draws, there are several copies of each sentence.
+        With several draws, each sentence is repeated.
         """
         settings, draws, vectors = self.settings, self.settings.draws, words.vectors
         words = Words(words.vectors.repeat_interleave(draws, 0), words.lengths.repeat_interleave(draws))
@@ -63,17 +63,17 @@ class Diffusion(Network[DenoisedScores]):
         return replace(scores, verified=VerifiedSpans(spans, is_span, self.verifier(vectors, *spans)))
 
     def _expand(self, gold: Gold, last: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Return x_0, `[B, K, 2]`: each sentence's entities, equally often, or once and random spans.
+        """Return x_0, `[B, K, 2]`: a sentence's entities repeated equally often, or once with random spans.
 
-        A sentence without entities has itself as the only one.
+        In a sentence without entities, the whole sentence is used in place of an entity.
         """
         settings, device, batch = self.settings, last.device, len(last)
-        entities = gold.by_sentence(batch)  # [B, G]
+        entities = gold.group_by_sentence(batch)  # [B, G]
         shape = (batch, max(settings.spans, min(entities.shape[1], _MOST_PROPOSALS)))
         count = (entities < len(gold.start)).sum(dim=1, keepdim=True)
-        order = torch.rand(shape, generator=generator, device=device).argsort(dim=1)  # each number once
+        order = torch.rand(shape, generator=generator, device=device).argsort(dim=1)  # a permutation
         first = torch.randint(2**30, (batch, 1), generator=generator, device=device)
-        chosen = entities.gather(1, (order + first) % count.clamp(min=1))  # who is there once more is chance
+        chosen = entities.gather(1, (order + first) % count.clamp(min=1))  # random which get one repeat more
         left = functional.pad(gold.start, (0, 1))[chosen]
         right = functional.pad(gold.end, (0, 1))[chosen] - 1
         right = torch.where(count == 0, last, right)
@@ -94,7 +94,7 @@ class Diffusion(Network[DenoisedScores]):
         return losses
 
     def graphs(self, words: Words) -> dict[str, Graph]:
-        """Return `read`, which computes what all steps need of the words, and `step`, one step."""
+        """Return `read`, which prepares the words for all steps, `step`, one step, and maybe `verify`."""
         settings, of_spans = self.settings, ("sentences", "spans")
         of_words: Sequence[str | None] = ("sentences", "words", None)
         of_source = [("sentences", None, None, "words"), ("sentences", None, "words", None)]
@@ -126,7 +126,7 @@ class Diffusion(Network[DenoisedScores]):
 
 
 class ReadGraph(nn.Module):
-    """What all steps need of the words, as a graph."""
+    """Graph from word vectors to the context of all steps."""
 
     def __init__(self, denoiser: Denoiser) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class ReadGraph(nn.Module):
 
 
 def _repeat(gold: Gold, times: int) -> Gold:
-    """Return the entities of a batch in which each sentence is repeated."""
+    """Return the entities of a batch in which each sentence is repeated `times` times."""
     copies = torch.arange(times, device=gold.sentence.device)
     others = (column.repeat_interleave(times) for column in (gold.start, gold.end, gold.type))
     return Gold((gold.sentence[:, None] * times + copies).flatten(), *others)

@@ -1,6 +1,6 @@
-"""Section 4.1: spans as numbers, how noise is added to them, and how it is removed.
+"""Section 4.1: the diffusion process: spans as numbers, the noise schedule, and a denoising step.
 
-What takes an `Array` computes with arrays of NumPy and tensors of PyTorch alike.
+An `Array` is an array of NumPy or a tensor of PyTorch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fencepost.methods.diffusion.settings import DiffusionPredict, DiffusionSett
 Array = Any
 
 _LEAST_ALPHA_BAR = 1e-36
-"""Much less would be 0 in single precision."""
+"""Minimum of alpha_bar; much smaller values would be 0 in single precision."""
 
 
 def encode_spans(left: Array, right: Array, last: Array, settings: DiffusionSettings) -> tuple[Array, Array]:
-    """Return the two numbers, each from -lambda to lambda, of spans by their first and last words.
+    """Return the two numbers, from -lambda to lambda, of spans given by their first and last words.
 
-    `last` is the index of the last word of each span's sentence. The numbers are left and right as in the
-    paper, or left and width as in the authors' program (`coordinates`); the least width is that of one word.
+    `last` is the index of the last word of each span's sentence. The numbers are left and right, as in the
+    paper, or left and width, as in the authors' program (`coordinates`); the minimum width is one word.
     """
     second = right - left if settings.coordinates == "left-width" else right
     left, second = left / last.clip(min=1), second / last.clip(min=1)
@@ -32,9 +32,9 @@ def encode_spans(left: Array, right: Array, last: Array, settings: DiffusionSett
 
 
 def decode_spans(numbers: Array, last: Array, settings: DiffusionSettings) -> tuple[Array, Array]:
-    """Return the first and last words, as whole floats, of spans by their numbers `[..., 2]`.
+    """Return the first and last words, as integral floats, of spans given by their numbers `[..., 2]`.
 
-    Whatever the numbers, these are words of the sentence in this order.
+    They are in the sentence and in order, whatever the numbers are.
     """
     shares = (numbers / settings.scale).clip(-1, 1) / 2 + 0.5
     left, right = shares[..., 0], shares[..., 1]
@@ -55,19 +55,19 @@ def compute_alpha_bar(schedule: str, times: int) -> npt.NDArray[np.float64]:
     return np.cumprod(1 - beta).clip(min=_LEAST_ALPHA_BAR)
 
 
-def sampling_times(times: int, steps: int) -> list[int]:
-    """Return tau: evenly spaced times from the last one down; the next after them, -1, has no noise."""
+def compute_sampling_times(times: int, steps: int) -> list[int]:
+    """Return tau: evenly spaced times from the last time down to, but without, -1, which has no noise."""
     points = np.linspace(times - 1, -1, min(steps, times) + 1)
     return [int(point) for point in points[:-1].round()]
 
 
-def ddim_step(
+def take_ddim_step(
     x_t: Array, x_0: Array, alpha_bar: float, next_alpha_bar: float, eta: float, fresh: Array
 ) -> Array:
     """Eq. 6, 7: return `x_t` at the next time, which has less noise, given the predicted `x_0`.
 
-    With `eta` above 0, a part of the remaining noise is replaced by `fresh` noise (Song et al., 2021, Eq. 12
-    and 16; in the authors' program `eta` is 1).
+    With `eta` above 0, part of the remaining noise is replaced by `fresh` noise (Song et al., 2021, Eq. 12
+    and 16; in the authors' program, `eta` is 1).
     """
     epsilon = (x_t - math.sqrt(alpha_bar) * x_0) / math.sqrt(1 - alpha_bar)
     variance = eta**2 * (1 - next_alpha_bar) / (1 - alpha_bar) * (1 - alpha_bar / next_alpha_bar)
@@ -76,9 +76,9 @@ def ddim_step(
 
 
 def draw_noise(predict: DiffusionPredict, length: int, steps: int) -> FloatArray:
-    """Return noise for a sentence of `length` words, `[steps, K, 2]`: the same in whatever batch it is.
+    """Return noise for a sentence of `length` words, `[steps, K, 2]`, which does not depend on its batch.
 
-    The first spans are the same for every K. Without `eta`, only the first step has noise.
+    The first spans are the same for every K. If `eta` is 0, only the first step has noise.
     """
     generator = np.random.default_rng((predict.seed, length))
     rows = steps if predict.eta else 1

@@ -1,4 +1,4 @@
-"""The report `stages`: what each step of prediction leaves, and what the last one gets right."""
+"""The report `stages`: the spans after each step of prediction, and the accuracy of the last step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fencepost.methods.diffusion.settings import DiffusionPredict
 PARTS = ("all", "first word right", "last word right", "both right", "type right, too")
 
 
-class StageReport(Report):
-    """The number of different spans after each step and the entities among them; how exact the last step is.
+class DiffusionReport(Report):
+    """Number of different spans and entities among them after each step, and accuracy of the last step.
 
-    A proposal's words are compared with the entity that it shares most words with, by IoU; types count in the
-    last row of the second table alone.
+    A proposal is compared with the entity with the highest IoU; types count only in the last row of the
+    second table.
     """
 
     decoder: DiffusionDecoder
@@ -38,13 +38,14 @@ class StageReport(Report):
             f"after step {number}": spans for number, spans in enumerate(scores.spans[:, None], start=1)
         }
         stages["after any step"] = scores.spans
-        found = {name: list_spans(spans, length) for name, spans in stages.items()}
-        if scores.found is not None:
-            found["verified"] = scores.found
+        lists = {name: list_spans(spans, length) for name, spans in stages.items()}
+        if scores.verified is not None:
+            lists["verified"] = scores.verified
         candidates = self.decoder.candidates(scores, self.predict)
-        kept = self.predict.select_entities(candidates, self.decoder.types, sentences)
-        found["selected"] = np.stack((kept.start // length, kept.start % length, (kept.end - 1) % length))
-        for name, (sentence, left, right) in found.items():
+        selected = self.predict.select_entities(candidates, self.decoder.types, sentences)
+        columns = (selected.start // length, selected.start % length, (selected.end - 1) % length)
+        lists["selected"] = np.stack(columns)
+        for name, (sentence, left, right) in lists.items():
             keys = np.unique((sentence * length + left) * length + right)
             counts = np.array((len(keys), np.isin(entities, keys).sum()))
             self.spans[name] = self.spans.get(name, np.zeros(2, dtype=np.int64)) + counts

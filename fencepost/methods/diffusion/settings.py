@@ -12,70 +12,81 @@ from fencepost.methods.settings import MethodSettings, PredictSettings
 from fencepost.settings import MOST_LAYERS, WIDEST
 
 _MOST_TIMES, _MOST_SPANS = 10_000, 4096
-"""Time and memory grow with the number of steps, and memory with the square of the number of spans."""
+"""Maximum number of steps, which determines time and memory, and of spans, whose square determines memory."""
 
 
 class DiffusionSettings(MethodSettings):
-    """The noise, the network that removes it, and the loss."""
+    """Settings of the noise, of the network that removes it, and of the loss."""
 
-    name: Literal["diffusion"] = "diffusion"
+    name: Literal["diffusion"] = Field("diffusion", description="Name of the method.")
     searched: ClassVar = {
         "distance": {"low": 0.0, "high": 4.0},
         "boundary_weight": {"low": 0.5, "high": 2.0, "log": True},
         "dropout": {"low": 0.0, "high": 0.3},
     }
     spans: int = Field(
-        60, ge=1, le=_MOST_SPANS, description="K: noisy spans of each sentence; more if it has more entities."
+        60,
+        ge=1,
+        le=_MOST_SPANS,
+        description="K: number of noisy spans of each sentence in training; more if it has more entities.",
     )
-    draws: int = Field(1, ge=1, le=1000, description="Sets of such spans, each at its own time.")
-    times: int = Field(1000, ge=2, le=_MOST_TIMES, description="T: steps from entities to noise.")
-    schedule: Literal["cosine", "linear"] = Field("cosine", description="How the noise grows.")
-    scale: float = Field(1.0, gt=0, le=1000, description="lambda: boundaries are from -lambda to lambda.")
+    draws: int = Field(
+        1, ge=1, le=1000, description="Number of sets of noisy spans of a sentence, each at its own time."
+    )
+    times: int = Field(
+        1000, ge=2, le=_MOST_TIMES, description="T: number of diffusion steps from entities to noise."
+    )
+    schedule: Literal["cosine", "linear"] = Field("cosine", description="Schedule of the noise.")
+    scale: float = Field(
+        1.0, gt=0, le=1000, description="lambda: boundaries are scaled to numbers from -lambda to lambda."
+    )
     coordinates: Literal["left-width", "left-right"] = Field(
-        "left-width", description="Which two numbers a span is."
+        "left-width", description="The two numbers that represent a span."
     )
     expansion: Literal["repeat", "random"] = Field(
-        "repeat", description="What is noised besides the entities: these again, or random spans."
+        "repeat", description="Spans that fill up the K noisy ones: the entities repeated, or random spans."
     )
     targets: Literal["repeat", "pad"] = Field(
         "repeat",
-        description="Spans are matched to the entities repeated, or one to each and the rest to none.",
+        description="Entities that spans are matched to: repeated, or each once and other spans to none.",
     )
     distance: float = Field(
         2.0,
         ge=0,
-        description="What it costs in matching if a noisy span is as far from an entity as the sentence is "
-        "long (0 in the paper).",
+        description="Cost in matching of a distance between noisy span and entity as long as the sentence (0 "
+        "in the paper).",
     )
     pooling: Literal["mean", "first+last"] = Field(
-        "mean", description="A span's vector from its words: their mean, or the first and the last one."
+        "mean", description="Vector of a span: the mean of its words, or its first and last word."
     )
     positions: bool = Field(
-        True, description="Whether the network sees the positions of spans and words (not in the paper)."
+        True, description="Whether the network reads the positions of spans and words (not in the paper)."
     )
     proposal_codes: bool = Field(
-        False, description="Whether it sees the number of each of the K spans (only in the authors' program)."
+        False, description="Whether the network reads the index of each span (only in the authors' program)."
     )
     verifier: bool = Field(
         True,
-        description="Whether types and confidences come from a classifier that sees both ends of each "
-        "denoised span (not in the paper).",
+        description="Whether types and confidences come from a classifier of the denoised spans (not in the "
+        "paper).",
     )
-    self_attention: bool = Field(True, description="Between the spans (ablation).")
-    cross_attention: bool = Field(True, description="From the spans to the words (ablation).")
+    self_attention: bool = Field(True, description="Whether spans attend to each other (ablation).")
+    cross_attention: bool = Field(True, description="Whether spans attend to the words (ablation).")
     size: int = Field(128, ge=2, le=WIDEST, multiple_of=2, description="Width of a span's vector.")
-    layers: int = Field(2, ge=0, le=MOST_LAYERS, description="Of the span encoder.")
-    heads: int = Field(4, ge=1, le=WIDEST, description="Of attention.")
+    layers: int = Field(2, ge=0, le=MOST_LAYERS, description="Number of layers of the span encoder.")
+    heads: int = Field(4, ge=1, le=WIDEST, description="Number of attention heads.")
     feed_forward: int = Field(256, ge=1, le=WIDEST, description="Width of the feed-forward layers.")
     pointer_size: int = Field(64, ge=1, le=WIDEST, description="Width of the layer inside the pointers.")
-    dropout: float = Field(0.1, ge=0, lt=1, description="In the span encoder and the classifier.")
-    none_weight: float = Field(1.0, ge=0, description="Of the type loss of spans without an entity.")
-    boundary_weight: float = Field(1.0, ge=0, description="Of the boundary loss.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout of span encoder, classifier and verifier.")
+    none_weight: float = Field(1.0, ge=0, description="Weight of the type loss of unmatched spans.")
+    boundary_weight: float = Field(1.0, ge=0, description="Weight of the boundary loss.")
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
         if self.size % self.heads:
-            raise ValueError(f"size should be a multiple of heads, but {self.size} is none of {self.heads}")
+            raise ValueError(
+                f"size should be a multiple of heads, but {self.size} is not one of {self.heads}"
+            )
         return self
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:  # noqa: ARG002
@@ -94,9 +105,13 @@ class DiffusionSettings(MethodSettings):
 
 
 class DiffusionPredict(PredictSettings):
-    """How noise becomes entities, and which of these are returned."""
+    """Settings of denoising."""
 
-    steps: int = Field(4, ge=1, le=_MOST_TIMES, description="gamma: denoising steps; at most method.times.")
-    spans: int = Field(60, ge=1, le=_MOST_SPANS, description="K: noisy spans, whatever method.spans.")
-    eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 is DDIM, 1 is DDPM.")
-    seed: int = Field(0, ge=0, description="Of the noise.")
+    steps: int = Field(
+        4, ge=1, le=_MOST_TIMES, description="gamma: number of denoising steps; at most method.times."
+    )
+    spans: int = Field(
+        60, ge=1, le=_MOST_SPANS, description="K: number of noisy spans; may differ from method.spans."
+    )
+    eta: float = Field(0.0, ge=0, le=1, description="New noise in each step: 0 for DDIM, 1 for DDPM.")
+    seed: int = Field(0, ge=0, description="Seed of the noise.")

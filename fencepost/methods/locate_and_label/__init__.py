@@ -1,13 +1,13 @@
 """Locate and label: Shen et al., "Locate and Label: A Two-stage Identifier for Nested NER", ACL 2021.
 
-As object detectors do with images: all spans of some lengths are seeds; a filter drops those that are far
-from any entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the
-moved spans (section 2.4); and Soft-NMS lowers the scores of those that overlap better ones too much (section
-2.6). So entities are found whose lengths are not among the seeds'.
+As in object detection: all spans of some lengths are seeds; a filter removes those that are far from any
+entity; a regressor moves the boundaries of the rest (sections 2.2, 2.3); a classifier labels the moved spans
+(section 2.4); and Soft-NMS lowers the scores of spans that overlap better ones too much (section 2.6). So the
+method can also predict entities of other lengths than those of the seeds.
 """
 
 from fencepost.methods.locate_and_label.decode import LocateAndLabelDecoder
-from fencepost.methods.locate_and_label.report import StageReport
+from fencepost.methods.locate_and_label.report import LocateAndLabelReport
 from fencepost.methods.locate_and_label.settings import LocateAndLabelPredict, LocateAndLabelSettings
 from fencepost.methods.registry import Method
 
@@ -20,5 +20,5 @@ METHOD = Method(
         "encoder": {"lstm": {"size": 256}},
         "training": {"batch_size": 8},
     },
-    reports={"stages": StageReport},
+    reports={"stages": LocateAndLabelReport},
 )

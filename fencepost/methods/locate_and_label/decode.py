@@ -1,4 +1,4 @@
-"""Prediction: seeds are filtered, moved and labelled, each by a graph."""
+"""Prediction: seeds are filtered, moved and labelled, each step by a graph."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Inputs = dict[str, npt.NDArray[Any]]
 GetWords = Callable[[Spans, WordArrays], Inputs]
 
 _SPANS_AT_ONCE = 8192
-"""Spans whose vectors are held at once."""
+"""Maximum number of spans whose vectors are computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """The seeds of a batch that pass the filter, and what the networks compute for each."""
+    """The seeds of a batch that pass the filter, and the outputs of the graphs for each."""
 
     seeds: Spans  # [N]
     near: FloatArray  # [N], the filter's logit, 0 without a filter
@@ -34,7 +34,7 @@ class Proposals:
 
 
 class LocateAndLabelDecoder(Decoder[Proposals]):
-    """The graphs `filter`, `regressor` (each if the model has one) and `classifier`."""
+    """Decoder for the graphs `filter` and `regressor`, if the model has them, and `classifier`."""
 
     settings: LocateAndLabelSettings
 
@@ -60,7 +60,7 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         return Proposals(seeds, near, offsets, moved, labels, words.lengths)
 
     def seed_lengths(self, predict: LocateAndLabelPredict) -> Sequence[int]:
-        """Return the lengths of the seeds, in rising order."""
+        """Return the lengths of the seeds, sorted."""
         trained = self.settings.lengths
         return trained if predict.lengths == "trained" else range(1, trained[-1] + 1)
 
@@ -80,17 +80,17 @@ class LocateAndLabelDecoder(Decoder[Proposals]):
         return seeds.take(passing), near[passing]
 
     def candidates(self, scores: Proposals, predict: LocateAndLabelPredict) -> Candidates:
-        """Return the spans with a type that is probable enough, be it less so than "no entity".
+        """Return the spans with a type that is probable enough, even if "no entity" is more probable.
 
-        Unlike in the paper, its probability is multiplied with the filter's, unless `predict.confidence` is
-        `class`.
+        Unlike in the paper, the type's probability is multiplied by the filter's, unless `predict.confidence`
+        is `class`.
         """
         type_, confidence = self.label(scores, predict)
-        probable = ~(confidence < predict.lowest_threshold())  # NaN is refused later
+        probable = ~(confidence < predict.lowest_threshold())  # `Candidates` raises for NaN
         sentence, start, end = scores.moved.take(probable)
         offset = sentence * scores.lengths.max()
-        kept = confidence[probable].astype(np.float64).clip(0, 1)
-        return Candidates(offset + start, offset + end, type_[probable], kept)
+        clipped = confidence[probable].astype(np.float64).clip(0, 1)
+        return Candidates(offset + start, offset + end, type_[probable], clipped)
 
     def label(self, scores: Proposals, predict: LocateAndLabelPredict) -> tuple[IntArray, FloatArray]:
         """Return the most probable type of each proposal, and its confidence."""
@@ -108,7 +108,7 @@ def _get_inner_words(spans: Spans, words: WordArrays) -> Inputs:
 
 
 def _get_outer_words(spans: Spans, words: WordArrays) -> Inputs:
-    """Eq. 4: return the words before and after each span, and whether the sentence ends there instead."""
+    """Eq. 4: return the words before and after each span, and whether the sentence has none there."""
     at_start, at_end = spans.start == 0, spans.end == words.lengths[spans.sentence]
     before, behind = np.where(at_start, 0, spans.start - 1), np.where(at_end, 0, spans.end)
     return {

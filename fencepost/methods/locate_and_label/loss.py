@@ -1,4 +1,4 @@
-"""What is learnt: examples (section 2.2), their classes (section 2.4), and the losses (section 2.5)."""
+"""Training examples (section 2.2), their classes (section 2.4), and the losses (section 2.5)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import Spans, compute_iou, pair_spans
 
 _SURE = 1e-6
-"""A probability of being wrong below which focal losses treat examples alike: their gradient could be
-infinite."""
+"""Minimum error probability in focal losses; below it, their gradient could be infinite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Spans of a batch to learn from, each with the entity of its sentence that it overlaps most."""
+    """Spans of a batch to train on, each paired with the entity of its sentence with the highest IoU."""
 
     spans: Spans  # [N]
     entity: IntArray  # [N], index into `entities`; -1 is none
@@ -34,7 +33,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class ExampleScores:
-    """What the networks compute for examples."""
+    """The outputs of the networks for examples."""
 
     examples: Examples  # [N]
     near: Tensor | None  # [N], the filter's logit
@@ -48,22 +47,22 @@ def sample_examples(
 ) -> Examples:
     """Section 2.2: return the entities, all other positive seeds, and some of the negative ones.
 
-    Of each sentence, the negative seeds with the lowest numbers in `chance` are examples. The entities are
-    always among them, though the paper does not say so.
+    In each sentence, the negative seeds with the lowest random numbers in `chance` are chosen. The entities
+    are always included, though the paper does not say so.
     """
     columns = (gold.sentence, gold.start, gold.end, gold.type)
     *spans, types = (np.append(column, -1) for column in columns)
     entities, every = Spans(*spans), len(gold.start)
     entity, iou = pair_spans(seeds, entities)
-    positive = (iou > settings.near) & (iou < 1)  # seeds that are entities are examples as such
+    positive = (iou > settings.near) & (iou < 1)  # seeds that are entities are included as entities
     positives = np.concatenate((gold.sentence, seeds.sentence[positive]))
     count = np.bincount(positives, minlength=batch)  # [B]
-    wanted = (settings.negatives * count).astype(np.int64) + settings.extra_negatives
+    most = (settings.negatives * count).astype(np.int64) + settings.extra_negatives  # [B], negatives
     negative = np.flatnonzero(~positive & (iou < 1))
     negative = negative[np.lexsort((chance[negative], seeds.sentence[negative]))]
     owner = seeds.sentence[negative]
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)  # in its sentence
-    chosen = np.sort(np.append(np.flatnonzero(positive), negative[rank < wanted[owner]]))
+    chosen = np.sort(np.append(np.flatnonzero(positive), negative[rank < most[owner]]))
     return Examples(
         spans=Spans(*map(np.append, entities.take(slice(every)), seeds.take(chosen))),
         entity=np.append(np.arange(every), entity[chosen]),
@@ -75,9 +74,9 @@ def sample_examples(
 
 
 def assign_classes(moved: Spans, examples: Examples, hit: float) -> tuple[IntArray, FloatArray]:
-    """Section 2.4: return the class of each moved span, and its IoU with the entity that decides it.
+    """Section 2.4: return the class of each moved span, and its IoU with the entity that determines it.
 
-    That is the entity that the seed was paired with, unless the span missed it and is exactly another one.
+    This is the entity that the seed is paired with, unless the span misses it and is exactly another one.
     """
     with_own = compute_iou(moved, examples.entities.take(examples.entity))
     best, with_best = pair_spans(moved, examples.entities)
@@ -90,39 +89,39 @@ def assign_classes(moved: Spans, examples: Examples, hit: float) -> tuple[IntArr
 def compute_losses(
     scores: ExampleScores, settings: LocateAndLabelSettings, mean_count: Callable[[int], int | Tensor]
 ) -> dict[str, Tensor]:
-    """Eq. 17: return the terms of the loss; `mean_count` returns what means divide by."""
+    """Eq. 17: return the terms of the loss; `mean_count` returns the divisor of a mean."""
     examples, is_positive = scores.examples, scores.examples.positive
     columns = (examples.iou, is_positive, *assign_classes(scores.moved, examples, settings.hit))
     iou, positive, class_, moved_iou = (torch.from_numpy(of).to(scores.labels.device) for of in columns)
     terms, count = {}, mean_count(len(iou))
-    weight = soft_weights(iou, positive, settings.eta)
+    weight = compute_soft_weights(iou, positive, settings.eta)
     if scores.near is not None:
-        losses = filter_loss(scores.near, positive, settings.gamma)
+        losses = compute_filter_loss(scores.near, positive, settings.gamma)
         terms["filter_loss"] = settings.filter_weight * (weight * losses).sum() / count
     if scores.offsets is not None:
         entities = examples.entities.take(examples.entity[is_positive])
-        losses = regressor_loss(examples.spans.take(is_positive), scores.offsets[positive], entities)
+        losses = compute_regressor_loss(examples.spans.take(is_positive), scores.offsets[positive], entities)
         mean = (weight[positive] * losses).sum() / mean_count(len(losses))
         terms["regressor_loss"] = settings.regressor_weight * mean
-    weight = soft_weights(moved_iou, class_ > 0, settings.eta)
-    losses = classifier_loss(scores.labels, class_, settings.classifier_gamma)
+    weight = compute_soft_weights(moved_iou, class_ > 0, settings.eta)
+    losses = compute_classifier_loss(scores.labels, class_, settings.classifier_gamma)
     terms["classifier_loss"] = settings.classifier_weight * (weight * losses).sum() / count
     return terms
 
 
-def soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:
-    """Eq. 11: return the weights of examples; those that match an entity in part have lower ones."""
+def compute_soft_weights(iou: Tensor, positive: Tensor, eta: float) -> Tensor:
+    """Eq. 11: return the weights of examples, which are lower for partial overlap with an entity."""
     return torch.where(positive, iou, 1 - iou) ** eta
 
 
-def filter_loss(logits: Tensor, positive: Tensor, gamma: float) -> Tensor:
-    """Eq. 12, before weights: return the focal loss of each example."""
+def compute_filter_loss(logits: Tensor, positive: Tensor, gamma: float) -> Tensor:
+    """Eq. 12: return the focal loss of each example, without weights."""
     signed = torch.where(positive, logits, -logits)
     return -functional.logsigmoid(signed) * torch.sigmoid(-signed).clamp(min=_SURE) ** gamma
 
 
-def regressor_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
-    """Eq. 13-15: return the distance of each span, moved by offsets that are not rounded, from its entity."""
+def compute_regressor_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
+    """Eq. 13-15: return the loss of each span, moved by its unrounded offsets, against its entity."""
     of_spans, of_entities = (
         torch.from_numpy(np.stack((of.start, of.end))).to(offsets) for of in (spans, entities)
     )
@@ -134,7 +133,7 @@ def regressor_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Tensor:
     return of_boundaries + 1 - shared / together
 
 
-def classifier_loss(logits: Tensor, class_: Tensor, gamma: float) -> Tensor:
-    """Eq. 16, before weights: return the cross entropy of each example, or with a `gamma` its focal loss."""
+def compute_classifier_loss(logits: Tensor, class_: Tensor, gamma: float) -> Tensor:
+    """Eq. 16: return the cross entropy (focal loss if `gamma` is not 0) of each example, without weights."""
     log_p = logits.log_softmax(dim=1).gather(1, class_[:, None])[:, 0]
     return -log_p * (1 - log_p.exp()).clamp(min=_SURE) ** gamma

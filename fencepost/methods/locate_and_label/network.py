@@ -31,7 +31,7 @@ class LocateAndLabel(Network[ExampleScores]):
         self.filter = head(1) if settings.filter else None
         self.regressor = head(2) if settings.regressor else None
         self.classifier = head(1 + len(types))
-        # the word before the first, and after the last; the paper has none
+        # stands for the word before the first and after the last; not in the paper
         self.outside = nn.Parameter(torch.zeros(width)) if settings.regressor else None
 
     def score(self, words: Words, gold: Gold) -> ExampleScores:
@@ -41,7 +41,7 @@ class LocateAndLabel(Network[ExampleScores]):
         table = MaximumTable(words.vectors, torch)
 
         def run(head: SpanHead, spans: Spans, vectors: Tensor, last: IntArray) -> Tensor:
-            one, other = head.views(vectors, words.prompts)
+            one, other = head.compute_views(vectors, words.prompts)
             ends = one[spans.sentence, spans.start], other[spans.sentence, last]
             return head.combine(table.pool(spans), *ends).float()
 
@@ -55,7 +55,7 @@ class LocateAndLabel(Network[ExampleScores]):
         return ExampleScores(examples, near, offsets, moved, labels)
 
     def sample(self, gold: Gold, lengths: Tensor) -> Examples:
-        """Section 2.2: return examples, some of them drawn at random; in evaluation always the same."""
+        """Section 2.2: return examples, some of them random; in evaluation always the same."""
         seeds = enumerate_spans(self.settings.lengths, lengths.cpu().numpy())
         generator = None if self.training else torch.Generator(lengths.device).manual_seed(0)
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device).cpu().numpy()
@@ -66,13 +66,13 @@ class LocateAndLabel(Network[ExampleScores]):
         return compute_losses(scores, self.settings, self.mean_count)
 
     def graphs(self, words: Words) -> dict[str, Graph]:
-        """Return the filter, for all spans of a batch, and regressor and classifier, for chosen spans."""
+        """Return the filter, for all spans of a batch, and regressor and classifier, for some spans."""
         graphs: dict[str, Graph] = {}
         if self.filter is not None:
             inputs, axes = word_axes(words)
             axes["near"] = ("sentences", None, "words")
             graphs["filter"] = Graph(FilterGraph(self.filter, self.settings.lengths[-1]), inputs, axes)
-        some = words.vectors[0]  # as good as vectors of spans
+        some = words.vectors[0]  # in place of vectors of spans, which have the same shape
         sentence = {} if words.prompts is None else {"sentence": words.prompts[0].expand_as(some)}
 
         def on_spans(module: nn.Module, output: str, *names: str, **others: Tensor) -> Graph:
@@ -92,7 +92,7 @@ class SpanHead(nn.Module):
     """Two linear layers with GELU between them, on `[max-pool of a span ; a word ; another ; sentence]`."""
 
     def __init__(self, width: int, parts: int, size: int, outputs: int, dropout: float) -> None:
-        """`parts` is 4 with a vector of the whole sentence, else 3."""
+        """Create a head; `parts` is 4 with a vector of the whole sentence, else 3."""
         super().__init__()
         self.width = width
         self.dropout = nn.Dropout(dropout)
@@ -100,15 +100,15 @@ class SpanHead(nn.Module):
         self.output = nn.Linear(size, outputs)
 
     def forward(self, *parts: Tensor) -> Tensor:
-        """Each `[N, d]`, to `[N, outputs]`: for a few spans, as in prediction."""
+        """Map parts `[N, d]` to `[N, outputs]`; used for the few spans of prediction."""
         outputs: Tensor = self.output(functional.gelu(self.hidden(torch.cat(parts, dim=1))))
         return outputs
 
-    def views(self, words: Tensor, sentence: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return what the first layer adds for words `[B, T, d]` in either role: `[B, T, h]` each.
+    def compute_views(self, words: Tensor, sentence: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the words' parts of the first layer, as first and as second word: `[B, T, h]` each.
 
-        So it is computed once for each word, not for each span. That of the sentence's vector `[B, 1, d]` is
-        added to all of the first.
+        So they are computed once for each word `[B, T, d]`, not for each span. The part of the sentence's
+        vector `[B, 1, d]` is added to those of the first words.
         """
         _, of_one, of_other, *of_sentence = torch.split(self.hidden.weight, self.width, dim=1)
         words = self.dropout(words)
@@ -118,7 +118,7 @@ class SpanHead(nn.Module):
         return one, other
 
     def combine(self, pooled: Tensor, one: Tensor, other: Tensor) -> Tensor:
-        """Compute the same as `forward`, with dropout, of `[..., d]` and two views `[..., h]`."""
+        """Compute `forward`, with dropout, from pooled vectors `[..., d]` and two views `[..., h]`."""
         of_pooled = self.hidden.weight[:, : self.width]
         hidden = functional.linear(self.dropout(pooled), of_pooled, self.hidden.bias) + one + other
         outputs: Tensor = self.output(functional.gelu(hidden))
@@ -126,7 +126,7 @@ class SpanHead(nn.Module):
 
 
 class FilterGraph(nn.Module):
-    """The filter on all spans up to a length; the decoder knows which end in their sentences."""
+    """Graph of the filter for all spans up to a length; the decoder ignores those that are too long."""
 
     def __init__(self, filter_: SpanHead, longest: int) -> None:
         super().__init__()
@@ -134,21 +134,21 @@ class FilterGraph(nn.Module):
         self.longest = longest
 
     def forward(self, vectors: Tensor, prompts: Tensor | None = None) -> Tensor:
-        """`[B, T, d]` to logits `[B, longest, T]`, by a span's length and its start."""
+        """Map `[B, T, d]` to logits `[B, longest, T]`, by a span's length and start."""
         words = vectors.shape[1]
-        first, last = self.filter.views(vectors, prompts)  # [B, T, h]
+        first, last = self.filter.compute_views(vectors, prompts)  # [B, T, h]
         following, last = (functional.pad(of, (0, 0, 0, self.longest)) for of in (vectors, last))
         pooled, near = vectors, []
         present = self.longest if torch.onnx.is_in_onnx_export() else min(self.longest, words)
         for more in range(present):
             pooled = torch.maximum(pooled, following[:, more : more + words])
             near.append(self.filter.combine(pooled, first, last[:, more : more + words])[..., 0])
-        near += [torch.zeros_like(near[0])] * (self.longest - present)  # no sentence has longer spans
+        near += [torch.zeros_like(near[0])] * (self.longest - present)  # longer than all sentences
         return torch.stack(near, dim=1)
 
 
 class RegressorGraph(nn.Module):
-    """The regressor of spans whose vectors are given, with `outside` for words that do not exist."""
+    """Graph of the regressor for given vectors of spans, with `outside` for words beyond the sentence."""
 
     def __init__(self, regressor: SpanHead, outside: nn.Parameter) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class RegressorGraph(nn.Module):
     def forward(
         self, pooled: Tensor, before: Tensor, behind: Tensor, at_start: Tensor, at_end: Tensor, *rest: Tensor
     ) -> Tensor:
-        """`at_start` and `at_end`, `[N, 1]`, are whether no word is before or after a span."""
+        """Return the offsets `[N, 2]`; `at_start` and `at_end` are `[N, 1]`, true for missing words."""
         words = torch.where(at_start, self.outside, before), torch.where(at_end, self.outside, behind)
         offsets: Tensor = self.regressor(pooled, *words, *rest)
         return offsets

@@ -1,4 +1,4 @@
-"""The report `stages`: what each stage of prediction leaves."""
+"""The report `stages`: the spans after each stage of prediction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fencepost.methods.locate_and_label.spans import Spans, enumerate_spans, pai
 
 STAGES = ("seeds", "after the filter", "after the regressor", "labelled", "selected")
 FARTHEST = 4
-"""Offsets of more words are counted together."""
+"""Number of words from which on offsets are counted together."""
 
 
-class StageReport(Report):
-    """The number of spans after each stage, the entities among them, and the offsets of boundaries.
+class LocateAndLabelReport(Report):
+    """Number of spans after each stage, recall of entities among them, and offsets of boundaries.
 
-    Types are ignored: an entity counts if its span is one of the spans of a stage, or near one of them (IoU
+    Types are ignored: an entity counts if its span is among the spans of a stage, or near one of them (IoU
     above `method.near`).
     """
 
@@ -34,16 +34,16 @@ class StageReport(Report):
         self.moves = np.zeros((2, 2, 2 * FARTHEST + 1), dtype=np.int64)  # all or labelled, start or end
 
     def add(self, sentences: Sequence[Sentence], scores: Proposals, gold: GoldArrays) -> None:
-        entities = _drop_repetitions(Spans(gold.sentence, gold.start, gold.end))
+        entities = _deduplicate(Spans(gold.sentence, gold.start, gold.end))
         self.entities += len(entities.start)
         labelled = self.decoder.label(scores, self.predict)[1] >= self.predict.lowest_threshold()
         candidates = self.decoder.candidates(scores, self.predict)
-        kept = self.predict.select_entities(candidates, self.decoder.types, sentences)
+        chosen = self.predict.select_entities(candidates, self.decoder.types, sentences)
         length = scores.lengths.max()
-        selected = Spans(kept.start // length, kept.start % length, (kept.end - 1) % length + 1)
+        selected = Spans(chosen.start // length, chosen.start % length, (chosen.end - 1) % length + 1)
         seeds = enumerate_spans(self.decoder.seed_lengths(self.predict), scores.lengths)
         stages = (seeds, scores.seeds, scores.moved, scores.moved.take(labelled), selected)
-        for number, spans in enumerate(map(_drop_repetitions, stages)):
+        for number, spans in enumerate(map(_deduplicate, stages)):
             _, iou = pair_spans(entities, spans)
             near = iou > self.decoder.settings.near
             self.counts[number] += (len(spans.start), (iou == 1).sum(), near.sum())
@@ -66,6 +66,6 @@ class StageReport(Report):
         return {"spans": stages, "offsets in words": offsets}
 
 
-def _drop_repetitions(spans: Spans) -> Spans:
-    """Return each span once, in order."""
+def _deduplicate(spans: Spans) -> Spans:
+    """Return each span once, sorted."""
     return Spans(*np.unique(np.stack(spans), axis=1))

@@ -1,4 +1,4 @@
-"""What training, prediction and the report do with spans, in NumPy."""
+"""Operations on spans for training, prediction and the report, in NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fencepost.methods.decoder import FloatArray, IntArray
 
 _PAIRS_AT_ONCE = 4_000_000
-"""Pairs of a span and another that are compared at once."""
+"""Maximum number of pairs of spans that are compared at once."""
 
 
 class Spans(NamedTuple):
@@ -26,14 +26,14 @@ class Spans(NamedTuple):
         return Spans(*(column[index] for column in self))
 
     def split(self, size: int) -> list[Spans]:
-        """Return blocks of at most `size` spans: one at least, which may be empty."""
+        """Return blocks of at most `size` spans; at least one, which may be empty."""
         return [self.take(slice(first, first + size)) for first in range(0, max(1, len(self.start)), size)]
 
 
 def enumerate_spans(of_lengths: Sequence[int], lengths: IntArray) -> Spans:
-    """Section 2.2: return all spans of these lengths in sentences of `lengths` words.
+    """Section 2.2: return all spans of the lengths `of_lengths` in sentences of `lengths` words.
 
-    They are ordered by sentence, start and length.
+    They are sorted by sentence, start and length.
     """
     starts = np.arange(lengths.max())
     ends = starts[:, None] + np.asarray(of_lengths)  # [T, L]
@@ -42,7 +42,7 @@ def enumerate_spans(of_lengths: Sequence[int], lengths: IntArray) -> Spans:
 
 
 def compute_iou(one: Spans, other: Spans) -> FloatArray:
-    """Return the number of words that two spans share, divided by those that at least one has."""
+    """Return the number of words in both spans, divided by the number of words in at least one."""
     shared = np.maximum(np.minimum(one.end, other.end) - np.maximum(one.start, other.start), 0)
     union = one.end - one.start + other.end - other.start - shared
     result: FloatArray = (shared / union).astype(np.float32)
@@ -50,9 +50,9 @@ def compute_iou(one: Spans, other: Spans) -> FloatArray:
 
 
 def pair_spans(spans: Spans, others: Spans) -> tuple[IntArray, FloatArray]:
-    """Find for each span the other of its sentence with the highest IoU, of equals the first.
+    """Pair each span with the other of its sentence with the highest IoU; on a tie, with the first one.
 
-    Returns its index and the IoU, `[N]` each: -1 and 0 in a sentence without others.
+    Returns the index of the other and the IoU, `[N]` each: -1 and 0 in a sentence without others.
     """
     index, iou = np.full(len(spans.start), -1), np.zeros(len(spans.start), dtype=np.float32)
     for sentence in np.unique(others.sentence):
@@ -68,8 +68,8 @@ def pair_spans(spans: Spans, others: Spans) -> tuple[IntArray, FloatArray]:
 def move_spans(spans: Spans, offsets: FloatArray, lengths: IntArray) -> Spans:
     """Eq. 6, 7: return the spans with `offsets`, `[N, 2]`, rounded to words and added to start and end.
 
-    They stay in the sentence (`L - 1` in Eq. 7 is a slip: it is the last word); what would be empty stays
-    as it is.
+    They are clipped to the sentence (`L - 1` in Eq. 7 is a slip: it must be the last word). A span that would
+    become empty is not moved.
     """
     limit = lengths.max() + 1  # a move by more words has the same result
     moves = np.floor(np.nan_to_num(offsets) + 0.5).clip(-limit, limit).astype(np.int64)
@@ -82,13 +82,13 @@ def move_spans(spans: Spans, offsets: FloatArray, lengths: IntArray) -> Spans:
 class MaximumTable:
     """Eq. 1, 8: the maximum over any span of words.
 
-    It is that of two spans that cover it, each as long as a power of two. `vectors`, `[B, T, d]`, are an
-    array of `library`, NumPy or PyTorch. Words after a sentence's end do not affect spans inside it.
+    It is the maximum over two spans that cover it, whose lengths are powers of two. `vectors`, `[B, T, d]`,
+    are an array of `library`, NumPy or PyTorch. Padding does not affect spans inside a sentence.
     """
 
     def __init__(self, vectors: Any, library: Any) -> None:
         self._library = library
-        self._levels = [vectors]  # level k: over 2^k words from each on, [B, T, d]; if fewer are left, any
+        self._levels = [vectors]  # level k: over 2^k words from each word on, [B, T, d]; undefined at the end
         self._table = vectors[None]  # [K, B, T, d]
 
     def pool(self, spans: Spans) -> Any:

@@ -46,7 +46,7 @@ def gold_of(batch: list[set[Key]], seed: int = 0) -> Gold:
     """In any order: who builds a batch promises none."""
     rows = [(index, *key) for index, keys in enumerate(batch) for key in sorted(keys)]
     seeded(seed).shuffle(rows)
-    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+    return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
 
 
 def whole(lengths: list[int]) -> Block:

@@ -67,7 +67,7 @@ def blocks_of(method: BoundaryOffset, lengths: Tensor, monkeypatch) -> list[Bloc
     """Those in which the loss is computed."""
     seen: list[Block] = []
     with monkeypatch.context() as patch:
-        patch.setattr(method, "grid", lambda _, block: seen.append(block))
+        patch.setattr(method, "compute_grid", lambda _, block: seen.append(block))
         patch.setattr(
             boundary_offset, "sum_cross_entropy", lambda grid, blocks, *_: [grid(b) for b in blocks]
         )
@@ -117,8 +117,8 @@ def test_rows_that_are_computed_by_themselves_have_the_same_labels(monkeypatch, 
     method, words = method_of(convolutions=convolutions, **EVERYTHING), words_of(LENGTHS)
     graph = boundary_offset.OffsetGraph(method)
     calls: list[int] = []
-    grid = method.grid
-    monkeypatch.setattr(method, "grid", lambda *args: (calls.append(1), grid(*args))[1])
+    grid = method.compute_grid
+    monkeypatch.setattr(method, "compute_grid", lambda *args: (calls.append(1), grid(*args))[1])
     with torch.inference_mode():
         label, probability = graph(words.vectors, words.lengths, words.prompts)
         assert len(calls) == 1

@@ -17,7 +17,7 @@ from fencepost.methods.boundary_offset.settings import (
 from fencepost.methods.model import Model
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.run import idle_settings
+from fencepost.training.run import find_idle_settings
 from tests.methods.boundary_offset.cases import (
     BATCH,
     FIGURE_2,
@@ -171,7 +171,7 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
 )
 def test_settings_without_effect_are_told(method: dict, encoder: str, told: str | None) -> None:
     tree = {"method": {"name": "boundary-offset", **method}, "encoder": {"name": encoder}}
-    notes = list(idle_settings(Config.parse(tree), LEARNT, None))
+    notes = list(find_idle_settings(Config.parse(tree), LEARNT, None))
     assert len(notes) == (told is not None)
     assert all(note.startswith(f"{told} has no effect: ") for note in notes)
 
@@ -198,4 +198,4 @@ def test_prompts_start_as_names_if_asked_to() -> None:
     tree = {"method": {"name": "boundary-offset", "prompt_start": "name", "size": 4}}
     model = Model.build(Config.parse(tree), LEARNT)
     for type_, prompt in zip(model.types, model.encoder.prompts, strict=True):
-        assert torch.equal(prompt, model.encoder.embedder.of_text(spell_out(type_)))
+        assert torch.equal(prompt, model.encoder.embedder.embed_text(spell_out(type_)))

@@ -41,7 +41,7 @@ def test_scores_equal_the_formulas(settings: dict) -> None:
     method = method_of(**settings)
     lengths = [5, 1, 7, 3]
     words = words_for(method, lengths)
-    grid = method.grid(method.score(words), whole(lengths))
+    grid = method.compute_grid(method.score(words), whole(lengths))
     assert grid.shape == (4, 7, 7, len(TYPES), len(method.labels))
     for of_sentence, expected, length in zip(grid, slow_grids(method, words), lengths, strict=True):
         torch.testing.assert_close(of_sentence[:length, :length], expected)
@@ -54,12 +54,12 @@ def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
     assert method.reach == (0, 1, 3, 6)[convolutions]
     lengths = [9, 4, 17]
     scores = method.score(words_of(lengths))
-    grid = method.grid(scores, whole(lengths))
+    grid = method.compute_grid(scores, whole(lengths))
     for some, length in (([2, 0], 17), ([1, 0], 9), ([1], 4)):
         for first, behind in itertools.combinations(sorted({0, 1, 3, 4, length // 2, 8, length}), 2):
             if behind > length:
                 continue
-            part = method.grid(scores, Block(some, first, behind, length))
+            part = method.compute_grid(scores, Block(some, first, behind, length))
             for index, of_sentence in zip(some, part, strict=True):
                 inside = lengths[index]
                 expected = grid[index, first : min(behind, inside), :inside]
@@ -74,8 +74,8 @@ def test_padding_changes_nothing(convolutions: int) -> None:
     words = words_of(lengths)
     changed = words.vectors.clone()
     changed[~words.mask] = 1e3
-    grid = method.grid(method.score(words), whole(lengths))
-    other = method.grid(method.score(Words(changed, words.lengths, words.prompts)), whole(lengths))
+    grid = method.compute_grid(method.score(words), whole(lengths))
+    other = method.compute_grid(method.score(Words(changed, words.lengths, words.prompts)), whole(lengths))
     for index, length in enumerate(lengths):
         inside = grid[index, :length, :length]
         assert torch.equal(other[index, :length, :length], inside)
@@ -84,7 +84,7 @@ def test_padding_changes_nothing(convolutions: int) -> None:
             words.lengths[index : index + 1],
             words.prompts[index : index + 1],
         )
-        torch.testing.assert_close(method.grid(method.score(alone), whole([length]))[0], inside)
+        torch.testing.assert_close(method.compute_grid(method.score(alone), whole([length]))[0], inside)
 
 
 @pytest.mark.parametrize("convolutions", range(4))
@@ -93,9 +93,9 @@ def test_the_order_of_types_matters_to_convolutions_alone(convolutions: int) -> 
     method = method_of(convolutions=convolutions, condition_types=True)
     words = words_of([4, 5])
     order = [2, 0, 1]
-    grid = method.grid(method.score(words), whole([4, 5]))
+    grid = method.compute_grid(method.score(words), whole([4, 5]))
     shuffled = Words(words.vectors, words.lengths, words.prompts[:, order])
-    other = method.grid(method.score(shuffled), whole([4, 5]))
+    other = method.compute_grid(method.score(shuffled), whole([4, 5]))
     assert torch.allclose(other, grid[:, :, :, order]) == (convolutions == 0)
 
 
@@ -104,10 +104,10 @@ def test_types_are_read_with_the_sentence_or_are_the_same_in_all() -> None:
     words = words_of([3, 3], types=0)
     same = Words(words.vectors[:1].expand(2, -1, -1), words.lengths)
     method = method_of(type_inputs="embedding")
-    grid = method.grid(method.score(same), whole([3, 3]))
+    grid = method.compute_grid(method.score(same), whole([3, 3]))
     torch.testing.assert_close(grid[0], grid[1])
     prompted = Words(same.vectors, same.lengths, words_of([3, 3]).prompts)
-    grid = method_of().grid(method_of().score(prompted), whole([3, 3]))
+    grid = method_of().compute_grid(method_of().score(prompted), whole([3, 3]))
     assert not torch.allclose(grid[0], grid[1])
 
 
@@ -176,7 +176,7 @@ def test_without_places_there_is_nothing_to_embed() -> None:
     settings = BoundaryOffsetSettings(size=4, region_size=0, convolutions=0, max_offset=1, dropout=0)
     method = BoundaryOffset(settings, WIDTH, TYPES).double()
     words = words_of([4, 2])
-    grid = method.grid(method.score(words), whole([4, 2]))
+    grid = method.compute_grid(method.score(words), whole([4, 2]))
     for of_sentence, expected in zip(grid, slow_grids(method, words), strict=True):
         torch.testing.assert_close(of_sentence[: len(expected), : len(expected)], expected)
 
@@ -207,7 +207,7 @@ def test_dropout_is_for_training_alone() -> None:
     words = words_of([5])
 
     def grid() -> Tensor:
-        return method.grid(method.score(words), whole([5]))
+        return method.compute_grid(method.score(words), whole([5]))
 
     assert torch.equal(grid(), grid())
     method.train()

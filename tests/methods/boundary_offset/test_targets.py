@@ -119,7 +119,7 @@ def test_targets_of_a_part_of_the_batch_are_that_part_of_all() -> None:
 def test_an_entity_that_is_told_twice_counts_once() -> None:
     rows = [(0, 1, 3, 0), (0, 1, 3, 0), (0, 0, 3, 0), (0, 1, 3, 0)]
     once = fast_targets([4], [{(1, 3, 0), (0, 3, 0)}], labels_of(2), whole([4]))
-    entries = find_cells(Gold.of(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
+    entries = find_cells(Gold.from_columns(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
     assert torch.equal(make_targets(entries, whole([4]), len(TYPES)), once)
     assert len(set(map(tuple, zip(*entries[:4], strict=True)))) == len(entries.label)
 
@@ -186,7 +186,7 @@ def test_figure_2(reach: int, offsets: str, gone: str) -> None:
     types = ["cell type", "protein"]
     rows = [(0, e.start, e.end, types.index(e.type)) for e in FIGURE_2.entities]
     labels = labels_of(reach, offsets)
-    entries = find_cells(Gold.of(torch.tensor(rows)), torch.tensor([8]), labels)
+    entries = find_cells(Gold.from_columns(torch.tensor(rows)), torch.tensor([8]), labels)
     targets = make_targets(entries, whole([8]), 2)[0]
     for type_, picture in enumerate((CELL_TYPE, PROTEIN)):
         expected = [

@@ -39,7 +39,7 @@ def gold_of(sentences: list[Sentence]) -> Gold:
         for index, sentence in enumerate(sentences)
         for start, end, type_ in sorted({entity.key for entity in sentence.entities})
     ]
-    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+    return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
 
 
 def lengths_of(sentences: list[Sentence]) -> Tensor:
@@ -161,7 +161,7 @@ def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
     length = data.draw(st.integers(1, 9))
     start = data.draw(st.integers(0, length - 1))
     end = data.draw(st.integers(start + 1, length))
-    gold = Gold.of(torch.tensor([[0, start, end, 1]]))
+    gold = Gold.from_columns(torch.tensor([[0, start, end, 1]]))
     mass = smooth(gold, torch.tensor([length]), length, len(TYPES), epsilon, size)
     assert math.isclose(mass.sum(), 1, rel_tol=1e-5)
     assert (mass[0, [0, 2]] == 0).all()
@@ -258,18 +258,20 @@ def test_figure_1_with_hard_boundaries() -> None:
 
 
 def test_a_sentence_of_one_word_has_nothing_to_share_with() -> None:
-    mass = smooth(Gold.of(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
+    mass = smooth(Gold.from_columns(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
     assert mass.tolist() == [[[[pytest.approx(1.0)]]]]
 
 
 def test_neighbourhoods_that_overlap_add_up_to_1_at_most() -> None:
     """[0, 1) and [0, 2) of one type, D = 1, epsilon 0.4: each gives the other 0.1."""
-    gold = Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 2, 0]]))
+    gold = Gold.from_columns(torch.tensor([[0, 0, 1, 0], [0, 0, 2, 0]]))
     mass = smooth(gold, torch.tensor([3]), 3, 1, 0.4, 1)[0, 0]
     # [0, 1) keeps 0.6 and three shares of cells that are no spans, and gets 0.1; [0, 2) keeps 0.6 and one
     expected = [[1.0, 0.8, 0.1], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0]]
     torch.testing.assert_close(mass, torch.tensor(expected))
-    one = smooth(Gold.of(torch.tensor([[0, 0, 1, 0], [0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.4, 1)
+    one = smooth(
+        Gold.from_columns(torch.tensor([[0, 0, 1, 0], [0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.4, 1
+    )
     assert one.item() == 1.0
 
 
@@ -309,7 +311,7 @@ def test_scores_equal_the_formula(settings) -> None:
     method = method_of(**settings)
     words = words_of([7, 1, 4])
     scores = method.score(words)
-    rows = scores.grid()
+    rows = scores.compute_grid()
     assert rows.shape == (3, 1 + len(TYPES), 7, 7)
     for index, length in enumerate(words.lengths.tolist()):
         for i in range(length):
@@ -336,7 +338,7 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
         for parameter in (method.U, method.W, method.b):
             parameter.zero_()
         method.W[1, 2 * 4 :] = 1
-    row = method.score(words_of([8])).grid()[0, 1, 0]
+    row = method.score(words_of([8])).compute_grid()[0, 1, 0]
     assert len(set(row[:3].tolist())) == 3
     assert set(row[2:].tolist()) == {row[2].item()}
 
@@ -344,10 +346,10 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
 def test_padding_changes_nothing() -> None:
     method = method_of()
     together = words_of([3, 8, 1, 5])
-    rows = method.score(together).grid()
+    rows = method.score(together).compute_grid()
     for index, length in enumerate(together.lengths.tolist()):
         alone = Words(together.vectors[index : index + 1, :length], together.lengths[index : index + 1])
-        expected = method.score(alone).grid()[0]
+        expected = method.score(alone).compute_grid()[0]
         torch.testing.assert_close(rows[index, :, :length, :length], expected)
 
 
@@ -374,9 +376,9 @@ def test_sizes_of_the_weights() -> None:
 def test_dropout_is_for_training_alone() -> None:
     method = method_of(dropout=0.5)
     words = words_of([5])
-    assert torch.equal(method.score(words).grid(), method.score(words).grid())
+    assert torch.equal(method.score(words).compute_grid(), method.score(words).compute_grid())
     method.train()
-    assert not torch.equal(method.score(words).grid(), method.score(words).grid())
+    assert not torch.equal(method.score(words).compute_grid(), method.score(words).compute_grid())
 
 
 # Loss: Eq. 3 and 4
@@ -508,7 +510,7 @@ def test_candidates_equal_the_obvious_loop(threshold: float | dict[str, float] |
     words = words_of([7, 2, 5, 1])
     candidates = candidates_of(method, words, threshold=threshold)
     lowest = {None: 0.4}.get(threshold, threshold) if not isinstance(threshold, dict) else 0.1
-    expected = brute_force(method.score(words).grid(), words.lengths, lowest)
+    expected = brute_force(method.score(words).compute_grid(), words.lengths, lowest)
     assert len(expected) > 1
     keys = list(zip(*(c.tolist() for c in (candidates.start, candidates.end, candidates.type)), strict=True))
     assert len(keys) == len(set(keys))
@@ -642,14 +644,14 @@ def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch)
     lengths = torch.tensor([3, 40, 1, 7])
     words = Words(torch.randn(4, 40, 6, requires_grad=True), lengths)
     columns = [(0, 0, 2, 1), (1, 30, 40, 0), (1, 0, 1, 1), (3, 6, 7, 0), (2, 0, 1, 0), (3, 2, 5, 1)]
-    gold = Gold.of(torch.tensor(columns))
+    gold = Gold.from_columns(torch.tensor(columns))
     settings = BoundarySmoothingSettings(widest=5)
     method = BoundarySmoothing(settings, 6, ["A", "B"]).eval()
     whole = method.loss(method.score(words), gold)["span_loss"]
     (expected,) = torch.autograd.grad(whole, words.vectors)
     sizes = []
-    grid = SpanScores.grid
-    monkeypatch.setattr(SpanScores, "grid", lambda s: sizes.append(s.end.shape) or grid(s))
+    grid = SpanScores.compute_grid
+    monkeypatch.setattr(SpanScores, "compute_grid", lambda s: sizes.append(s.end.shape) or grid(s))
     monkeypatch.setattr(boundary_smoothing, "_PAIRS_AT_ONCE", 150)
     parts = method.loss(method.score(words), gold)["span_loss"]
     (found,) = torch.autograd.grad(parts, words.vectors)

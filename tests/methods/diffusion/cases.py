@@ -137,7 +137,7 @@ def gold_of(batch: list[list[Key]]) -> Gold:
     """The sentences take turns; the entities of one keep their order."""
     turns = itertools.zip_longest(*([(index, *key) for key in keys] for index, keys in enumerate(batch)))
     rows = [row for turn in turns for row in turn if row is not None]
-    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+    return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
 
 
 LENGTHS = [9, 1, 12, 4, 6]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fencepost.methods.diffusion.denoiser import Attention, sinusoids
+from fencepost.methods.diffusion.denoiser import Attention, encode_sinusoids
 
 
 def pair_of(size: int, heads: int) -> tuple[Attention, nn.MultiheadAttention]:
@@ -32,7 +32,7 @@ def test_attention_is_that_of_pytorch(heads: int, masked: bool) -> None:
     queries, keys, values = (torch.randn(3, length, 8).double() for length in (4, 6, 6))
     mask = torch.arange(6) < torch.tensor([6, 1, 4])[:, None] if masked else None
     expected, _ = theirs(queries, keys, values, key_padding_mask=None if mask is None else ~mask)
-    found = ours(queries, ours.source(keys, values), mask)
+    found = ours(queries, ours.project_source(keys, values), mask)
     assert found.shape == (3, 4, 8)
     torch.testing.assert_close(found, expected)
 
@@ -41,16 +41,16 @@ def test_what_is_masked_changes_nothing() -> None:
     ours, _ = pair_of(8, 2)
     queries, keys, values = (torch.randn(2, length, 8).double() for length in (4, 6, 6))
     mask = torch.arange(6) < torch.tensor([3, 5])[:, None]
-    expected = ours(queries, ours.source(keys, values), mask)
+    expected = ours(queries, ours.project_source(keys, values), mask)
     keys[~mask], values[~mask] = 50.0, 1e6
-    torch.testing.assert_close(ours(queries, ours.source(keys, values), mask), expected)
+    torch.testing.assert_close(ours(queries, ours.project_source(keys, values), mask), expected)
 
 
 @torch.no_grad()
 def test_dropout_is_for_training() -> None:
     attention = Attention(8, 2, 0.5)
     vectors = torch.randn(1, 20, 8)
-    source = attention.source(vectors, vectors)
+    source = attention.project_source(vectors, vectors)
     first, second = (attention(vectors, source) for _ in range(2))
     assert not torch.equal(first, second)
     attention.eval()
@@ -61,7 +61,7 @@ def test_dropout_is_for_training() -> None:
 @pytest.mark.parametrize("size", [2, 4, 32])
 def test_codes_equal_the_formula(size: int) -> None:
     positions = torch.tensor([[0, 1, 2], [17, 500, 999]])
-    found = sinusoids(positions, size)
+    found = encode_sinusoids(positions, size)
     assert found.shape == (2, 3, size)
     half = size // 2
     for row, numbers in zip(found, positions.tolist(), strict=True):
@@ -72,7 +72,7 @@ def test_codes_equal_the_formula(size: int) -> None:
 
 
 def test_no_two_numbers_have_the_same_code() -> None:
-    codes = sinusoids(torch.arange(5000), 16)
+    codes = encode_sinusoids(torch.arange(5000), 16)
     distances = torch.cdist(codes[::7], codes)
     distances[torch.arange(len(distances)), torch.arange(0, 5000, 7)] = math.inf
     assert distances.min() > 1e-2

@@ -247,7 +247,7 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
     pointer = Pointer(6, 5).double()
     weights = torch.randn(2, 4, 7).double()
     results, sizes = [], []
-    whole = pointer._logits
+    whole = pointer._compute_logits
 
     def counted(of_words: Tensor, views: Tensor) -> Tensor:
         sizes.append(of_words.shape[1] * views.numel())
@@ -256,7 +256,7 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
     for limit in (2 * 4 * 7 * 5, at_once):
         with monkeypatch.context() as patch:
             patch.setattr(denoiser, "_NUMBERS_AT_ONCE", limit)
-            patch.setattr(pointer, "_logits", counted)
+            patch.setattr(pointer, "_compute_logits", counted)
             generator = torch.Generator().manual_seed(1)
             inputs = [
                 torch.randn(2, length, 6, generator=generator).double().requires_grad_() for length in (7, 4)

@@ -16,7 +16,7 @@ from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import evaluate
 from fencepost.methods.diffusion import network as diffusion
-from fencepost.methods.diffusion.loss import DenoisedScores, Matches, match_proposals
+from fencepost.methods.diffusion.loss import DenoisedScores, ProposalMatches, match_proposals
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import load_model, make_predictor, save_model
 from fencepost.runtime.recogniser import Recogniser
@@ -286,7 +286,7 @@ def test_so_many_entities_that_a_step_learns_from_some(monkeypatch: pytest.Monke
     model = Model.build(config_of(lstm=0, spans=4, draws=1), sentences)
     seen = set()
 
-    def noted(scores: DenoisedScores, *args: Any) -> Matches:
+    def noted(scores: DenoisedScores, *args: Any) -> ProposalMatches:
         matches = match_proposals(scores, *args)
         assert scores.types.shape[1] == 7
         assert sorted(matches.proposal.tolist()) == list(range(7))

@@ -8,7 +8,7 @@ import pytest
 from fencepost.methods.decoder import GoldArrays
 from fencepost.methods.diffusion import METHOD
 from fencepost.methods.diffusion.decode import Denoised
-from fencepost.methods.diffusion.report import StageReport
+from fencepost.methods.diffusion.report import DiffusionReport
 from tests.methods.diffusion.cases import TYPES, decoder_of, method_of, predict_of
 
 LENGTH = 6
@@ -35,7 +35,7 @@ def scores() -> Denoised:
 
 def tables(gold: list[tuple[int, int, int, int]], scores: Denoised) -> dict:
     report = METHOD.reports["stages"](decoder_of(method_of()), predict_of(select="nested", threshold=0.5))
-    assert isinstance(report, StageReport)
+    assert isinstance(report, DiffusionReport)
     columns = np.array(gold, dtype=np.int64).reshape(-1, 4).T
     for _ in range(2):  # of two batches
         report.add([], scores, GoldArrays(*columns))
@@ -59,7 +59,7 @@ def test_spans_and_recall_after_each_step() -> None:
 def test_what_the_verifier_has_seen_and_said() -> None:
     found = np.array([(0, 0, 1), (0, 2, 5), (1, 3, 3)]).T
     labels = np.array([(0, 0, 99, 0), (9, 0, 0, 5), (0, 99, 0, 0)], dtype=np.float32)
-    rows = tables(GOLD, scores()._replace(found=found, labels=labels))["spans"]
+    rows = tables(GOLD, scores()._replace(verified=found, labels=labels))["spans"]
     assert rows["verified"] == {"spans": 6, "per entity": 1, "recall": pytest.approx(2 / 3)}
     assert rows["selected"] == {"spans": 4, "per entity": 2 / 3, "recall": pytest.approx(1 / 3)}
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fencepost.methods.diffusion import process
-from fencepost.methods.diffusion.process import ddim_step, sampling_times
+from fencepost.methods.diffusion.process import compute_sampling_times, take_ddim_step
 from fencepost.methods.diffusion.settings import DiffusionPredict
 from tests.methods.diffusion.cases import decoder_of, method_of, predict_of, sampled, words_of
 from tests.methods.diffusion.slow import slow_alpha_bar, slow_move, slow_times
@@ -103,28 +103,28 @@ def test_a_method_has_its_schedule() -> None:
 def test_times_are_those_of_the_standard_library(Scheduler, steps: int) -> None:  # noqa: N803
     scheduler = theirs(Scheduler, "cosine")
     scheduler.set_timesteps(steps)
-    assert sampling_times(1000, steps) == scheduler.timesteps.tolist()
+    assert compute_sampling_times(1000, steps) == scheduler.timesteps.tolist()
 
 
 def test_times_by_hand() -> None:
-    assert sampling_times(1000, 5) == [999, 799, 599, 399, 199]
-    assert sampling_times(1000, 1) == [999]
-    assert sampling_times(1000, 3) == [999, 666, 332]
-    assert sampling_times(4, 4) == [3, 2, 1, 0]
-    assert sampling_times(4, 9) == [3, 2, 1, 0]  # there are no more
+    assert compute_sampling_times(1000, 5) == [999, 799, 599, 399, 199]
+    assert compute_sampling_times(1000, 1) == [999]
+    assert compute_sampling_times(1000, 3) == [999, 666, 332]
+    assert compute_sampling_times(4, 4) == [3, 2, 1, 0]
+    assert compute_sampling_times(4, 9) == [3, 2, 1, 0]  # there are no more
 
 
 def test_times_fall_whatever_their_number() -> None:
     for times in (2, 3, 17, 100, 999):
         for steps in range(1, times + 3):
-            found = sampling_times(times, steps)
+            found = compute_sampling_times(times, steps)
             assert found[0] == times - 1
             assert found[-1] >= 0
             assert found == sorted(set(found), reverse=True)
             assert len(found) == min(steps, times)
             exact = [times - 1 - point * times / len(found) for point in range(len(found))]
             assert max(abs(a - b) for a, b in zip(found, exact, strict=True)) <= 0.5
-    assert sampling_times(1000, 7) == slow_times(1000, 7)
+    assert compute_sampling_times(1000, 7) == slow_times(1000, 7)
 
 
 @schedules
@@ -137,14 +137,14 @@ def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float,
     scheduler.set_timesteps(steps)
     generator = torch.Generator().manual_seed(steps)
     noisy = torch.randn(3, 1, 7, 2, generator=generator, dtype=torch.float64)
-    times = sampling_times(1000, steps)
+    times = compute_sampling_times(1000, steps)
     for time, then in itertools.pairwise(times):
         clean, fresh = torch.randn(2, *noisy.shape, generator=generator, dtype=torch.float64).clamp(-1, 1)
         step = scheduler.step(clean, time, noisy, eta=eta, variance_noise=fresh if eta else None)
         alpha_bar, next_alpha_bar = scheduler.alphas_cumprod[[time, then]].tolist()
-        found = ddim_step(noisy, clean, alpha_bar, next_alpha_bar, eta, fresh)
+        found = take_ddim_step(noisy, clean, alpha_bar, next_alpha_bar, eta, fresh)
         torch.testing.assert_close(found, step.prev_sample, rtol=0, atol=1e-9)
-        single = ddim_step(
+        single = take_ddim_step(
             noisy.float(), clean.float(), alpha_bar, next_alpha_bar, eta, fresh.float()
         ).double()
         torch.testing.assert_close(single, step.prev_sample, rtol=0, atol=1e-6)
@@ -156,12 +156,12 @@ def test_a_step_by_hand() -> None:
     numbers = [*(torch.tensor(number).double() for number in (0.8, 0.2)), 0.25, 0.5]
     noise = (0.8 - 0.5 * 0.2) / math.sqrt(0.75)
     expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5) * noise
-    assert ddim_step(*numbers, 0.0, torch.tensor(9.0)).item() == pytest.approx(expected, rel=1e-6)
+    assert take_ddim_step(*numbers, 0.0, torch.tensor(9.0)).item() == pytest.approx(expected, rel=1e-6)
     variance = 0.5 / 0.75 * (1 - 0.25 / 0.5)  # that of q(x_s | x_t, x_0): 1/3
     expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5 - variance) * noise + math.sqrt(variance) * 0.7
-    assert ddim_step(*numbers, 1.0, torch.tensor(0.7)).item() == pytest.approx(expected, rel=1e-6)
+    assert take_ddim_step(*numbers, 1.0, torch.tensor(0.7)).item() == pytest.approx(expected, rel=1e-6)
     for eta in (0.0, 0.4, 1.0):
-        found = ddim_step(*numbers, eta, torch.tensor(0.7)).item()
+        found = take_ddim_step(*numbers, eta, torch.tensor(0.7)).item()
         assert found == pytest.approx(slow_move(0.8, 0.2, 0.25, 0.5, eta, 0.7), rel=1e-6)
 
 
@@ -171,7 +171,7 @@ def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
     clean, noise = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     noised = [at.sqrt() * clean + (1 - at).sqrt() * noise for at in alpha_bar]
     for time, then in ((999, 799), (799, 1), (1, 0)):
-        moved = ddim_step(
+        moved = take_ddim_step(
             noised[time], clean, alpha_bar[time].item(), alpha_bar[then].item(), 0.0, torch.zeros(50)
         )
         torch.testing.assert_close(moved, noised[then])
@@ -185,9 +185,9 @@ def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
     alpha_bar = compute_alpha_bar(schedule, times).tolist()
     one = torch.ones(3)
     for steps in (2, 3, 5, 50):
-        points = sampling_times(times, steps)
+        points = compute_sampling_times(times, steps)
         for time, then in itertools.pairwise(points):
-            found = ddim_step(one, -one, alpha_bar[time], alpha_bar[then], eta, one)
+            found = take_ddim_step(one, -one, alpha_bar[time], alpha_bar[then], eta, one)
             assert found.isfinite().all(), (time, then)
 
 

@@ -32,7 +32,7 @@ def composed(*changes: str) -> Config:
     [
         (
             ["method.size=12", "method.heads=8"],
-            "method: size should be a multiple of heads, but 12 is none of 8",
+            "method: size should be a multiple of heads, but 12 is not one of 8",
         ),
         (["method.size=7", "method.heads=1"], "method.size: should be a multiple of 2, not 7"),
         (["method.size=0"], "method.size: should be greater than or equal to 2, not 0"),

@@ -42,7 +42,7 @@ def gold_of(batch: list[list[Key]], seed: int = 0) -> Gold:
     seeded(seed).shuffle(order)
     left = [iter(keys) for keys in batch]
     rows = [(index, *next(left[index])) for index in order]
-    return Gold.of(torch.tensor(rows, dtype=torch.long).view(-1, 4))
+    return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
 
 
 def arrays_of(gold: Gold) -> GoldArrays:

@@ -16,9 +16,9 @@ from fencepost.encoder.encoder import Words
 from fencepost.methods.locate_and_label.loss import (
     Examples,
     assign_classes,
-    filter_loss,
-    regressor_loss,
-    soft_weights,
+    compute_filter_loss,
+    compute_regressor_loss,
+    compute_soft_weights,
 )
 from fencepost.methods.locate_and_label.network import ExampleScores, LocateAndLabel
 from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
@@ -171,13 +171,13 @@ def test_weights_equal_the_formula(rows: list[tuple[float, bool]], eta: float) -
     iou = torch.tensor([row[0] for row in rows], dtype=torch.float64)
     positive = torch.tensor([row[1] for row in rows], dtype=torch.bool)
     expected = [slow_weight(*row, eta) for row in rows]
-    assert soft_weights(iou, positive, eta).tolist() == pytest.approx(expected)
+    assert compute_soft_weights(iou, positive, eta).tolist() == pytest.approx(expected)
 
 
 def test_all_examples_count_the_same_without_soft_examples() -> None:
     iou, positive = torch.tensor([0.0, 0.0, 0.4, 0.4, 1.0, 1.0]), torch.tensor([True, False] * 3)
-    assert soft_weights(iou, positive, 0.0).tolist() == [1.0] * 6
-    assert soft_weights(iou, positive, 1.0).tolist() == pytest.approx([0, 1, 0.4, 0.6, 1, 0])
+    assert compute_soft_weights(iou, positive, 0.0).tolist() == [1.0] * 6
+    assert compute_soft_weights(iou, positive, 1.0).tolist() == pytest.approx([0, 1, 0.4, 0.6, 1, 0])
 
 
 @given(
@@ -190,13 +190,13 @@ def test_focal_loss_equals_the_formula(rows: list[tuple[float, bool]], gamma: fl
     for logit, positive in rows:
         yes, no = 1 / (1 + math.exp(-logit)), 1 / (1 + math.exp(logit))
         expected.append(-(no**gamma) * math.log(yes) if positive else -(yes**gamma) * math.log(no))
-    found = filter_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
+    found = compute_filter_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
     assert found.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_focal_loss_of_sure_and_of_wrong_examples_is_finite() -> None:
     logits = torch.tensor([200.0, -200.0, 200.0, -200.0], requires_grad=True)
-    found = filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
+    found = compute_filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
     assert found.tolist() == pytest.approx([0, 0, 200, 200])
     found.sum().backward()
     assert logits.grad.tolist() == pytest.approx([0, 0, 1, -1])
@@ -210,7 +210,7 @@ small = st.sampled_from([-1.0, 0.0, 1.0, 2.5]) | st.floats(-6, 6)
 def test_regression_loss_equals_the_formulas(rows: list) -> None:
     offsets = torch.tensor([row[1:3] for row in rows], dtype=torch.float64).view(-1, 2)
     spans, entities = (spans_of([(0, *row[side]) for row in rows]) for side in (0, 3))
-    found = regressor_loss(spans, offsets, entities)
+    found = compute_regressor_loss(spans, offsets, entities)
     expected = [slow_regression(row[0], pair, row[3]).item() for row, pair in zip(rows, offsets, strict=True)]
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
 
@@ -227,7 +227,9 @@ def test_regression_loss_equals_the_formulas(rows: list) -> None:
 )
 def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) -> None:
     """Of a span of the words 2 and 3 whose entity has the words 2 to 4."""
-    found = regressor_loss(spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)]))
+    found = compute_regressor_loss(
+        spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)])
+    )
     assert found.tolist() == pytest.approx([expected], abs=1e-6)
 
 

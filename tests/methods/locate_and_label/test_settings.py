@@ -26,13 +26,13 @@ def test_lengths_are_sorted_and_each_is_there_once():
     [
         (
             ["method.lengths=[]"],
-            "method.lengths: should have at least one length, and none below 1 or above 1000, not []",
+            "method.lengths: should have at least one length, and only lengths from 1 to 1000, not []",
         ),
         (
             ["method.lengths=[2, 0]"],
-            "method.lengths: should have at least one length, and none below 1 or above 1000, not",
+            "method.lengths: should have at least one length, and only lengths from 1 to 1000, not",
         ),
-        (["method.lengths=7"], "method.lengths: should be a list, as [1, 2, 3], not 7"),
+        (["method.lengths=7"], "method.lengths: should be a list, such as [1, 2, 3], not 7"),
         (["predict.overlap=0"], "predict.overlap: should be greater than 0, not 0"),
         (
             ["predict.select=soft-nms", "predict.soft_nms=false"],

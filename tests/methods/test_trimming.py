@@ -1,4 +1,4 @@
-"""Possessive endings, quotes and brackets at the edges of entities: what training data has decides."""
+"""Trimming of possessive endings, quotes and brackets, unless training entities have them."""
 
 import random
 
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import evaluate
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.edges import EDGES, Marks, find_trims
 from fencepost.methods.registry import METHODS
 from fencepost.methods.settings import PredictSettings
+from fencepost.methods.trimming import TRIM_KINDS, TrimmableWords, find_trims
 from fencepost.runtime.loading import load
 from tests.methods.running import recogniser_of
 from tests.runtime import models
@@ -28,10 +28,10 @@ def candidates_of(*spans):
 
 
 def trim(text, start, end, *kinds):
-    """The words of a span after it was trimmed."""
+    """Return the words of a span after trimming."""
     words = text.split()
-    marks = Marks.of([Sentence(words)], len(words), kinds or EDGES)
-    kept = candidates_of((start, end)) if marks is None else marks.trim(candidates_of((start, end)))
+    trimmable = TrimmableWords.find([Sentence(words)], len(words), kinds or TRIM_KINDS)
+    kept = candidates_of((start, end)) if trimmable is None else trimmable.trim(candidates_of((start, end)))
     return [" ".join(words[a:b]) for a, b in zip(kept.start, kept.end, strict=True)]
 
 
@@ -68,7 +68,7 @@ def test_only_the_kinds_that_are_asked_for_are_cut_off():
     assert trim("( 's", 0, 2) == []
 
 
-@given(words=WORDS.filter(len), kinds=st.sets(st.sampled_from(EDGES), min_size=1), data=st.data())
+@given(words=WORDS.filter(len), kinds=st.sets(st.sampled_from(TRIM_KINDS), min_size=1), data=st.data())
 @settings(max_examples=300)
 def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
     """Against a loop over words; padding and other sentences change nothing."""
@@ -78,7 +78,10 @@ def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
     spans = data.draw(
         st.lists(st.tuples(places, places).map(lambda two: (min(two), max(two) + 1)), max_size=6)
     )
-    alone, together = Marks.of([batch[1]], len(words), kinds), Marks.of(batch, length, kinds)
+    alone, together = (
+        TrimmableWords.find([batch[1]], len(words), kinds),
+        TrimmableWords.find(batch, length, kinds),
+    )
     if alone is None:
         assert together is not None
         return
@@ -102,7 +105,7 @@ def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
 
 def test_hostile_sentences_take_no_quadratic_time():
     words = ["[", "("] * 20_000 + [")"] * 20_000
-    assert Marks.of([Sentence(words)], len(words)) is not None
+    assert TrimmableWords.find([Sentence(words)], len(words)) is not None
 
 
 # What the training data has
@@ -119,17 +122,17 @@ def learnt(*texts):
 
 
 def test_what_training_entities_do_not_have_is_cut_off():
-    assert find_trims([]) == EDGES
-    assert find_trims(learnt("< Ada > 's engine", "< Ada > met him")) == EDGES
+    assert find_trims([]) == TRIM_KINDS
+    assert find_trims(learnt("< Ada > 's engine", "< Ada > met him")) == TRIM_KINDS
     assert find_trims(learnt("< Ada 's > engine", "( < Ada > ) met him")) == ("quotes", "brackets")
     assert find_trims(learnt('" < Hamlet > " was read', 'the play < " Hamlet " >')) == (
         "possessive",
         "brackets",
     )
     assert find_trims(learnt("< ( Ada > )")) == ("possessive", "quotes")
-    assert find_trims(learnt("< the Bank ( London ) >", "< “ Hamlet ” by Ada >")) == EDGES
+    assert find_trims(learnt("< the Bank ( London ) >", "< “ Hamlet ” by Ada >")) == TRIM_KINDS
     slips = learnt(*["< Ada > 's engine"] * 99, "< Ada 's > engine")
-    assert find_trims(slips) == EDGES
+    assert find_trims(slips) == TRIM_KINDS
     assert "possessive" not in find_trims([*slips, *learnt(*["< Ada 's > engine"] * 9)])
 
 
@@ -160,7 +163,7 @@ def test_models_cut_off_what_their_settings_say(method, tmp_path):
     words = ["Ada", "met", "Charles", "'s", "(", ")", '"', "London"]
     batch = [Sentence(dice.choices(words, k=dice.randint(1, 9))) for _ in range(40)]
     model = models.random_model(method)
-    assert model.config.predict.trim == EDGES  # the training data has no such words
+    assert model.config.predict.trim == TRIM_KINDS  # the training data has no such words
     for ner in (recogniser_of(model), load(models.saved(model, tmp_path), engine="onnx")):
         edges = [_edges(sentence) for sentence in ner.predict(batch)]
         before = [_edges(sentence) for sentence in ner.with_options(trim=[]).predict(batch)]
@@ -186,7 +189,7 @@ def test_what_real_corpora_have(shared_data):
     from fencepost.data import read
 
     assert find_trims(list(read(shared_data / "gum" / "train.jsonl"))) == ("quotes", "brackets")
-    assert find_trims(list(read(shared_data / "genia" / "train.jsonl"))) == EDGES
+    assert find_trims(list(read(shared_data / "genia" / "train.jsonl"))) == TRIM_KINDS
 
 
 @pytest.mark.corpora
