@@ -150,7 +150,7 @@ def export(languages: Iterable[str]) -> dict[str, dict[str, Any]]:
     return files
 
 
-def as_json(content: dict[str, Any]) -> str:
+def to_json(content: dict[str, Any]) -> str:
     """Return the text of a file: a line for each key."""
     lines = (f"{json.dumps(key)}:{_compact(value)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -164,7 +164,7 @@ def main() -> None:
     """Rewrite the files that ship in the package."""
     languages = {module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg}
     for name, content in export(languages - OWN_SEGMENTER).items():
-        (RULES / f"{name}.json").write_text(as_json(content), "utf-8", newline="\n")
+        (RULES / f"{name}.json").write_text(to_json(content), "utf-8", newline="\n")
 
 
 if __name__ == "__main__":

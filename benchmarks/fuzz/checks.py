@@ -22,7 +22,7 @@ from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Ends
 from fencepost.data.formats.json_tokens import SHAPES, encode
-from fencepost.data.formats.overlaps import overlapping
+from fencepost.data.formats.overlaps import has_forbidden_overlap
 from fencepost.data.formats.webanno_layers import read_header
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejected, Source
 
@@ -74,7 +74,7 @@ def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
     """Written in its own format and read again, a sentence keeps its words and entities."""
     format_ = FORMATS[outcome.format]
     sentences = [found.sentence for found in outcome.found]
-    sentences = [one for one in sentences if not overlapping(one.entities, format_.overlaps)]
+    sentences = [one for one in sentences if not has_forbidden_overlap(one.entities, format_.overlaps)]
     refused: list[int] = []
     path = folder / "round-trip"
     write(sentences, path, outcome.format, on_refused=lambda sentence, _: refused.append(id(sentence)))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fencepost.analysis.figures import LINES, heading, legend, look, panels, plain
 from fencepost.analysis.result import Analysis, Table
-from fencepost.data.context import with_context
+from fencepost.data.context import add_context
 from fencepost.errors import UsageError
 from fencepost.runtime.pytorch import make_predictor
 
@@ -113,7 +113,7 @@ def _direction(model: Model, seed: int) -> list[Tensor]:
 
 def _batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Batch, int]]:
     """Return the data set as tensors, each with its number of sentences."""
-    kept = model.split([s for s in with_context(sentences, model.config.encoder.context) if s.words])
+    kept = model.split([s for s in add_context(sentences, model.config.encoder.context) if s.words])
     if not kept:
         raise UsageError("a data set has no sentences to compute a loss on")
     batches = []

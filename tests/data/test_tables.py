@@ -108,7 +108,7 @@ def test_columns_are_named(table):
 def test_keys_of_json_are_named(table):
     lines = [{"body": "Ada met Bob", "marks": [[0, 3, "PER"]]}, {"body": "Bob", "marks": []}]
     path = table("\n".join(map(json.dumps, lines)), "data.jsonl")
-    with pytest.raises(DataError, match="give them, as --columns text=body,entities=marks"):
+    with pytest.raises(DataError, match="as --columns text=body,entities=marks"):
         list(read(path))
     options = ReadOptions(columns="text=body,entities=marks")
     assert content(read(path, options=options)) == [("Ada met Bob", [(0, 1, "PER")]), ("Bob", [])]
@@ -128,7 +128,7 @@ def test_train_takes_columns_for_files_and_frames(table):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not a whole number"),
+        (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not an integer"),
         (ENTITIES.replace("17,20", "17,99"), 2, "the span PER [17, 99) is empty or lies outside the text"),
         (ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"), 4, "4 fields where the first line has 5"),
         (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: 3 fields where the first line has 4"),
@@ -153,11 +153,11 @@ def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-        ("a,b\n1,2\n", None, "no sentences are found in the columns 'a', 'b'"),
+        ("a,b\n1,2\n", None, "there are no sentences in the columns 'a', 'b'"),
         ("text,entities\nx,[]\n", "text=body", "--columns text=body, but the columns are 'text', 'entities'"),
         ("text\nx\n", "text", "--columns takes PART=COLUMN"),
         ("text\nx\n", "txt=text", "there is no column 'txt'; did you mean text?"),
-        ("text\nx\n", "words=text,tokens=text", "two columns are named for one part"),
+        ("text\nx\n", "words=text,tokens=text", "names two columns for one part"),
         ("word,tag\na,O\nb,O\nc,O\n", "words=word,tags=tag", "no column says which sentence it belongs to"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_table_is_written_for_people_and_read_again(tmp_path):
 
 def test_a_workbook_that_is_none_is_refused(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
-    with pytest.raises(DataError, match="not a workbook that can be read"):
+    with pytest.raises(DataError, match="the workbook cannot be read"):
         list(read(tmp_path / "a.xlsx"))
 
 
@@ -195,7 +195,7 @@ def test_only_the_first_sheet_is_read(tmp_path):
     book.save(tmp_path / "a.xlsx")
     reader = Reader(tmp_path / "a.xlsx")
     assert content(reader) == [("Ada", [])]
-    assert any("only the first sheet is read" in note.kind for note in reader.notes)
+    assert any("only the first of 2 sheets is read" in note.kind for note in reader.notes)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.integers()))

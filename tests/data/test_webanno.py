@@ -134,7 +134,7 @@ def test_parts_of_words_cut_them_as_in_other_formats(skipping):
     assert sentence.words == ("a", "aa", "b", "bb")
     assert keys(sentence) == [("aa b", "X")]
     [(kind, count)] = notes(reader).items()
-    assert kind.startswith("word cut in two")
+    assert kind.startswith("word split")
     assert count == 2
 
 
@@ -156,11 +156,11 @@ def test_what_is_no_entity_is_counted(skipping):
     assert keys(sentence) == [("a", "PER")]
     assert notes(reader) == {
         "feature of the entities' layer other than the one that is read": 1,
-        "word with an annotation of another layer, not read": 2,
-        "word with a coreference chain, not read": 1,
-        "word with a relation, not read": 1,
-        "annotation without a value, which is no type of entity, not read": 1,
-        "annotation of no characters, not read": 1,
+        "word with an annotation of another layer, which is skipped": 2,
+        "word with a coreference chain, which is skipped": 1,
+        "word with a relation, which is skipped": 1,
+        "annotation without a value, and so without a type, skipped": 1,
+        "annotation of no characters, skipped": 1,
     }
 
 
@@ -215,7 +215,9 @@ def test_headers_that_do_not_show_the_layer_are_refused(reading, layers, key, re
 
 
 def test_other_versions_are_refused(reading):
-    with pytest.raises(DataError, match=r"corpus:1: #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3 was expected in the"):
+    with pytest.raises(
+        DataError, match=r"corpus:1: the first line must be #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3"
+    ):
         list(reading(document(HAAG, version="4.0")))
 
 
@@ -230,7 +232,7 @@ def test_other_versions_are_refused(reading):
         ("9-14", "8-14", 8, "the word is 'plays', but the text has ' plays' at its offsets"),
         ("1-3\t9-14\tplays\t_\t\n", "", 8, "'plays' before this word is in no word"),
         ("1-5\t22-23\t.\t_\t\n", "", 9, "'.' at the end of the text is in no word"),
-        ("1-3\t9-14\tplays", "1-3\t4-8\tHaag", 8, "begins before the end of the last one"),
+        ("1-3\t9-14\tplays", "1-3\t4-8\tHaag", 8, "starts before the end of the previous one"),
         ("1-3\t9", "1-3.1\t9", 8, "1-3.1 is a part of a word, but not of the word before it"),
         ("Haag\tPER[1]", "Haag\tORG[1]", 7, "'ORG[1]', but annotation [1] is 'PER' before"),
         ("OTH", "PER[1]", 9, "'PER[1]' is not on the word before; an entity has no gaps"),
@@ -267,7 +269,7 @@ def test_a_text_without_words_is_invalid_and_comments_are_noted(skipping):
     reader, sentences, [rejected] = skipping(document("# a comment", "#Text=words", HAAG, "#Text= "))
     assert len(sentences) == 1
     assert "no words after the text" in rejected.reason
-    assert notes(reader) == {"comment line passed over": 1}
+    assert notes(reader) == {"comment line skipped": 1}
 
 
 def test_what_is_written_is_what_inception_reads(tmp_path):

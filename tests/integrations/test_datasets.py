@@ -145,7 +145,7 @@ def test_ends_are_what_the_content_shows():
     sign = {"tokens": ["a"], "spans": [{"start": 0, "end": 0, "type": "X"}]}
     first, _ = sentences([*inclusive, sign])
     assert first.entities == (Entity(0, 2, "X"),)
-    with pytest.raises(DataError, match=r'nothing here shows .* options=ReadOptions\(ends="inclusive"\)'):
+    with pytest.raises(DataError, match=r'nothing shows .* options=ReadOptions\(ends="inclusive"\)'):
         list(sentences(inclusive))
     (said,) = sentences(inclusive, options=ReadOptions(ends="inclusive"))
     assert said == first
@@ -221,7 +221,7 @@ def test_columns_can_be_named(flat):
     columns = {"tokens": "w", "tags": "t", "id": "key", "doc": "book"}
     assert list(sentences(renamed, columns)) == READ_FLAT
     both = flat.add_column("spans", [[{"start": 0, "end": 4, "type": "X"}], []])
-    with pytest.raises(UsageError, match="both tags and spans are there"):
+    with pytest.raises(UsageError, match="there are both tags and spans"):
         list(sentences(both))
     assert list(sentences(both, {"tags": "ner_tags"})) == READ_FLAT
     assert next(sentences(both, {"spans": "spans"})).entities == (Entity(0, 4, "X"),)
@@ -301,7 +301,7 @@ WRONG = {
     ),
     "outside the sentence": (
         [{"words": ["a"], "entities": [{"start": 0, "end": 2, "type": "X"}]}],
-        r"row 0: .* reaches beyond the sentence's 1 words",
+        r"row 0: .* ends after the sentence's 1 words",
     ),
     "no row": ([{"tokens": ["a"], "tags": ["O"]}, 7], "row 1: a row is a dictionary, not int"),
     "no rows": (["a"], "row 0: a row is a dictionary, not str"),
@@ -336,9 +336,9 @@ def test_a_number_beyond_the_names_is_told(flat):
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        ([{"a": 1, "b": 2}], None, "no sentences are found in the columns 'a', 'b'; needed are words"),
-        ([{"text": "a"}], None, "no sentences are found"),
-        ([{"tokens": ["a"]}], None, "neither tags nor spans are there"),
+        ([{"a": 1, "b": 2}], None, "there are no sentences in the columns 'a', 'b'; needed are words"),
+        ([{"text": "a"}], None, "there are no sentences"),
+        ([{"tokens": ["a"]}], None, "there are neither tags nor spans"),
         ([{"tokens": ["a"]}], {"tags": "t"}, 'columns={"tags": "t"}, but the columns are \'tokens\''),
         ([{"tokens": ["a"]}], {"tagz": "tokens"}, "there is no column 'tagz'; did you mean tags?"),
     ],

@@ -34,7 +34,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.sample import SPLITS, path
+from fencepost.data.sample import PARTS, get_path
 from tools.sample_corpus.lexicon import (
     AMBIGUOUS,
     CLAUSE_SENTENCES,
@@ -120,7 +120,7 @@ class Names:
         if ambiguous and self._dice.chance(SHARE_AMBIGUOUS):
             return self._dice.choose(ambiguous)
         unseen = self._split != "train" and self._dice.chance(SHARE_UNSEEN)
-        return self._dice.choose(shares[SPLITS.index(self._split) if unseen else 0])
+        return self._dice.choose(shares[PARTS.index(self._split) if unseen else 0])
 
 
 def _deal(names: Sequence[str]) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -251,7 +251,7 @@ def generate() -> dict[str, list[Sentence]]:
     """The three splits; no sentence occurs twice in them."""
     dice = Dice(SEED)
     seen: set[str] = set()
-    return {split: list(_split(dice, split, seen)) for split in SPLITS}
+    return {split: list(_split(dice, split, seen)) for split in PARTS}
 
 
 def _split(dice: Dice, split: str, seen: set[str]) -> Iterator[Sentence]:
@@ -324,7 +324,7 @@ def _spaces(words: Sequence[str]) -> tuple[bool, ...]:
     return (*spaces, False)
 
 
-def as_json(sentence: Sentence) -> str:
+def to_json(sentence: Sentence) -> str:
     """A sentence as a line of the shipped files."""
     return json.dumps(
         {
@@ -344,8 +344,8 @@ def as_json(sentence: Sentence) -> str:
 def main() -> None:
     """Rewrite the three files that ship in the package."""
     for split, sentences in generate().items():
-        text = "".join(as_json(sentence) + "\n" for sentence in sentences)
-        path(split).write_bytes(text.encode("utf-8"))
+        text = "".join(to_json(sentence) + "\n" for sentence in sentences)
+        get_path(split).write_bytes(text.encode("utf-8"))
 
 
 if __name__ == "__main__":

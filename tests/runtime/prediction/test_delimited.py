@@ -76,7 +76,7 @@ def test_broken_rows_are_refused_or_skipped(texts):
     found, invalid, _ = texts(content, skip=True)
     assert found == [("one", {"n": "1"}), ("five", {"n": "5"})]
     assert [line for line, _ in invalid] == [3, 4, 5]
-    assert "not a row of CSV" in invalid[1][1]
+    assert "is not CSV" in invalid[1][1]
     assert "not UTF-8 at byte 2" in invalid[2][1]
 
 
