@@ -269,30 +269,30 @@ T3\tLOC 22 26\tRome
 
 @cache
 def seeds(name: str) -> list[Parts]:
-    """The valid files of a format: what its own writer makes of the sample, and some written by hand."""
+    """Return valid files of a format: the sample written by its own writer, and some files by hand."""
     sample = CHARACTERS if name == "weibo" else SAMPLE
-    made: list[Parts] = []
+    files: list[Parts] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, sentences in enumerate((sample, sample[::-1], sample[:2])):
             for suffix in ("", ".json") if name.startswith("jsonl") else ("",):
                 path = Path(folder) / f"{number}{suffix}"
                 write(sentences, path, name, prefer="outermost", on_refused=lambda *_: None)
                 if name == "brat":
-                    made.extend(
+                    files.extend(
                         (file.read_bytes(), file.with_suffix(".txt").read_bytes())
                         for file in sorted(path.glob("*.ann"))
                     )
                 else:
-                    made.append((path.read_bytes(),))
+                    files.append((path.read_bytes(),))
     if name == "spacy":
-        return [*made, *_docbins()]
+        return [*files, *_make_docbins()]
     if name == "brat":
-        return [*made, *((one.encode(), two.encode()) for one, two in BRAT_BY_HAND)]
-    return [*made, *((text.encode(),) for text in BY_HAND[name])]
+        return [*files, *((one.encode(), two.encode()) for one, two in BRAT_BY_HAND)]
+    return [*files, *((text.encode(),) for text in BY_HAND[name])]
 
 
-def _docbins() -> Iterator[Parts]:
-    """Files as spaCy's users have them: whole documents, entities in `doc.ents` or in other groups."""
+def _make_docbins() -> Iterator[Parts]:
+    """Yield typical files of spaCy: whole documents, with entities in `doc.ents` or in other groups."""
     import spacy
     from spacy.tokens import DocBin, Span
 

@@ -109,7 +109,7 @@ def test_other_xml_is_refused_and_an_empty_set_is_empty(reading):
 
 
 def test_unknown_encodings_are_refused(reading):
-    with pytest.raises(DataError, match=r"corpus:1: not .*"):
+    with pytest.raises(DataError, match=r"corpus:1: (not|the file cannot be read)"):
         list(reading('<?xml version="1.0" encoding="klingon"?><set/>'))
 
 

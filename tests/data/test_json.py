@@ -438,7 +438,7 @@ def test_a_text_without_spans_is_noted(reading):
         ),
         (
             {"text": "a", "spans": [], "tokens": [{"start": 0, "end": 1, "text": "b"}]},
-            r"tokens\[0\].text is not",
+            r"tokens\[0\].text differs from the text",
         ),
     ],
 )

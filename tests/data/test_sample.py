@@ -231,7 +231,7 @@ def test_articles_agree(rows: list[Row]) -> None:
 
 def test_pieces_join_and_shift() -> None:
     bank = Piece(("the", "Bank", "of")) + Piece(("Norway",), ((0, 1, "place"),))
-    sentence = Piece(("Near",)) + bank.marked(0, "organization")
+    sentence = Piece(("Near",)) + bank.mark(0, "organization")
     assert sentence.words == ("Near", "the", "Bank", "of", "Norway")
     assert set(sentence.entities) == {(4, 5, "place"), (1, 5, "organization")}
 

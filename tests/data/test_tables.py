@@ -1,5 +1,6 @@
 """Tables: CSV and TSV, Excel workbooks, Parquet, data frames, and JSON with other keys."""
 
+import csv
 import json
 
 import openpyxl
@@ -168,7 +169,7 @@ def test_columns_without_sentences_are_refused_with_those_that_are_there(table, 
 
 
 def test_columns_are_not_for_other_formats(table):
-    with pytest.raises(UsageError, match="--columns is for JSON, CSV, Excel and Parquet, not for conll"):
+    with pytest.raises(UsageError, match="--columns works with JSON, CSV, Excel and Parquet, not with conll"):
         read(table("a O\n"), "conll", ReadOptions(columns="text=a"))
 
 
@@ -179,6 +180,18 @@ def test_a_table_is_written_for_people_and_read_again(tmp_path):
         assert list(read(tmp_path / name)) == drawn
     assert (tmp_path / "out.tsv").read_text().startswith("id\tdoc\ttext\twords\tentities\na\t=1+1\tAda =\t")
     assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["B2"].data_type == "s"  # no formula
+
+
+@pytest.mark.parametrize("first", "=+-@\t\r")
+def test_csv_does_not_change_cells_that_look_like_formulas_and_xlsx_has_no_formulas(first, tmp_path):
+    sentences = [fencepost.Sentence([f"{first}1+1"])]
+    write(sentences, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as stream:
+        assert next(csv.DictReader(stream))["text"] == f"{first}1+1"
+    assert list(read(tmp_path / "out.csv")) == sentences
+    if first != "\r":  # which a workbook cannot represent
+        write(sentences, tmp_path / "out.xlsx")
+        assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["C2"].data_type == "s"
 
 
 def test_a_workbook_that_is_none_is_refused(tmp_path):

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The items of a comma-separated list."""
+    """Return the items of a comma-separated list."""
     return tuple(" ".join(item.split()) for item in text.split(","))
 
 
-# Names. A name in `AMBIGUOUS` belongs to every split; the others are dealt out among the splits,
-# so that dev and test hold names that train never shows.
+# Names. A name in `AMBIGUOUS` is in every part of the corpus; the others are divided among the parts, so that
+# dev and test have names that do not occur in train.
 
 AMBIGUOUS = frozenset(
     _words("""

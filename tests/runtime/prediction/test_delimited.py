@@ -143,7 +143,7 @@ def test_a_row_without_end_is_refused_in_bounded_memory(texts, monkeypatch):
     content = 'text,n\n"' + f"{'a' * 100}\n" * 100_000
     tracemalloc.start()
     with pytest.raises(
-        DataError, match=r"texts.csv:2: a row of over 0 MB; is the end of a quotation missing"
+        DataError, match=r"texts.csv:2: the row is longer than 0 MB; is a closing quotation mark missing"
     ):
         texts(content)
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
