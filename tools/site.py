@@ -47,20 +47,11 @@ def _describe(command: Any, path: str) -> Iterator[str]:
         for name in sorted(command.commands):
             yield from _describe(command.commands[name], f"{path} {name}")
         return
-    yield from (
-        f"## {path}",
-        "",
-        *_format_help(command),
-        "",
-        "```text",
-        _format_usage(command, path),
-        "```",
-        "",
-    )
+    yield from (f"## {path}", "", *_show_help(command), "", "```text", _show_usage(command, path), "```", "")
     arguments = [one for one in command.params if isinstance(one, TyperArgument) and not one.hidden]
     if arguments:
         yield from ("| argument | meaning |", "|---|---|")
-        yield from (f"| `{_get_name(one)}` | {_format_cell(one.help)} |" for one in arguments)
+        yield from (f"| `{_get_name(one)}` | {_escape(one.help)} |" for one in arguments)
         yield ""
     panels: dict[str, list[TyperOption]] = {}
     for one in command.params:
@@ -68,19 +59,19 @@ def _describe(command: Any, path: str) -> Iterator[str]:
             panels.setdefault(one.rich_help_panel or "Options", []).append(one)
     for title, options in panels.items():
         yield from (f"{title}:", "", "| option | meaning | default |", "|---|---|---|")
-        rows = ((_format_option(one), _format_cell(one.help), _format_default(one)) for one in options)
-        yield from (f"| {option} | {meaning} | {default} |" for option, meaning, default in rows)
+        for one in options:
+            yield f"| {_show_option(one)} | {_escape(one.help)} | {_show_default(one)} |"
         yield ""
 
 
-def _format_help(command: TyperCommand) -> Iterator[str]:
+def _show_help(command: TyperCommand) -> Iterator[str]:
     """Yield the lines of the help, with examples as code blocks."""
     for paragraph in (command.help or "").split("\n\n"):
         text = " ".join(paragraph.split()).removeprefix("Example: ")
         yield from ("", f"    {text}", "") if text.startswith("fencepost ") else (text, "")
 
 
-def _format_usage(command: TyperCommand, path: str) -> str:
+def _show_usage(command: TyperCommand, path: str) -> str:
     arguments = [_get_name(one) for one in command.params if isinstance(one, TyperArgument)]
     return " ".join([path, "[OPTIONS]", *arguments])
 
@@ -90,22 +81,22 @@ def _get_name(argument: TyperArgument) -> str:
     return name if argument.required else f"[{name}]"
 
 
-def _format_option(option: TyperOption) -> str:
+def _show_option(option: TyperOption) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     if option.is_flag:
         return names
     kind = option.type_descriptor.annotation
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     value = "|".join(choices) or option.metavar or getattr(kind, "__name__", "text").upper()
-    return f"{names} {_format_cell(value)}"
+    return f"{names} {_escape(value)}"
 
 
-def _format_default(option: TyperOption) -> str:
+def _show_default(option: TyperOption) -> str:
     value = option.default
     if value is None or value is False or value == [] or callable(value) or option.show_default is False:
         return ""
     return f"`{value}`" if value is not True else "yes"
 
 
-def _format_cell(text: str | None) -> str:
+def _escape(text: str | None) -> str:
     return (text or "").translate(_CELL)

@@ -270,11 +270,7 @@ def distribute(mutations: int, names: Sequence[str]) -> dict[str, int]:
 
 
 def fuzz(
-    mutations: int,
-    seed: int = 0,
-    jobs: int = 1,
-    failures: Path | None = None,
-    names: Sequence[str] = FUZZED,
+    mutations: int, seed: int = 0, jobs: int = 1, failures: Path | None = None, names: Sequence[str] = FUZZED
 ) -> dict[str, Any]:
     """Examine this number of cases of all formats and return the results."""
     shares = distribute(mutations, names)

@@ -68,18 +68,18 @@ BY_HAND: dict[str, list[str]] = {
 {"doc_id": "d", "sent_id": "d-1", "tokens": ["A", "b", "c"], "sentence": "A b c", "entity_mentions": [\
 {"id": "E1", "text": "b c", "entity_type": "X", "mention_type": "NAM", "start": 1, "end": 3}]}
 {"doc_id": "d", "sent_id": "d-2", "tokens": ["e"], "entity_mentions": []}
-""",
+"""
     ],
     "jsonl-index": [
         """\
 {"sentence": ["A", "b", "c"], "ner": [{"index": [0, 1], "type": "X"}, {"index": [2], "type": "Y"}]}
 {"sentence": ["d"], "ner": []}
-""",
+"""
     ],
     "jsonl-gliner": [
         """\
 [{"tokenized_text": ["A", "b", "c"], "ner": [[0, 1, "X"], [2, 2, "Y"]]}, {"tokenized_text": ["d"], "ner": []}]
-""",
+"""
     ],
     "jsonl-text": [
         """\
@@ -112,7 +112,7 @@ BY_HAND: dict[str, list[str]] = {
         """\
 {"id": 4, "text": "Ada met Bob. He left  Rome.", "label": [[0, 3, "PER"], [8, 11, "PER"], [22, 26, "LOC"]]}
 {"text": "Nothing here.", "label": [], "Comments": []}
-""",
+"""
     ],
     "prodigy": [
         """\
@@ -121,7 +121,7 @@ BY_HAND: dict[str, list[str]] = {
 {"text": "left.", "start": 4, "end": 9, "id": 1, "ws": false}], "spans": [{"start": 0, "end": 3, \
 "token_start": 0, "token_end": 0, "label": "PER"}], "answer": "accept", "meta": {"source": "x"}}
 {"text": "Bob", "spans": [], "answer": "accept"}
-""",
+"""
     ],
     "spacy-v2": [
         """\

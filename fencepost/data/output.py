@@ -130,10 +130,7 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder that is moved to `path` at the end, and removed on an error.
-
-    Raises `UsageError` if `path` exists, unless it is an empty folder.
-    """
+    """Yield a new folder that is moved to `path`, which must not exist, or removed on an error."""
     try:
         is_occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
     except OSError as error:

@@ -80,8 +80,7 @@ class RowConverter:
                 yield Record(row.line, row.raw or str(record), record)
 
     def _convert_row(self, row: Any, line: int) -> dict[str, Any]:
-        if not isinstance(row, Mapping):
-            raise ValueError(f"a row must be a dictionary, not {type(row).__name__}")
+
         values = {part: row[column] for part, column in self.columns.items() if row.get(column) is not None}
         names = {
             part: self._parse_name(part, values.pop(part), line) for part in ("id", "doc") if part in values

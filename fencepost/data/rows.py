@@ -21,8 +21,6 @@ from fencepost.data.layouts import read_records
 from fencepost.data.source import Input, Note, ReadSentence, Rejected
 from fencepost.errors import DataError, UsageError, quote
 
-_NO_DICTIONARY = "a row must be a dictionary, not {}"
-
 
 def sentences(
     rows: Iterable[Mapping[str, Any]],
@@ -73,7 +71,7 @@ class Rows:
         if first is None:
             return
         if not isinstance(first, Mapping):
-            raise DataError(_NO_DICTIONARY.format(type(first).__name__), source=self._input.place(1))
+            raise DataError(f"a row must be a dict, not {type(first).__name__}", source=self._input.place(1))
         records = map(_to_record, count(1), chain([first], stream))
         try:
             for reading in read_records(
@@ -103,7 +101,7 @@ class Rows:
 def _to_record(line: int, row: Any) -> Record:
     if isinstance(row, Mapping):
         return Record(line, "", row)  # type: ignore[arg-type]
-    return Record(line, quote(row), {}, _NO_DICTIONARY.format(type(row).__name__))
+    return Record(line, quote(row), {}, f"a row must be a dict, not {type(row).__name__}")
 
 
 def _iterate(data: Any) -> tuple[Any, bool]:

@@ -122,10 +122,7 @@ class Source(Input):
 
     @classmethod
     def open(cls, path: str | Path) -> Source:
-        """Open a file, a folder, standard input (`-`), or a part of the sample corpus (`sample:train`).
-
-        Raises `UsageError` if it cannot be read, and `DataError` for a kind that no reader supports.
-        """
+        """Open a file, a folder, standard input (`-`), or a part of the sample corpus (`sample:train`)."""
         if not str(path):
             raise UsageError("the file name is empty")
         if str(path) == STANDARD_INPUT:

@@ -96,10 +96,10 @@ def test_texts_may_differ_if_the_user_says_so(folder):
 
 def test_a_missing_half_is_named(folder):
     (folder / "a.ann").write_text("")
-    with pytest.raises(DataError, match=r"a.txt is missing; a text and its annotations need both files"):
+    with pytest.raises(DataError, match=r"a.txt is missing beside its text or annotations"):
         list(read(folder))
     (folder / "b.txt").write_text("")
-    with pytest.raises(DataError, match=r"b.ann is missing; a text and its annotations need both files"):
+    with pytest.raises(DataError, match=r"b.ann is missing beside its text or annotations"):
         list(read(folder / "b.txt", "brat"))
 
 

@@ -407,10 +407,7 @@ def test_a_text_without_spans_is_noted(reading):
     [
         ({"spans": []}, "'text' is missing, or not a string"),
         ({"text": "a", "spans": [1]}, r"spans\[0\] is neither an object nor \[start, end, type\]"),
-        (
-            {"text": "a", "spans": [{"end": 1, "label": "X"}]},
-            r"spans\[0\].start is missing, not an integer",
-        ),
+        ({"text": "a", "spans": [{"end": 1, "label": "X"}]}, r"spans\[0\].start is missing, not an integer"),
         ({"text": "a", "spans": [{"start": 0, "end": 1}]}, r"spans\[0\].label is missing"),
         ({"text": "a", "spans": [{"start": 0, "end": 1, "labels": []}]}, r"spans\[0\].labels is empty"),
         (

@@ -47,10 +47,7 @@ def spans(row: Row) -> list[tuple[int, int]]:
 
 def depth(row: Row) -> int:
     """How many entities lie on one another at the deepest place."""
-    return max(
-        (sum(a <= start and end <= b for a, b in spans(row)) for start, end in spans(row)),
-        default=0,
-    )
+    return max((sum(a <= start and end <= b for a, b in spans(row)) for start, end in spans(row)), default=0)
 
 
 def innermost_type(row: Row, index: int) -> str | None:
@@ -72,7 +69,7 @@ def test_generate_remakes_the_shipped_files_byte_for_byte() -> None:
 
 
 def test_an_unknown_split_is_refused() -> None:
-    with pytest.raises(UsageError, match="no split 'valid'; it has train, dev, test"):
+    with pytest.raises(UsageError, match="no part 'valid'; it has train, dev, test"):
         get_path("valid")
 
 

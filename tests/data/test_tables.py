@@ -118,10 +118,7 @@ def test_keys_of_json_are_named(table):
 def test_train_takes_columns_for_files_and_frames(table):
     from fencepost.training import learning
 
-    for data in (
-        table("body,marks\nAda met Bob,\n"),
-        pd.DataFrame([{"body": "Ada met Bob", "marks": []}]),
-    ):
+    for data in (table("body,marks\nAda met Bob,\n"), pd.DataFrame([{"body": "Ada met Bob", "marks": []}])):
         found = learning._read(data, "train", {"text": "body", "spans": "marks"}, None, quiet=True)
         assert content(found) == [("Ada met Bob", [])]
 
@@ -131,14 +128,14 @@ def test_train_takes_columns_for_files_and_frames(table):
     [
         (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not an integer"),
         (ENTITIES.replace("17,20", "17,99"), 2, "the span PER [17, 99) is empty or lies outside the text"),
-        (ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"), 4, "4 fields where the first line has 5"),
-        (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: 3 fields where the first line has 4"),
         (
-            ROWS.replace("[[0", "[[[0"),
-            2,
-            "'entities': '[[[0, 3, ",
+            ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"),
+            4,
+            "the row has 4 fields, but the header has 5",
         ),
-        (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' has rows further above"),
+        (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: the row has 3 fields, but the header has 4"),
+        (ROWS.replace("[[0", "[[[0"), 2, "'entities': '[[[0, 3, "),
+        (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' also has rows further above"),
     ],
 )
 def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text, line, reason):

@@ -62,7 +62,7 @@ def test_offsets_are_utf16_units(skipping):
     _, [sentence], _ = skipping(content)
     assert keys(sentence) == [("😀", "EMO"), ("it", "X")]
     _, [], [rejected] = skipping(content.replace("9-11", "9-10").replace("😀\tEMO", "\tEMO"))
-    assert "an offset lies inside '😀'; offsets are UTF-16 units" in rejected.reason
+    assert "an offset lies inside '😀'; use UTF-16 units" in rejected.reason
 
 
 def test_values_and_texts_have_escapes(skipping):
@@ -192,16 +192,8 @@ def test_the_layer_with_the_entities_is_found_or_named(skipping, layers, cells, 
 @pytest.mark.parametrize(
     ("layers", "key", "reason"),
     [
-        (
-            (CUSTOM, "#T_SP=x.Other|kind"),
-            None,
-            r"does not show which layer .* are: .*Thing \(kind\); x.O",
-        ),
-        (
-            ("#T_SP=x.Thing|one|two",),
-            None,
-            r"name it with --spans-key as LAYER or LAYER.F.*\(one, two\)",
-        ),
+        ((CUSTOM, "#T_SP=x.Other|kind"), None, r"does not show which layer .* are: .*Thing \(kind\); x.O"),
+        (("#T_SP=x.Thing|one|two",), None, r"name it with --spans-key as LAYER or LAYER.F.*\(one, two\)"),
         (("#T_SP=x.Thing|",), None, r"x.Thing \(no features\)"),
         ((NER,), "Typo", r"'Typo' is not the name of one span layer and feature; .*NamedEntity \(value\)"),
         ((), "Typo", "there are: none"),

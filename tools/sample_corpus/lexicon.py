@@ -245,10 +245,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # organizations
     "bare_institution": (tuple(f"[organization {name} ]" for name in _INSTITUTIONS), ()),
     "institution": (tuple(f"[organization the {name} ]" for name in _INSTITUTIONS), ()),
-    "institution_somewhere": (
-        tuple(f"[organization the {name} ] in {{city}}" for name in _CITYLESS),
-        (),
-    ),
+    "institution_somewhere": (tuple(f"[organization the {name} ] in {{city}}" for name in _CITYLESS), ()),
     "faculty": (
         ("[organization the Faculty of {subject} of [organization the University of {city} ] ]",),
         (),
@@ -427,12 +424,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "when": (("in {recent}", "on {day}"), ()),
     # products
     "product": (
-        (
-            "[product {car} ]",
-            "[product {car} ]",
-            "[product {model} ]",
-            "[product {model} {version} ]",
-        ),
+        ("[product {car} ]", "[product {car} ]", "[product {model} ]", "[product {model} {version} ]"),
         ("[product [organization {company} ] {model} ]",),
     ),
     # generic phrases, which are never entities

@@ -32,7 +32,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotationProblem:
+class Defect:
     """The reason why sentences with any of the characters `[start, end)` are invalid."""
 
     line: int
@@ -69,10 +69,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
 
 
 def find_pairs(path: Path) -> list[tuple[Path, Path]]:
-    """Return the texts and annotations of a folder, or of the pair that one of its files names.
-
-    Raises `DataError` if a file is missing.
-    """
+    """Return the pairs of a folder, or the pair of a file; raises `DataError` if a file is missing."""
     if path.is_dir():
         annotations = sorted(path.rglob("*.ann"))
         if not annotations:
@@ -82,9 +79,7 @@ def find_pairs(path: Path) -> list[tuple[Path, Path]]:
     for annotation in annotations:
         for file in (annotation, annotation.with_suffix(".txt")):
             if not file.is_file():
-                raise DataError(
-                    f"{file.name} is missing; a text and its annotations need both files", source=str(path)
-                )
+                raise DataError(f"{file.name} is missing beside its text or annotations", source=str(path))
     return [(annotation.with_suffix(".txt"), annotation) for annotation in annotations]
 
 
@@ -110,27 +105,22 @@ def read_document(
 ) -> Iterator[Reading]:
     """Yield the sentences of one document, with ids made from its name."""
     spans: list[CharSpan] = []
-    problems: list[AnnotationProblem] = []
+    problems: list[Defect] = []
     for line in annotations.lines():
         try:
             span = _parse_line(line, text, options, annotations)
         except ValueError as error:
             yield Rejected(line.number, f"{error}; the whole document is skipped", line.text)
             return
-        if isinstance(span, AnnotationProblem):
+        if isinstance(span, Defect):
             problems.append(span)
         elif span is not None:
             spans.append(span)
     yield from _convert_document(text, spans, problems, annotations, splitter, name)
 
 
-def _parse_line(
-    line: Line, text: str, options: ReadOptions, source: Source
-) -> CharSpan | AnnotationProblem | None:
-    """Return the span of a line, or why it is invalid; None if the line is not an entity.
-
-    Raises `ValueError` if it is not an annotation.
-    """
+def _parse_line(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Defect | None:
+    """Return the span of a line, why it is invalid, or None if it is no entity; may raise `ValueError`."""
     if line.problem:
         raise ValueError(line.problem)
     if not line.text.strip():
@@ -150,24 +140,24 @@ def _parse_line(
             f"{shorten(match['type'])} {shorten(match['offsets'])} is discontinuous, which is not supported; "
             "remove it, or annotate the whole span"
         )
-        return AnnotationProblem(line.number, start, end, reason)
+        return Defect(line.number, start, end, reason)
     phrase = match["text"]
     if options.check_text and phrase is not None and not is_same_text(phrase, text[start:end]):
         reason = (
             f"the annotation has the text {quote(phrase)}, but the characters at its offsets are "
             f"{quote(text[start:end])}; correct it, or use --no-check-text if this is intended"
         )
-        return AnnotationProblem(line.number, start, end, reason)
+        return Defect(line.number, start, end, reason)
     if not text[start:end].strip():
         reason = f"{match['type']} {match['offsets']} contains only white space"
-        return AnnotationProblem(line.number, start, end, reason)
+        return Defect(line.number, start, end, reason)
     return CharSpan(start, end, match["type"])
 
 
 def _convert_document(
     text: str,
     spans: list[CharSpan],
-    problems: list[AnnotationProblem],
+    problems: list[Defect],
     annotations: Source,
     splitter: Splitter,
     name: str | None,
@@ -175,7 +165,7 @@ def _convert_document(
     document = split_document(text, spans, splitter, name, name)
     annotations.note(WORD_SPLIT, times=document.words_split)
     starts, ends = [words[0][0] for words in document.offsets], [words[-1][1] for words in document.offsets]
-    invalid: dict[int, AnnotationProblem] = {}  # by the index of the sentence
+    invalid: dict[int, Defect] = {}  # by the index of the sentence
     for problem in problems:
         affected = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
         for index in affected:

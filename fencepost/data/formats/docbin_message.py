@@ -79,7 +79,7 @@ class StoredDocument:
     def spans(self, group: str) -> list[tuple[int, int, int]]:
         """Return start, end and label hash of each span of a group."""
         spans = []
-        for span in _iterate_array(self.groups.get(group, memoryview(b"\x90"))):
+        for span in _read_array(self.groups.get(group, memoryview(b"\x90"))):
             _, _, label, start, end, _, _ = _SPAN.unpack(_get_payload(span, _BYTES))
             if not 0 <= start < end <= len(self.tokens):
                 raise ValueError(f"the span [{start}, {end}) is empty or outside the document")
@@ -91,7 +91,7 @@ class StoredDocument:
         if key.encode() not in self.user_data.tobytes():
             return None
         value = _read_map(self.user_data).get(key)
-        return None if value is None or value[0] not in _TEXT else _decode_text(value)
+        return None if value is None or value[0] not in _TEXT else _decode(value)
 
 
 class Message:
@@ -132,7 +132,7 @@ class Message:
     def strings(self) -> Iterator[str]:
         """Return an iterator over the strings whose hashes the tokens and spans have."""
         most = _STRINGS_PER_TOKEN * len(self._tokens) + _SPARE
-        return map(_decode_text, _iterate_array(self._parts["strings"], most=most))
+        return map(_decode, _read_array(self._parts["strings"], most=most))
 
     def documents(self) -> Iterator[StoredDocument]:
         """Yield the documents."""
@@ -155,7 +155,7 @@ class Message:
         count = len(self._lengths)
         if name not in self._parts:
             return iter([None] * count)
-        return _iterate_array(self._parts[name], least=count, most=count)
+        return _read_array(self._parts[name], least=count, most=count)
 
 
 def _make_unpacker(view: memoryview) -> Any:
@@ -165,38 +165,34 @@ def _make_unpacker(view: memoryview) -> Any:
     return Unpacker(io.BytesIO(view), raw=False, max_buffer_size=max(len(view), _NAME_BYTES))
 
 
-def _take_value(unpacker: Any, view: memoryview) -> memoryview:
+def _take(unpacker: Any, view: memoryview) -> memoryview:
     """Return the bytes of the next value without decoding it."""
     start = unpacker.tell()
     unpacker.skip()
     return view[start : unpacker.tell()]
 
 
-def _iterate_array(view: memoryview, *, least: int = 0, most: int | None = None) -> Iterator[memoryview]:
+def _read_array(view: memoryview, *, least: int = 0, most: int | None = None) -> Iterator[memoryview]:
     unpacker = _make_unpacker(view)
     count = unpacker.read_array_header()
     if count < least or (most is not None and count > most):
         raise ValueError(f"a list has {count:,} values where {least or most:,} were expected")
-    return (_take_value(unpacker, view) for _ in range(count))
+    return (_take(unpacker, view) for _ in range(count))
 
 
-def _iterate_map(view: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
+def _read_items(view: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
     unpacker = _make_unpacker(view)
-    return (
-        (_take_value(unpacker, view), _take_value(unpacker, view)) for _ in range(unpacker.read_map_header())
-    )
+    return ((_take(unpacker, view), _take(unpacker, view)) for _ in range(unpacker.read_map_header()))
 
 
 def _read_map(view: memoryview) -> dict[str, memoryview]:
     """Return the values of a map by those keys that are short texts."""
     return {
-        _decode_text(key): value
-        for key, value in _iterate_map(view)
-        if len(key) <= _NAME_BYTES and key[0] in _TEXT
+        _decode(key): value for key, value in _read_items(view) if len(key) <= _NAME_BYTES and key[0] in _TEXT
     }
 
 
-def _decode_text(view: memoryview) -> str:
+def _decode(view: memoryview) -> str:
     return str(_get_payload(view, _TEXT), "utf-8")
 
 
@@ -221,10 +217,10 @@ def _read_groups(packed: memoryview) -> dict[str, memoryview]:
     if not packed:
         return {}
     if packed[0] not in _MAP:
-        fields = [_read_map(_get_payload(group, _BYTES)) for group in _iterate_array(packed)]
-        return {_decode_text(group["name"]): group["spans"] for group in fields}
+        fields = [_read_map(_get_payload(group, _BYTES)) for group in _read_array(packed)]
+        return {_decode(group["name"]): group["spans"] for group in fields}
     return {
-        _decode_text(name): _read_map(_get_payload(group, _BYTES))["spans"]
-        for group, names in _iterate_map(packed)
-        for name in _iterate_array(names)
+        _decode(name): _read_map(_get_payload(group, _BYTES))["spans"]
+        for group, names in _read_items(packed)
+        for name in _read_array(names)
     }

@@ -40,7 +40,7 @@ class Record:
 
 def check_object(value: Any) -> dict[str, Any] | str:
     """Return the value if it is an object, otherwise a message."""
-    return value if isinstance(value, dict) else f"a JSON object was expected, not {describe_kind(value)}"
+    return value if isinstance(value, dict) else f"a JSON object was expected, not {name_kind(value)}"
 
 
 def read_objects(
@@ -68,7 +68,7 @@ def is_array(source: Source) -> bool:
     return source.head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
-def read_head_objects(source: Source, count: int) -> list[dict[str, Any]]:
+def read_head(source: Source, count: int) -> list[dict[str, Any]]:
     """Return the first objects of a file, to detect its format, without reading the source further."""
     head = Source.from_bytes(source.head, source.name)
     try:
@@ -103,7 +103,7 @@ def _describe_failure(error: Exception, raw: str) -> str:
     return f"the JSON cannot be read: {describe_error(error)}"
 
 
-def describe_kind(value: object) -> str:
+def name_kind(value: object) -> str:
     """Return the name of the JSON type of a value, for messages."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")

@@ -24,10 +24,7 @@ def is_parquet(head: bytes) -> bool:
 
 
 class ParquetTable:
-    """A Parquet file; reading rows in order is fast.
-
-    If `column` is given, a `DataError` is raised unless it is a column of texts.
-    """
+    """A Parquet file; reading rows in order is fast. If `column` is given, it must be a column of texts."""
 
     def __init__(self, path: Path | BinaryIO, name: str, column: str | None = None) -> None:
         with require_extra("tables", f"{name}: reading Parquet"):

@@ -20,7 +20,7 @@ from fencepost.data.formats.docbin import SPACY, is_docbin
 from fencepost.data.formats.doccano import DOCCANO
 from fencepost.data.formats.format import Format
 from fencepost.data.formats.gpml import GPML
-from fencepost.data.formats.json_records import read_head_objects
+from fencepost.data.formats.json_records import read_head
 from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.prodigy import PRODIGY
 from fencepost.data.source import BYTE_ORDER_MARK, Source, is_workbook
@@ -64,10 +64,7 @@ def format_by_suffix(path: Path) -> Format:
 
 
 def detect_format(source: Source) -> Format:
-    """Return the format of a file by its content, or by its name if the name is part of the format.
-
-    Raises `DataError` if no format fits.
-    """
+    """Return the format of a file by its content (of BRAT, by its name); raises `DataError` if none fits."""
     path = source.path
     if path is not None and (path.is_dir() or path.suffix == ".ann"):
         return BRAT
@@ -111,7 +108,7 @@ def _is_csv(path: Path | None) -> bool:
 
 
 def _detect_json(source: Source) -> Format:
-    objects = read_head_objects(source, 100)
+    objects = read_head(source, 100)
     for record in objects:
         for shape in json_tokens.SHAPES:
             if shape.fits(record):

@@ -18,7 +18,7 @@ from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import explain_not_json
-from fencepost.data.formats.json_records import Record, describe_kind, encode_records, read_objects
+from fencepost.data.formats.json_records import Record, encode_records, name_kind, read_objects
 from fencepost.data.output import text_writer
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, Source
 from fencepost.errors import DataError, describe_error, quote
@@ -50,7 +50,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
 def _check_pair(value: Any) -> dict[str, Any] | str:
     """Return a pair as an object with text and annotations; a message if it is not a pair."""
     if not isinstance(value, list | tuple):
-        return f'a pair ["text", {{"entities": [...]}}] was expected, not {describe_kind(value)}'
+        return f'a pair ["text", {{"entities": [...]}}] was expected, not {name_kind(value)}'
     if len(value) != 2 or not isinstance(value[0], str) or not isinstance(value[1], dict):
         return 'not a pair of a text and its annotations: ["text", {"entities": [...]}]'
     return {"text": value[0], "annotations": value[1]}

@@ -21,7 +21,7 @@ from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.iob import Invalid
 from fencepost.data.formats.webanno_escapes import escape_text, escape_value
 from fencepost.data.formats.webanno_layers import NAMED_ENTITY, read_header
-from fencepost.data.formats.webanno_sentence import ID, TEXT, WebAnnoSentence, parse_sentence
+from fencepost.data.formats.webanno_sentence import ID, TEXT, TsvSentence, parse_sentence
 from fencepost.data.output import text_writer
 from fencepost.data.source import BYTE_ORDER_MARK, Line, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, align
@@ -37,7 +37,7 @@ def fits(head: bytes) -> bool:
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     header, lines = read_header(source.lines(), source, options.spans_key)
-    pending: WebAnnoSentence | None = None  # may have to be joined with the next
+    pending: TsvSentence | None = None  # may have to be joined with the next
     broken: Line | None = None  # the last line of the previous sentence, if that is invalid
     for rows in _group_lines(lines, source):
         if pending and len(pending.words) > SENTENCE_LINES:
@@ -82,7 +82,7 @@ def _group_lines(lines: Iterable[Line], source: Source) -> Iterator[list[Line]]:
         yield block
 
 
-def _convert(block: WebAnnoSentence, source: Source) -> Reading:
+def _convert(block: TsvSentence, source: Source) -> Reading:
     text = "\n".join(block.texts)
     spans = [CharSpan(one.start, one.end, one.type) for one in block.annotations if one.type is not None]
     try:

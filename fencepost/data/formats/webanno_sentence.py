@@ -49,7 +49,7 @@ class Annotation:
 
 
 @dataclass(slots=True)
-class WebAnnoSentence:
+class TsvSentence:
     """One sentence, or several that annotations join."""
 
     line: int
@@ -69,7 +69,7 @@ class WebAnnoSentence:
             if one.type is not None and word in (one.first, one.last)
         )
 
-    def join(self, other: WebAnnoSentence) -> bool:
+    def join(self, other: TsvSentence) -> bool:
         """Add the next sentence if an annotation continues in it; return whether one does."""
         words, characters = len(self.words), self.length + 1
         runs = {
@@ -98,7 +98,7 @@ class WebAnnoSentence:
 
 def parse_sentence(
     rows: list[Line], header: Header, options: ReadOptions, source: Source
-) -> WebAnnoSentence | None:
+) -> TsvSentence | None:
     """Return a sentence; None if there are only comments. Raises `Invalid` with the index of a line."""
     for index, row in enumerate(rows):
         if row.problem:
@@ -117,7 +117,7 @@ def parse_sentence(
         return None
     if not texts:
         raise Invalid(0, f"there is no line {TEXT} before the words")
-    block = WebAnnoSentence(rows[first].number, ids[-1] if ids else None, [text], len(text))
+    block = TsvSentence(rows[first].number, ids[-1] if ids else None, [text], len(text))
     places = _OffsetMap(text)
     for index, row in enumerate(rows[first:], start=first):
         try:
@@ -153,19 +153,12 @@ class _OffsetMap:
             return unit
         index = bisect_left(self.units, unit)
         if self.units[index] != unit:
-            raise ValueError(
-                f"an offset is inside {quote(self.text[index - 1])}; offsets must be in UTF-16 units"
-            )
+            raise ValueError(f"an offset is inside {quote(self.text[index - 1])}; use UTF-16 units")
         return index
 
 
 def _add_row(
-    row: Line,
-    block: WebAnnoSentence,
-    places: _OffsetMap,
-    header: Header,
-    options: ReadOptions,
-    source: Source,
+    row: Line, block: TsvSentence, places: _OffsetMap, header: Header, options: ReadOptions, source: Source
 ) -> None:
     """Add a word with its annotations, or the annotations of a part of the last word."""
     fields = _split_fields(row.text, header.width)
@@ -204,7 +197,7 @@ def _split_fields(text: str, width: int) -> list[str]:
     return fields
 
 
-def _add_word(start: int, end: int, block: WebAnnoSentence, text: str) -> None:
+def _add_word(start: int, end: int, block: TsvSentence, text: str) -> None:
     before = block.words[-1][1] if block.words else 0
     if start == end or start < before:
         raise ValueError("the word is empty, or starts before the end of the previous one")
@@ -213,7 +206,7 @@ def _add_word(start: int, end: int, block: WebAnnoSentence, text: str) -> None:
     block.words.append((start, end))
 
 
-def _annotate(value: str, start: int, end: int, block: WebAnnoSentence, line: int, source: Source) -> None:
+def _annotate(value: str, start: int, end: int, block: TsvSentence, line: int, source: Source) -> None:
     """Add an annotation of the last word or a part of it, or extend that of the previous word."""
     match = _VALUE.fullmatch(value)
     if match is None or not match[1]:

@@ -51,10 +51,7 @@ def check_lines(lines: str | None) -> None:
 
 
 def find_sentence_ends(text: str, mode: Lines = "auto") -> Iterator[int]:
-    """Yield the offsets of the lines before which a sentence must end, in order.
-
-    The text is read lazily; with `auto`, 100 lines at a time.
-    """
+    """Yield the offsets of the lines before which a sentence must end, in order; the text is read lazily."""
     block: list[_Line] = []
     for match in _LINE.finditer(text):
         blank = not match[1].strip()

@@ -38,10 +38,7 @@ def find_usual_scripts(words: Iterable[str]) -> list[str]:
 
 
 def find_frequent_words(words: Iterable[str]) -> tuple[list[str], float]:
-    """Return the most frequent words of a text, in lower case, and their share of all words of letters.
-
-    Returns no words if the text is too short.
-    """
+    """Return the most frequent words in lower case and their share of all; none if there are too few."""
     counts = Counter(word.lower() for word in words if word.isalpha())
     if counts.total() < _ENOUGH:
         return [], 0.0

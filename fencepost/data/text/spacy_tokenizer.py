@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencepost.data.text.tokenizer import classify_token
+from fencepost.data.text.tokenizer import classify
 from fencepost.errors import UsageError, describe_error
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SpacyTokenizer:
         nlp = self._nlp  # use the same one for the whole text: another thread may replace it
         if len(nlp.vocab) > _VOCABULARY:
             nlp = self._nlp = _load_blank(self._language)
-        return [(token.idx, token.text, classify_token(token.text)) for token in nlp.make_doc(text)]
+        return [(token.idx, token.text, classify(token.text)) for token in nlp.make_doc(text)]
 
 
 def _load_blank(language: str) -> Language:

@@ -29,10 +29,7 @@ _WORD = re.compile(r"\S+")
 _REST_OF_WORD = re.compile(r"\S*\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _AFTER_SENTENCE = (Kind.WORD, Kind.SPACE)  # tokens before which a sentence with a stop ends
-_LONG_RUNS = (
-    re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"),
-    re.compile(rf"\S{{{LONG_WORD}}}(?=\S)"),
-)
+_LONG_RUNS = (re.compile(rf"[^\w\s]{{{_LONG_PUNCTUATION}}}(?=\S)"), re.compile(rf"\S{{{LONG_WORD}}}(?=\S)"))
 
 
 class Splitter(Protocol):

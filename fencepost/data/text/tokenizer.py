@@ -70,7 +70,7 @@ def _read(name: str) -> dict[str, Any]:
     return content
 
 
-def classify_token(token: str) -> Kind:
+def classify(token: str) -> Kind:
     """Return the kind of a token, by spaCy's `is_space`, `is_punct` and the characters of its sentencizer."""
     if token in _STOPS:
         return Kind.STOP
@@ -121,7 +121,7 @@ class RuleTokenizer:
 
     def _tokenize_chunk(self, chunk: str) -> list[tuple[str, Kind, bool]]:
         """Return the tokens of a chunk, their kinds, and whether they may start a phrase; cache them."""
-        tokens = [(token, classify_token(token), token in self._trie) for token in self._split(chunk)]
+        tokens = [(token, classify(token), token in self._trie) for token in self._split(chunk)]
         if len(chunk) <= _CACHE_LENGTH:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache = {}  # not cleared: another thread may be reading it
@@ -175,7 +175,7 @@ class RuleTokenizer:
             if pieces := self._specials.get(text[start:end]):
                 starts = accumulate(map(len, pieces), initial=start)
                 tokens[first:last] = [
-                    (at, piece, classify_token(piece)) for at, piece in zip(starts, pieces, strict=False)
+                    (at, piece, classify(piece)) for at, piece in zip(starts, pieces, strict=False)
                 ]
         return tokens
 

@@ -16,14 +16,7 @@ from spacy.pipeline import Sentencizer
 
 from fencepost.data import read
 from fencepost.data.text import tokenizer
-from fencepost.data.text.tokenizer import (
-    RULES,
-    Kind,
-    RuleTokenizer,
-    classify_token,
-    load_rules,
-    resolve_language,
-)
+from fencepost.data.text.tokenizer import RULES, Kind, RuleTokenizer, classify, load_rules, resolve_language
 from tests import strategies
 from tools.tokenizer_rules import OWN_SEGMENTER, export, to_json
 
@@ -100,7 +93,7 @@ def test_corpora_have_the_tokens_of_spacy(shared_data, name):
 def test_kinds_of_tokens_are_those_of_spacy(token):
     lexeme = PAIRS["en"][1].vocab[token]
     expected = Kind.PUNCTUATION if lexeme.is_punct else Kind.SPACE if lexeme.is_space else Kind.WORD
-    assert classify_token(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
+    assert classify(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
 
 
 def test_stops_are_those_of_the_sentencizer():

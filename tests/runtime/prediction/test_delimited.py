@@ -70,7 +70,7 @@ def test_a_file_without_the_column_is_refused_with_those_it_has(texts, content):
 def test_broken_rows_are_refused_or_skipped(texts):
     content = b'text,n\none,1\n"two"\n"thr"ee,3\nf\xffur,4\nfive,5\n'
     with pytest.raises(
-        DataError, match=r"texts.csv:3: 1 fields where the first line has 2, separated by ','"
+        DataError, match=r"texts.csv:3: the row has 1 fields, but the header has 2, separated by ','"
     ):
         texts(content)
     found, invalid, _ = texts(content, skip=True)
