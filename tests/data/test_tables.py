@@ -223,7 +223,7 @@ def test_what_is_no_list_is_refused(text):
 
 
 def test_a_column_that_names_no_sentences_is_refused_in_bounded_memory(table, monkeypatch):
-    monkeypatch.setattr("fencepost.data.layouts._MOST_ROWS", 50)
+    monkeypatch.setattr("fencepost.data.layouts._MAX_ROWS", 50)
     rows = "sentence_id,word,tag\n" + ",a,O\n" * 100
     with pytest.raises(DataError, match="over 50 rows for one sentence or text"):
         list(read(table(rows)))

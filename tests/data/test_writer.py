@@ -141,7 +141,7 @@ def test_half_a_surrogate_pair_is_refused_by_every_format(tmp_path, name):
         ("weibo", Sentence(["a1"]), "a word that cannot be separated from the position after it"),
         ("conll2012", Sentence(["a b"]), "a word that is empty or contains white space"),
         ("conll2012", Sentence(["a"], [Entity(0, 1, "(")]), "a type that contains a bracket"),
-        ("conll2012", Sentence(["a"], pos=["-"]), "no part of speech but -, which stands for none"),
+        ("conll2012", Sentence(["a"], pos=["-"]), "only parts of speech -, which means that there are none"),
         ("conll2012", Sentence(["a"], pos=[""]), "a part of speech that is empty"),
         ("conll2012", Sentence(["a"], doc="a\nb"), "a document name that contains a line end"),
         ("gpml", Sentence(["\x00"]), "a control character, which XML cannot represent"),
