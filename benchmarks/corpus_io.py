@@ -35,7 +35,7 @@ CONVERSIONS = {
 
 
 def sample_bytes() -> bytes:
-    return b"".join(sample.path(split).read_bytes() for split in sample.SPLITS)
+    return b"".join(sample.get_path(part).read_bytes() for part in sample.PARTS)
 
 
 def count_sentences(path: Path, format_: str | None = None) -> int:
@@ -146,7 +146,7 @@ def peak_megabytes(pid: int) -> float:
 
 def read_formats(runs: int) -> dict[str, Any]:
     """The sample corpus, written and read in each format (flat ones with the outermost entities)."""
-    sentences = [sentence for split in sample.SPLITS for sentence in Reader(sample.path(split))] * REPEATS
+    sentences = [sentence for part in sample.PARTS for sentence in Reader(sample.get_path(part))] * REPEATS
     results = {}
     with tempfile.TemporaryDirectory(prefix="fencepost-corpus-io-") as folder:
         for name in FORMATS:

@@ -135,6 +135,6 @@ def flat_entities(draw, length, types=plain_types):
 def odd_sentences_for(format_):
     """Odd sentences of words and types that a format accepts one by one."""
     return odd_sentences(
-        odd_words.filter(lambda word: format_.obstacle(Sentence([word])) is None),
-        odd_types.filter(lambda type_: format_.obstacle(Sentence(["a"], [Entity(0, 1, type_)])) is None),
+        odd_words.filter(lambda word: format_.find_obstacle(Sentence([word])) is None),
+        odd_types.filter(lambda type_: format_.find_obstacle(Sentence(["a"], [Entity(0, 1, type_)])) is None),
     )

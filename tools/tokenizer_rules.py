@@ -1,8 +1,8 @@
 """Write the rules of spaCy's tokenizer as data: `python -m tools.tokenizer_rules` (needs spaCy).
 
-Each language has a file in `fencepost/data/text/rules/` with what differs from the language-neutral rules
-(`xx.json`). The patterns are spaCy's in fewer characters: classes of characters have merged ranges, and
-alternatives that end alike are grouped, which does not change what they match.
+Each language has a file in `fencepost/data/text/rules/` with the differences from the language-neutral rules
+(`xx.json`). The patterns are those of spaCy with fewer characters: ranges of character classes are merged,
+and alternatives with the same end are grouped, which does not change what they match.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ PATTERNS = {
     "whole": "token_match",
     "url": "url_match",
 }
-CHARACTERS = dict.fromkeys(PATTERNS) | {"infix": r"\S"}  # for Chinese: spaCy's default segmenter
-OWN_SEGMENTER = {"ja", "ko", "th", "vi"}  # each needs another package
+CHARACTERS = dict.fromkeys(PATTERNS) | {"infix": r"\S"}  # for Chinese, as spaCy's default segmenter
+OWN_SEGMENTER = {"ja", "ko", "th", "vi"}  # languages that need another package
 EVERYTHING = "".join(map(chr, range(sys.maxunicode + 1)))
 _CLASS = re.compile(r"\\.|\[(\^?)(\]?(?:\\.|[^\]\\])*)\]")  # or an escaped character outside of one
-_SHORT = 40  # characters of a class that is left as it is
+_SHORT = 40  # characters of a class that is not changed
 _ALTERNATIVE = re.compile(r"\(\?:\^((?:\(\?:[^()]*\)|[^|()])*?)((?:\[[^\]]*\][+*]?)+)\$\)")
 
 
 def shorten(pattern: str) -> str:
-    """Return a pattern that matches the same with fewer characters."""
+    """Return a shorter pattern that matches the same."""
     return _CLASS.sub(lambda match: _merge(*match.groups()) if match[2] else match[0], pattern)
 
 
 @cache
 def _merge(negation: str, body: str) -> str:
-    """Return a class of characters as ranges that neither touch nor overlap."""
+    """Return a character class with disjoint ranges; raises `ValueError` if this changes its characters."""
     if len(body) < _SHORT or re.search(r"\\[dswDSW]", body):
         return f"[{negation}{body}]"
     ranges: list[list[int]] = []
@@ -56,20 +56,20 @@ def _merge(negation: str, body: str) -> str:
             ranges[-1][1] = code
         else:
             ranges.append([code, code])
-    merged = "".join(
+    shorter = "".join(
         re.escape(chr(first)) + ("-" if last > first + 1 else "") + re.escape(chr(last)) * (last > first)
         for first, last in ranges
     )
     for flags in (re.NOFLAG, re.IGNORECASE):
-        if re.findall(f"[{merged}]", EVERYTHING, flags) != re.findall(f"[{body}]", EVERYTHING, flags):
+        if re.findall(f"[{shorter}]", EVERYTHING, flags) != re.findall(f"[{body}]", EVERYTHING, flags):
             raise ValueError(f"the characters change: {body}")
-    return f"[{negation}{merged}]"
+    return f"[{negation}{shorter}]"
 
 
 def group(pattern: str) -> str:
-    """Group alternatives `^...$` that end in the same classes, if there are no others.
+    """Group the alternatives `^...$` that end with the same classes, if there are no others.
 
-    French has hundreds, with large classes: they would take 4 s to compile.
+    French has hundreds with large classes, which would take 4 s to compile.
     """
     heads: dict[str, list[str]] = {}
     for head, tail in _ALTERNATIVE.findall(pattern):
@@ -89,7 +89,7 @@ def export_patterns(tokenizer: Tokenizer) -> dict[str, str | None]:
             compiled = method.__self__
             implied = re.compile(compiled.pattern).flags
             if compiled.flags != implied:
-                raise ValueError(f"{name} has flags that its text does not show")
+                raise ValueError(f"{name} has flags that are not part of its pattern")
             patterns[name] = shorten(compiled.pattern)
     if patterns["whole"]:
         patterns["whole"] = group(patterns["whole"])
@@ -99,9 +99,9 @@ def export_patterns(tokenizer: Tokenizer) -> dict[str, str | None]:
 def export_cases(
     tokenizer: Tokenizer, patterns: dict[str, str | None], neutral: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """Return special cases that are not among the neutral ones, and the phrases of all."""
+    """Return the special cases that are not neutral ones, and the phrases of all special cases."""
     plain = RuleTokenizer({**patterns, "special": [], "joined": [], "phrases": []})
-    cases = special_cases(tokenizer)
+    cases = list_special_cases(tokenizer)
     inherit = neutral.keys() <= cases.keys()
     own = {text: cases[text] for text in cases if not inherit or neutral.get(text) != cases[text]}
     phrases = {
@@ -112,28 +112,28 @@ def export_cases(
         or tokenizer.find_suffix(text)
         or tokenizer.find_infix(text)
     }
-    joined = {
+    single = {  # phrases that become one token
         text: phrase
         for text, phrase in phrases.items()
         if neutral and own.get(text) == [text] and phrase.replace(" ", "") == text
     }
-    own = {text: pieces for text, pieces in own.items() if text not in joined}
-    # White space alone needs no phrase, and as a token it would look like what separates tokens.
-    others = {phrase for text, phrase in phrases.items() if text not in joined and not text.isspace()}
+    own = {text: pieces for text, pieces in own.items() if text not in single}
+    # White space needs no phrase, and could not be distinguished from the separators of tokens.
+    others = {phrase for text, phrase in phrases.items() if text not in single and not text.isspace()}
     return {
         "inherit": inherit,
         "special": [pieces if len(pieces) > 1 else pieces[0] for pieces in own.values()],
-        "joined": list(joined.values()),
+        "joined": list(single.values()),
         "phrases": sorted(others),
     }
 
 
-def special_cases(tokenizer: Tokenizer) -> dict[str, list[str]]:
+def list_special_cases(tokenizer: Tokenizer) -> dict[str, list[str]]:
     return {text: [piece[ORTH] for piece in pieces] for text, pieces in sorted(tokenizer.rules.items())}
 
 
 def export(languages: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the content of the files by their names."""
+    """Return the content of the files by name."""
     neutral_tokenizer = spacy.blank(NEUTRAL).tokenizer
     patterns = export_patterns(neutral_tokenizer)
     neutral = patterns | export_cases(neutral_tokenizer, patterns, {})
@@ -145,13 +145,13 @@ def export(languages: Iterable[str]) -> dict[str, dict[str, Any]]:
     for language in sorted(set(languages) - files.keys()):
         tokenizer = spacy.blank(language).tokenizer
         patterns = export_patterns(tokenizer)
-        rules = patterns | export_cases(tokenizer, patterns, special_cases(neutral_tokenizer))
+        rules = patterns | export_cases(tokenizer, patterns, list_special_cases(neutral_tokenizer))
         files[language] = {key: value for key, value in rules.items() if value != neutral[key]}
     return files
 
 
-def as_json(content: dict[str, Any]) -> str:
-    """Return the text of a file: a line for each key."""
+def to_json(content: dict[str, Any]) -> str:
+    """Return the text of a file, with a line for each key."""
     lines = (f"{json.dumps(key)}:{_compact(value)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -164,7 +164,7 @@ def main() -> None:
     """Rewrite the files that ship in the package."""
     languages = {module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg}
     for name, content in export(languages - OWN_SEGMENTER).items():
-        (RULES / f"{name}.json").write_text(as_json(content), "utf-8", newline="\n")
+        (RULES / f"{name}.json").write_text(to_json(content), "utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Many cases in several processes, each of which may hang or die."""
+"""Run many cases in several processes, each of which may hang or crash."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from typing import Any
 
 import fencepost
 from benchmarks.common import machine, say
-from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
+from benchmarks.fuzz.checks import check_outcome, check_round_trip
 from benchmarks.fuzz.mutations import Case, make_case
 from benchmarks.fuzz.reading import Outcome, read_case
 from fencepost.data import FORMATS
 from fencepost.data.text import make_splitter
 
-CASE_SECONDS = 20  # a reading of some hundred bytes that takes longer hangs
-STALL_SECONDS = 120  # the same, where the hang is in C code that no signal interrupts
+CASE_SECONDS = 20  # after which reading some hundred bytes counts as a hang
+STALL_SECONDS = 120  # the same, for a hang in C code that no signal interrupts
 MEMORY_BYTES = 6 << 30
-CHUNK = 250  # cases that a worker takes at a time
-KEPT_PER_SIGNATURE = 3  # inputs of one kind of failure that are saved
+CHUNK = 250  # cases that a worker gets at once
+SAVED_PER_SIGNATURE = 3  # inputs of one kind of failure that are saved
 
-# How many of a thousand mutations each format gets; those that go through spaCy are slower.
+# Relative number of mutations of each format; those that use spaCy are slower.
 WEIGHTS = {"jsonl-text": 50, "doccano": 50, "spacy-v2": 50, "brat": 40, "spacy": 25, "gpml": 85}
 WEIGHT = 100
-LEAST = 20_000  # of a full run, for any format
+MINIMUM = 20_000  # mutations of any format in a full run
 FUZZED = tuple(name for name in FORMATS if name not in ("xlsx", "parquet"))
-"""The formats whose bytes Fencepost reads itself, not openpyxl or pyarrow."""
+"""Formats whose bytes are parsed by Fencepost, not by openpyxl or pyarrow."""
 
 _PACKAGE = Path(fencepost.__file__).parent
 
 
 class TooSlow(BaseException):
-    """The time of a case is over; not an `Exception`, which a reader might catch."""
+    """A case takes too long; not an `Exception`, which a reader might catch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A case that was not handled as it must be."""
+    """A case that was handled wrongly."""
 
     format: str
     number: int
     kind: str  # exception, hang, crash, wrong data
-    signature: str  # what failures of one cause share
+    signature: str  # the same for failures of one cause
     details: str
 
 
 def examine(case: Case, counts: Counter[str], folder: Path) -> Failure | None:
-    """Reads a case in every way and checks what comes of it."""
+    """Read a case in every way, check the results, and return a failure if there is one."""
     stage = "exception"
     try:
         signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS)
@@ -67,22 +67,22 @@ def examine(case: Case, counts: Counter[str], folder: Path) -> Failure | None:
         _count(outcomes[0], counts)
         stage = "wrong data"
         for outcome in outcomes:
-            for complaint in complaints(outcome):
+            for complaint in check_outcome(outcome):
                 return Failure(case.format, case.number, stage, f"{outcome.format}: {complaint}", complaint)
         if case.number % 4 == 0 and case.format != "brat":
-            for complaint in own_round_trip_complaints(outcomes[0], folder):
+            for complaint in check_round_trip(outcomes[0], folder):
                 return Failure(case.format, case.number, stage, f"{case.format}: {complaint}", complaint)
     except TooSlow:
-        return Failure(case.format, case.number, "hang", _place(), traceback.format_exc())
-    except Exception:  # noqa: BLE001 - that is what is looked for
-        return Failure(case.format, case.number, stage, _place(), traceback.format_exc())
+        return Failure(case.format, case.number, "hang", _describe_error(), traceback.format_exc())
+    except Exception:  # noqa: BLE001 - the fuzzer searches for these
+        return Failure(case.format, case.number, stage, _describe_error(), traceback.format_exc())
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return None
 
 
-def _place() -> str:
-    """The exception being handled, and the innermost place in our own code that it came through."""
+def _describe_error() -> str:
+    """Return the current exception and the innermost function of our own code in its traceback."""
     error = sys.exc_info()[1]
     frames = traceback.extract_tb(error.__traceback__) if error else []
     ours = [
@@ -95,13 +95,13 @@ def _place() -> str:
 
 
 def _count(outcome: Outcome, counts: Counter[str]) -> None:
-    found = len(outcome.found)
-    rejected = len(outcome.readings) - found
-    counts["sentences found"] += found
+    accepted = len(outcome.sentences)
+    rejected = len(outcome.readings) - accepted
+    counts["sentences found"] += accepted
     counts["sentences rejected"] += rejected
-    if found and outcome.complete and not rejected:
+    if accepted and outcome.complete and not rejected:
         counts["accepted"] += 1
-    elif found:
+    elif accepted:
         counts["accepted in part"] += 1
     elif rejected or not outcome.complete:
         counts["refused"] += 1
@@ -111,7 +111,7 @@ def _count(outcome: Outcome, counts: Counter[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Cases of one format that are examined in one go."""
+    """Cases of one format that a worker examines together."""
 
     format: str
     start: int
@@ -119,7 +119,7 @@ class Chunk:
 
 
 def _work(connection: Connection, current: Any, seed: int) -> None:
-    """A worker: takes chunks until there are no more, and says which case it is at."""
+    """Examine chunks in a worker until there are no more, and publish the number of the current case."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGALRM, _raise_too_slow)
     make_splitter("en")  # compiles the rules, which is not part of a case
@@ -140,7 +140,7 @@ def _raise_too_slow(*_: object) -> None:
 
 
 class Worker:
-    """A process that examines chunks, and may die of one."""
+    """A process that examines chunks and may crash."""
 
     def __init__(self, seed: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -158,8 +158,8 @@ class Worker:
         self.seen = (-1, time.monotonic())
         self.connection.send(chunk)
 
-    def stalled(self) -> bool:
-        """Whether it has been at one case for too long."""
+    def is_stalled(self) -> bool:
+        """Return whether the current case takes too long."""
         if self.chunk is None:
             return False
         if self.current.value != self.seen[0]:
@@ -174,7 +174,7 @@ class Worker:
 
 @dataclass
 class Campaign:
-    """A whole run: the chunks that are still to do, and what came of the others."""
+    """A whole run: the chunks that are left, and the results of the others."""
 
     seed: int
     jobs: int
@@ -187,39 +187,39 @@ class Campaign:
     def run(self) -> None:
         total = sum(chunk.end - chunk.start for chunk in self.todo)
         workers = [Worker(self.seed) for _ in range(self.jobs)]
-        told = time.monotonic()
+        reported = time.monotonic()
         try:
             while self.todo or any(worker.chunk for worker in workers):
-                workers = [self._tend(worker) for worker in workers]
+                workers = [self._serve(worker) for worker in workers]
                 wait([worker.connection for worker in workers if worker.chunk], timeout=1)
-                if time.monotonic() - told > 10:
-                    told = time.monotonic()
-                    done = sum(counts["cases"] for counts in self.counts.values())
-                    say(f"{done:,} of {total:,} cases, {sum(self.signatures.values()):,} failures")
+                if time.monotonic() - reported > 10:
+                    reported = time.monotonic()
+                    cases = sum(counts["cases"] for counts in self.counts.values())
+                    say(f"{cases:,} of {total:,} cases, {sum(self.signatures.values()):,} failures")
         finally:
             for worker in workers:
                 worker.stop()
 
-    def _tend(self, worker: Worker) -> Worker:
-        """Takes what a worker has done and gives it more; replaces it when it is dead."""
+    def _serve(self, worker: Worker) -> Worker:
+        """Collect the results of a worker and give it a chunk; return a new worker if it has crashed."""
         if worker.chunk is not None:
             if worker.connection.poll():
                 try:
                     chunk, counts, failures = worker.connection.recv()
                 except (EOFError, ConnectionError):
-                    return self._bury(worker, worker.chunk, "crash")
+                    return self._replace(worker, worker.chunk, "crash")
                 self.counts.setdefault(chunk.format, Counter()).update(counts)
                 for failure in failures:
                     self._record(failure)
                 worker.chunk = None
-            elif worker.stalled():
-                return self._bury(worker, worker.chunk, "hang")
+            elif worker.is_stalled():
+                return self._replace(worker, worker.chunk, "hang")
         if worker.chunk is None and self.todo:
             worker.give(self.todo.popleft())
         return worker
 
-    def _bury(self, worker: Worker, chunk: Chunk, kind: str) -> Worker:
-        """Records the case that a worker died of, and puts the others of its chunk back."""
+    def _replace(self, worker: Worker, chunk: Chunk, kind: str) -> Worker:
+        """Record the case that stopped a worker, and return a new one; the other cases are run again."""
         number = max(worker.current.value, chunk.start)
         worker.stop()
         details = f"the process ended with {worker.process.exitcode}"
@@ -233,7 +233,7 @@ class Campaign:
     def _record(self, failure: Failure) -> None:
         signature = f"{failure.kind}: {failure.signature}"
         self.signatures[signature] += 1
-        if self.signatures[signature] > KEPT_PER_SIGNATURE:
+        if self.signatures[signature] > SAVED_PER_SIGNATURE:
             return
         self.failures.append(failure)
         say(f"{failure.format} case {failure.number}: {signature}")
@@ -245,7 +245,7 @@ class Campaign:
 
 
 def _save(failure: Failure, case: Case, folder: Path) -> list[Path]:
-    """The input of a failure (BRAT: both files), and beside it what happened."""
+    """Save the input of a failure (for BRAT, both files) and a report; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{failure.format}-{failure.number}"
     suffixes = (".ann", ".txt") if failure.format == "brat" else (".input",)
@@ -260,46 +260,42 @@ def _save(failure: Failure, case: Case, folder: Path) -> list[Path]:
     return paths
 
 
-def shares(mutations: int, names: Sequence[str]) -> dict[str, int]:
-    """How many mutations each format gets: by weight, but none of them too few."""
-    least = min(LEAST, mutations // (2 * len(names)))
+def distribute(mutations: int, names: Sequence[str]) -> dict[str, int]:
+    """Return the number of mutations of each format, by weight but with a minimum."""
+    minimum = min(MINIMUM, mutations // (2 * len(names)))
     total = sum(WEIGHTS.get(name, WEIGHT) for name in names)
-    counts = {name: max(least, mutations * WEIGHTS.get(name, WEIGHT) // total) for name in names}
+    counts = {name: max(minimum, mutations * WEIGHTS.get(name, WEIGHT) // total) for name in names}
     counts[names[0]] += mutations - sum(counts.values())
     return counts
 
 
 def fuzz(
-    mutations: int,
-    seed: int = 0,
-    jobs: int = 1,
-    failures: Path | None = None,
-    names: Sequence[str] = FUZZED,
+    mutations: int, seed: int = 0, jobs: int = 1, failures: Path | None = None, names: Sequence[str] = FUZZED
 ) -> dict[str, Any]:
-    """Examines so many cases over the formats; the result says what came of them."""
-    split = shares(mutations, names)
+    """Examine this number of cases of all formats and return the results."""
+    shares = distribute(mutations, names)
     chunks = [
         Chunk(name, start, min(start + CHUNK, count))
-        for name, count in split.items()
+        for name, count in shares.items()
         for start in range(0, count, CHUNK)
     ]
-    random.Random(seed).shuffle(chunks)  # so that every format's failures show early
+    random.Random(seed).shuffle(chunks)  # to find failures of all formats early
     campaign = Campaign(seed, jobs, failures, deque(chunks))
-    begun = time.monotonic()
+    started = time.monotonic()
     campaign.run()
     return {
         "benchmark": "fuzz_readers",
         "mutations": sum(counts["cases"] for counts in campaign.counts.values()),
         "seed": seed,
         "jobs": jobs,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - started, 1),
         "failures": dict(campaign.signatures),
-        "formats": {name: _summary(campaign.counts[name]) for name in split},
+        "formats": {name: _summarise(campaign.counts[name]) for name in shares},
         **machine(),
     }
 
 
-def _summary(counts: Counter[str]) -> dict[str, Any]:
+def _summarise(counts: Counter[str]) -> dict[str, Any]:
     with_sentences = counts["accepted"] + counts["accepted in part"]
     readings = counts["sentences found"] + counts["sentences rejected"]
     return {

@@ -1,4 +1,4 @@
-"""Is what was read what the bytes say? A second, naive reading of the same bytes."""
+"""Check the sentences that were read against a second, naive reader of the same bytes."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from benchmarks.fuzz.reading import Outcome
-from benchmarks.fuzz.tables import table_complaints
+from benchmarks.fuzz.tables import check_table
 from fencepost.data import FORMATS, ReadOptions, WriteOptions, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Ends
 from fencepost.data.formats.json_tokens import SHAPES, encode
-from fencepost.data.formats.overlaps import overlapping
+from fencepost.data.formats.overlaps import has_forbidden_overlap
 from fencepost.data.formats.webanno_layers import read_header
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejected, Source
 
 Key = tuple[int, int, str]
-CHARACTER_FORMATS = ("doccano", "spacy-v2")  # which keep the text but not the words
+CHARACTER_FORMATS = ("doccano", "spacy-v2")  # which store the text but not the words
 
 
-def complaints(outcome: Outcome) -> Iterator[str]:
-    """What is wrong with the sentences of an outcome."""
-    for found in outcome.found:
-        yield from _model_complaints(found.sentence)
-    yield from _round_trip_complaints([found.sentence for found in outcome.found])
+def check_outcome(outcome: Outcome) -> Iterator[str]:
+    """Yield what is wrong with the sentences of an outcome."""
+    for one in outcome.sentences:
+        yield from _check_sentence(one.sentence)
+    yield from _check_jsonl_round_trip([one.sentence for one in outcome.sentences])
     for reading in outcome.readings:
         if isinstance(reading, Rejected) and not reading.reason:
             yield "rejected without a reason"
     yield from _ORACLES[outcome.format](outcome)
 
 
-def _model_complaints(sentence: Sentence) -> Iterator[str]:
-    """Whether a sentence is one by the data model, and of the types that it promises."""
+def _check_sentence(sentence: Sentence) -> Iterator[str]:
+    """Check that a sentence is valid and that its values have the declared types."""
     entities = [Entity(e.start, e.end, e.type, e.score, dict(e.meta)) for e in sentence.entities]
     again = replace(sentence, words=list(sentence.words), entities=entities)
     if again != sentence:
-        yield "a sentence differs from itself made again"
+        yield "a sentence differs from a copy of itself"
     strings = [*sentence.words, *sentence.left, *sentence.right, *(sentence.pos or ())]
     strings += [entity.type for entity in entities]
     strings += [name for name in (sentence.id, sentence.doc) if name is not None]
@@ -58,11 +58,11 @@ def _model_complaints(sentence: Sentence) -> Iterator[str]:
         yield "space_after that is not true or false"
     for entity in entities:
         if type(entity.start) is not int or type(entity.end) is not int or type(entity.score) is not float:
-            yield "a boundary that is not a whole number, or a score that is not a number"
+            yield "a boundary that is not an integer, or a score that is not a number"
 
 
-def _round_trip_complaints(sentences: list[Sentence]) -> Iterator[str]:
-    """Fencepost's own format holds everything, so everything must come back from it."""
+def _check_jsonl_round_trip(sentences: list[Sentence]) -> Iterator[str]:
+    """Check that Fencepost's own format, which represents everything, returns the same sentences."""
     data = "".join(encode(sentences, WriteOptions(), shape=SHAPES[0])).encode()
     readings = list(FORMATS["jsonl"].read(Source.from_bytes(data), ReadOptions()))
     back = [reading.sentence for reading in readings if isinstance(reading, ReadSentence)]
@@ -70,18 +70,18 @@ def _round_trip_complaints(sentences: list[Sentence]) -> Iterator[str]:
         yield "not the same after a round trip through jsonl"
 
 
-def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
-    """Written in its own format and read again, a sentence keeps its words and entities."""
+def check_round_trip(outcome: Outcome, folder: Path) -> Iterator[str]:
+    """Check that sentences have the same words and entities after a round trip through their own format."""
     format_ = FORMATS[outcome.format]
-    sentences = [found.sentence for found in outcome.found]
-    sentences = [one for one in sentences if not overlapping(one.entities, format_.overlaps)]
+    sentences = [one.sentence for one in outcome.sentences]
+    sentences = [one for one in sentences if not has_forbidden_overlap(one.entities, format_.overlaps)]
     refused: list[int] = []
     path = folder / "round-trip"
     write(sentences, path, outcome.format, on_refused=lambda sentence, _: refused.append(id(sentence)))
     if refused and outcome.format == "jsonl":
         yield "jsonl cannot hold what was read from it"
-    kept = [sentence for sentence in sentences if id(sentence) not in refused]
-    if not kept:
+    sentences = [sentence for sentence in sentences if id(sentence) not in refused]
+    if not sentences:
         return
     either = outcome.format in ("jsonl-tokens", "jsonl-mentions")  # where a file may not show its ends
     ends: Ends | None = "exclusive" if either else None
@@ -89,9 +89,9 @@ def own_round_trip_complaints(outcome: Outcome, folder: Path) -> Iterator[str]:
     readings = list(format_.read(Source.from_bytes(path.read_bytes()), options))
     back = [reading.sentence for reading in readings if isinstance(reading, ReadSentence)]
     if outcome.format in CHARACTER_FORMATS:
-        same = dense_sentences(back) == dense_sentences(kept)
+        same = dense_sentences(back) == dense_sentences(sentences)
     else:
-        same = [_content(sentence) for sentence in back] == [_content(sentence) for sentence in kept]
+        same = [_content(sentence) for sentence in back] == [_content(sentence) for sentence in sentences]
     if not same:
         yield "not the same after a round trip through its own format"
 
@@ -110,10 +110,10 @@ JSON_SHAPES = {
 }
 
 
-def _json_complaints(outcome: Outcome) -> Iterator[str]:
-    """Every object that was read, beside what a plain `json.loads` makes of it."""
-    yield from _array_complaints(outcome)
-    pairs = _json_pairs(outcome)
+def _check_json(outcome: Outcome) -> Iterator[str]:
+    """Compare every object that was read with the result of `json.loads`."""
+    yield from _check_array(outcome)
+    pairs = _pair_objects(outcome)
     if pairs is None:
         yield "not one reading for each object of the file"
         return
@@ -129,7 +129,7 @@ def _json_complaints(outcome: Outcome) -> Iterator[str]:
         if not ends:
             yield "other entities than in the JSON"
             return
-        yield from _json_other_complaints(sentence, record, outcome.format)
+        yield from _check_json_parts(sentence, record, outcome.format)
 
 
 def _json_span(item: Any, type_key: str, ends: str) -> tuple[int, int, str, float]:
@@ -140,7 +140,7 @@ def _json_span(item: Any, type_key: str, ends: str) -> tuple[int, int, str, floa
     return item["start"], item["end"] + (ends == "inclusive"), item[type_key], item.get("score", 1.0)
 
 
-def _json_other_complaints(sentence: Sentence, record: dict[str, Any], name: str) -> Iterator[str]:
+def _check_json_parts(sentence: Sentence, record: dict[str, Any], name: str) -> Iterator[str]:
     sides = ("ltokens", "rtokens") if name == "jsonl-tokens" else ("left", "right")
     if [*sentence.left, "|", *sentence.right] != [*record.get(sides[0], ()), "|", *record.get(sides[1], ())]:
         yield "another context than in the JSON"
@@ -150,18 +150,18 @@ def _json_other_complaints(sentence: Sentence, record: dict[str, Any], name: str
     names = {str(record[key]) for key in record if type(record[key]) in (str, int)}
     if any(one is not None and one not in names for one in (sentence.id, sentence.doc)):
         yield "a name that is not in the JSON"
-    held = {*JSON_SHAPES[name][:2], *sides, "pos", "space_after", "meta", *sentence.meta}
-    if any(key not in held and str(record[key]) not in (sentence.id, sentence.doc) for key in record):
-        yield "a key of the JSON got lost"
+    known = {*JSON_SHAPES[name][:2], *sides, "pos", "space_after", "meta", *sentence.meta}
+    if any(key not in known and str(record[key]) not in (sentence.id, sentence.doc) for key in record):
+        yield "a key of the JSON was lost"
 
 
-def _json_pairs(outcome: Outcome) -> list[tuple[Sentence, dict[str, Any]]] | None:
-    """The sentences and their objects; None if objects and readings cannot be one to one."""
+def _pair_objects(outcome: Outcome) -> list[tuple[Sentence, dict[str, Any]]] | None:
+    """Return the sentences with their objects; None if objects and readings do not correspond."""
     if _is_array(outcome):
         try:
             objects = [*enumerate(json.loads(outcome.parts[0].decode("utf-8-sig")))]
         except (ValueError, RecursionError):
-            return [(found.sentence, _object_at(outcome, found)) for found in outcome.found]
+            return [(one.sentence, _find_object(outcome, one)) for one in outcome.sentences]
         places = range(len(outcome.readings))
     else:
         objects = [(number, line) for number, line in enumerate(outcome.lines, start=1) if line.strip()]
@@ -180,41 +180,41 @@ def _is_array(outcome: Outcome) -> bool:
     return outcome.parts[0].removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
 
 
-def _array_complaints(outcome: Outcome) -> Iterator[str]:
-    """An array that is not JSON cannot be read without a word about it."""
-    if not _is_array(outcome) or not outcome.complete or len(outcome.found) < len(outcome.readings):
+def _check_array(outcome: Outcome) -> Iterator[str]:
+    """Check that an array that is not valid JSON was not read without an error."""
+    if not _is_array(outcome) or not outcome.complete or len(outcome.sentences) < len(outcome.readings):
         return
-    try:  # between the objects the reader allows white space that is none in JSON
+    try:  # between the objects, the reader allows white space that JSON does not
         json.loads(_SPACE.sub(" ", outcome.parts[0].decode("utf-8-sig")))
     except (ValueError, RecursionError):
-        yield "a broken array was read without a complaint"
+        yield "a broken array was read without an error"
 
 
-def _object_at(outcome: Outcome, found: ReadSentence) -> dict[str, Any]:
-    """In an array that is broken somewhere: the object on the sentence's line that is most like it."""
+def _find_object(outcome: Outcome, one: ReadSentence) -> dict[str, Any]:
+    """Return the object on the line of a sentence that is most similar to it, in an invalid array."""
     words_key, entities_key, type_key, ends = JSON_SHAPES[outcome.format]
-    text = "\n".join(outcome.lines[found.line - 1 :])
-    likest: dict[str, Any] = {words_key: None, entities_key: []}
-    for match in re.finditer("{", text[: len(outcome.lines[found.line - 1])]):
+    text = "\n".join(outcome.lines[one.line - 1 :])
+    best: dict[str, Any] = {words_key: None, entities_key: []}
+    for match in re.finditer("{", text[: len(outcome.lines[one.line - 1])]):
         with contextlib.suppress(ValueError, RecursionError):
             value, _ = json.JSONDecoder().raw_decode(text, match.start())
-            if value.get(words_key) == list(found.sentence.words):
-                likest = value
+            if value.get(words_key) == list(one.sentence.words):
+                best = value
                 with contextlib.suppress(TypeError, LookupError):  # entities that the reader rejects
                     spans = [
                         sorted(_json_span(item, type_key, end) for item in value[entities_key])
                         for end in ends
                     ]
-                    if _json_spans(found.sentence) in spans:
-                        return likest
-    return likest
+                    if _json_spans(one.sentence) in spans:
+                        return best
+    return best
 
 
 def _json_spans(sentence: Sentence) -> list[tuple[int, int, str, float]]:
     return sorted((entity.start, entity.end, entity.type, entity.score) for entity in sentence.entities)
 
 
-Dense = tuple[str, list[Key]]  # a text without its white space, and the entities in its characters
+Dense = tuple[str, list[Key]]  # a text without white space, and the entities in its characters
 
 
 def dense_sentences(sentences: Sequence[Sentence]) -> Dense:
@@ -236,13 +236,13 @@ def dense_text(text: str, spans: Sequence[Key]) -> Dense:
 _SPACE = re.compile(r"\s+")
 
 
-def _json_text_complaints(outcome: Outcome) -> Iterator[str]:
-    yield from _array_complaints(outcome)
+def _check_json_text(outcome: Outcome) -> Iterator[str]:
+    yield from _check_array(outcome)
     if _is_array(outcome):
-        if outcome.complete and len(outcome.found) == len(outcome.readings):
-            with contextlib.suppress(ValueError):  # of which `_array_complaints` tells
+        if outcome.complete and len(outcome.sentences) == len(outcome.readings):
+            with contextlib.suppress(ValueError):  # `_check_array` reports it
                 objects = json.loads(outcome.parts[0].decode("utf-8-sig"))
-                yield from _text_complaints(objects, outcome.found, outcome.options)
+                yield from _check_text(objects, outcome.sentences, outcome.options)
         return
     by_line: dict[int, list[Reading]] = {}
     for reading in outcome.readings:
@@ -250,23 +250,23 @@ def _json_text_complaints(outcome: Outcome) -> Iterator[str]:
     last = max(by_line, default=0)
     for number, line in enumerate(outcome.lines, start=1):
         readings = by_line.pop(number, [])
-        found = [reading for reading in readings if isinstance(reading, ReadSentence)]
-        if len(found) < len(readings):
+        sentences = [reading for reading in readings if isinstance(reading, ReadSentence)]
+        if len(sentences) < len(readings):
             if len(readings) > 1:
                 yield "a line is both read and rejected"
         elif line.strip() and (outcome.complete or number < last):
-            yield from _text_complaints([json.loads(line)], found, outcome.options)
+            yield from _check_text([json.loads(line)], sentences, outcome.options)
     if by_line:
-        yield "a reading of a line that is not there"
+        yield "a reading of a line that does not exist"
 
 
-def _text_complaints(objects: list[Any], found: list[ReadSentence], options: ReadOptions) -> Iterator[str]:
+def _check_text(objects: list[Any], sentences: list[ReadSentence], options: ReadOptions) -> Iterator[str]:
     text, spans = "", []
     for record in objects:
         offset = len(text)
         text += record["text"]
         spans += [(offset + start, offset + end, type_) for start, end, type_ in _char_spans(record, options)]
-    if dense_text(text, spans) != dense_sentences([one.sentence for one in found]):
+    if dense_text(text, spans) != dense_sentences([one.sentence for one in sentences]):
         yield "other text or entities than in the JSON"
 
 
@@ -284,15 +284,15 @@ def _char_spans(record: dict[str, Any], options: ReadOptions) -> Iterator[Key]:
             yield start, end + (options.ends == "inclusive"), type_
 
 
-def _task_complaints(outcome: Outcome) -> Iterator[str]:
-    yield from _array_complaints(outcome)
-    if not outcome.complete or len(outcome.found) < len(outcome.readings):
+def _check_task(outcome: Outcome) -> Iterator[str]:
+    yield from _check_array(outcome)
+    if not outcome.complete or len(outcome.sentences) < len(outcome.readings):
         return
     whole = outcome.parts[0].decode("utf-8-sig")
     lines = [whole] if _is_array(outcome) else [line for line in outcome.lines if line.strip()]
     try:
         tasks = [json.loads(line) for line in lines]
-    except ValueError:  # of which `_array_complaints` tells
+    except ValueError:  # `_check_array` reports it
         return
     tasks = tasks[0] if _is_array(outcome) else tasks
     objects = []
@@ -307,23 +307,19 @@ def _task_complaints(outcome: Outcome) -> Iterator[str]:
             text = data.get("text", next(one for one in data.values() if isinstance(one, str)))
             spans = [one["value"] for one in results if one.get("type") == "labels"]
             if any(one.get("text", "") not in text[one["start"] : one["end"]] for one in spans):
-                return  # its offsets are UTF-16 units, or its spaces others
+                return  # its offsets are UTF-16 units, or its spaces differ
             objects.append({"text": text, "spans": spans})
-    yield from _text_complaints(objects, outcome.found, outcome.options)
+    yield from _check_text(objects, outcome.sentences, outcome.options)
 
 
-def _pair_complaints(outcome: Outcome) -> Iterator[str]:
-    """SpaCy's pairs, beside what `json.loads` or `ast.literal_eval` makes of the whole file."""
-    if not outcome.complete or not outcome.found or len(outcome.found) < len(outcome.readings):
+def _check_pair(outcome: Outcome) -> Iterator[str]:
+    """Compare spaCy's pairs with the result of `json.loads` or `ast.literal_eval` for the whole file."""
+    if not outcome.complete or not outcome.sentences or len(outcome.sentences) < len(outcome.readings):
         return
     whole = outcome.parts[0].decode("utf-8-sig")
     lines = [line for line in outcome.lines if line.strip()]
     pairs = None
-    for text in (
-        f"[{','.join(lines)}]",
-        whole,
-        re.sub(r"\s", " ", whole),
-    ):  # or odd white space
+    for text in (f"[{','.join(lines)}]", whole, re.sub(r"\s", " ", whole)):  # the last for odd white space
         with contextlib.suppress(ValueError, RecursionError):
             pairs = pairs or json.loads(text)
     if pairs is None:
@@ -335,16 +331,16 @@ def _pair_complaints(outcome: Outcome) -> Iterator[str]:
         {"text": text, "entities": [[*one] if isinstance(one, tuple) else one for one in spans]}
         for text, spans in ((text, others.get("entities") or ()) for text, others in pairs)
     ]
-    yield from _text_complaints(objects, outcome.found, outcome.options)
+    yield from _check_text(objects, outcome.sentences, outcome.options)
 
 
-def _webanno_complaints(outcome: Outcome) -> Iterator[str]:
-    """The words in the third column and the values in that of the entities, with the places of both."""
+def _check_webanno(outcome: Outcome) -> Iterator[str]:
+    """Compare words and entities with the third column and the column of the entities, by their offsets."""
     rows = [line.split("\t") for line in outcome.lines if line.strip() and not line.startswith("#")]
     if (
         not outcome.complete
-        or len(outcome.found) < len(outcome.readings)
-        or not outcome.options.check_text  # the words may be others than in the text
+        or len(outcome.sentences) < len(outcome.readings)
+        or not outcome.options.check_text  # the words may differ from the text
         or any("\\" in row[2] for row in rows)  # an escape, or the word itself
     ):
         return
@@ -357,54 +353,52 @@ def _webanno_complaints(outcome: Outcome) -> Iterator[str]:
         start, end = (int(offset) for offset in row[1].split("-"))
         if "." not in row[0]:
             text, word, begin, number = text + word, row[2], start, number + 1
-        first, last = (len(text) + len(_units(word, offset - begin)) for offset in (start, end))
+        first, last = (len(text) + len(_take_units(word, offset - begin)) for offset in (start, end))
         for value in re.findall(r"(?:\\.|[^|\\])+", row[header.column]) if header.entities else ():
             label = re.sub(r"^((?:\\.|[^\\])*?)\[[0-9]+\]$", r"\1", value)
             before = latest.get(value) if label != value else None
             if label in "_*" or start == end:
                 continue
             if before is None or before[1] < number - 1:
-                latest[value] = [_unescaped(label), number, first, last]
+                latest[value] = [_unescape(label), number, first, last]
                 spans.append(latest[value])
             else:
                 before[1:] = number, min(first, before[2]), max(last, before[3])
     keys = [(first, last, type_) for type_, _, first, last in spans]
-    if dense_text(text + word, keys) != dense_sentences([found.sentence for found in outcome.found]):
+    if dense_text(text + word, keys) != dense_sentences([one.sentence for one in outcome.sentences]):
         yield "other words or entities than in the columns"
 
 
-def _units(word: str, units: int) -> str:
-    """The first UTF-16 units of a word."""
+def _take_units(word: str, units: int) -> str:
+    """Return the first UTF-16 units of a word."""
     return word.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
 
 
-def _unescaped(value: str) -> str:
+def _unescape(value: str) -> str:
     letters = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b"}
     return re.sub(r"\\(.)", lambda match: letters.get(match[1], match[1]), value)
 
 
-def _column_complaints(
+def _check_column(
     outcome: Outcome, columns: Callable[[Sequence[str], Sentence, ReadOptions], bool]
 ) -> Iterator[str]:
-    """Every sentence beside its lines, split naively; and no line may be missing."""
+    """Compare every sentence with its lines, split naively, and check that no line is missing."""
     lines = [line.rstrip(" \t\r") for line in outcome.lines]
-    for found in outcome.found:
-        first, behind = found.line - 1, found.line - 1 + len(found.sentence)
-        block = lines[first:behind]
-        if len(block) < len(found.sentence) or "" in block:
+    for one in outcome.sentences:
+        first, end = one.line - 1, one.line - 1 + len(one.sentence)
+        block = lines[first:end]
+        if len(block) < len(one.sentence) or "" in block:
             yield "more words than lines"
-        elif not columns(block, found.sentence, outcome.options):
+        elif not columns(block, one.sentence, outcome.options):
             yield "other words or entities than in the columns"
-        if not all(
-            _separates(line) for line in (lines[first - 1 : first] or [""]) + lines[behind : behind + 1]
-        ):
-            yield "a sentence that is cut off"
+        if not all(_separates(line) for line in (lines[first - 1 : first] or [""]) + lines[end : end + 1]):
+            yield "a sentence that is truncated"
     if outcome.complete and outcome.readings:
         rejected = [one.raw.count("\n") + 1 for one in outcome.readings if isinstance(one, Rejected)]
-        covered = sum(rejected) + sum(len(found.sentence) for found in outcome.found)
-        least = sum(not _separates(line) for line in lines)
-        if not least <= covered <= sum(map(bool, lines)):
-            yield "a line got lost, or was read twice"
+        covered = sum(rejected) + sum(len(one.sentence) for one in outcome.sentences)
+        minimum = sum(not _separates(line) for line in lines)
+        if not minimum <= covered <= sum(map(bool, lines)):
+            yield "a line was lost or read twice"
 
 
 def _separates(line: str) -> bool:
@@ -412,7 +406,7 @@ def _separates(line: str) -> bool:
 
 
 def _splits(block: Sequence[str]) -> Iterator[list[list[str]]]:
-    """The lines' fields, separated by tabs and separated by spaces."""
+    """Yield the fields of the lines, separated by tabs and separated by spaces."""
     for separator in ("\t", " +"):
         yield [re.split(separator, line) for line in block]
 
@@ -424,14 +418,14 @@ def _column(fields: list[str], number: int) -> str | None:
 
 def _conll_agrees(block: Sequence[str], sentence: Sentence, options: ReadOptions) -> bool:
     return any(
-        [_column(row, options.word_column or 1) for row in rows] == _with_positions(sentence)
+        [_column(row, options.word_column or 1) for row in rows] == _add_positions(sentence)
         and _naive_entities([_column(row, options.tag_column or -1) or "" for row in rows])
         == sorted(entity.key for entity in sentence.entities)
         for rows in _splits(block)
     )
 
 
-def _with_positions(sentence: Sentence) -> list[str]:
+def _add_positions(sentence: Sentence) -> list[str]:
     positions = sentence.meta.get("positions")
     if positions is None:
         return list(sentence.words)
@@ -439,7 +433,7 @@ def _with_positions(sentence: Sentence) -> list[str]:
 
 
 def _naive_entities(tags: list[str]) -> list[Key]:
-    """Chunks as the shared tasks' scorer finds them."""
+    """Return the entities that the scorer of the shared tasks finds."""
     keys: list[Key] = []
     for index, tag in enumerate(tags):
         if tag == "O":
@@ -477,8 +471,8 @@ def _naive_brackets(cells: list[str]) -> list[Key]:
     return sorted(keys)
 
 
-def _gpml_complaints(outcome: Outcome) -> Iterator[str]:
-    """Every sentence beside what ElementTree finds, as far as ElementTree gets."""
+def _check_gpml(outcome: Outcome) -> Iterator[str]:
+    """Compare every sentence with the elements that ElementTree reads, up to the first error."""
     for reading, element in zip(outcome.readings, _elements(outcome.parts[0]), strict=False):
         if not isinstance(reading, ReadSentence):
             continue
@@ -493,7 +487,7 @@ def _gpml_complaints(outcome: Outcome) -> Iterator[str]:
 
 
 def _elements(data: bytes) -> Iterator[ET.Element]:
-    """The outermost <sentence> elements; a broken file's up to where it breaks."""
+    """Yield the outermost <sentence> elements, up to the first error."""
     parser: Any = ET.XMLPullParser(("start", "end"))
     depth = 0
     with contextlib.suppress(ET.ParseError, ValueError, LookupError):
@@ -528,7 +522,7 @@ def _element_dense(element: ET.Element, words: list[str]) -> Dense:
     return text, sorted(keys)
 
 
-def _brat_complaints(outcome: Outcome) -> Iterator[str]:
+def _check_brat(outcome: Outcome) -> Iterator[str]:
     if not outcome.complete or any(
         "whole document" in one.reason for one in outcome.readings if isinstance(one, Rejected)
     ):
@@ -547,46 +541,46 @@ def _brat_complaints(outcome: Outcome) -> Iterator[str]:
         one.raw if isinstance(one, Rejected) else "".join(one.sentence.words) for one in outcome.readings
     ]
     if _SPACE.sub("", "".join(pieces)) != expected_text:
-        yield "a part of the text got lost, or came twice"
-    # A rejected sentence stands as one word, so that what is behind it keeps its place.
+        yield "a part of the text was lost or read twice"
+    # A rejected sentence counts as one word, so that the offsets after it do not change.
     sentences = [
         Sentence([one.raw]) if isinstance(one, Rejected) else one.sentence for one in outcome.readings
     ]
     ours = dense_sentences(sentences)[1]
     if Counter(ours) - Counter(expected):
         yield "entities that are not in the annotations"
-    if len(outcome.found) == len(outcome.readings) and len(ours) < len(expected):
-        yield "an entity got lost"
+    if len(outcome.sentences) == len(outcome.readings) and len(ours) < len(expected):
+        yield "an entity was lost"
 
 
-def _docbin_complaints(outcome: Outcome) -> Iterator[str]:
-    """Every word and type must be among the file's strings, or be one that spaCy always has."""
-    if not outcome.found:
+def _check_docbin(outcome: Outcome) -> Iterator[str]:
+    """Check that every word and type is a string of the file, or one that spaCy always has."""
+    if not outcome.sentences:
         return
     from spacy.strings import StringStore
 
     always = StringStore()
     payload = zlib.decompressobj().decompress(outcome.parts[0])
-    for found in outcome.found:
-        sentence = found.sentence
+    for one in outcome.sentences:
+        sentence = one.sentence
         for text in (*sentence.words, *(entity.type for entity in sentence.entities)):
             if text.encode("utf-8", "surrogatepass") not in payload and text not in always:
                 yield "a word or type that is not in the file"
 
 
 _ORACLES: dict[str, Callable[[Outcome], Iterator[str]]] = {
-    **dict.fromkeys(JSON_SHAPES, _json_complaints),
-    "jsonl-text": _json_text_complaints,
-    "doccano": _json_text_complaints,
-    "prodigy": _json_text_complaints,
-    "label-studio": _task_complaints,
-    "csv": lambda outcome: table_complaints(outcome, _text_complaints, _naive_entities),
-    "spacy-v2": _pair_complaints,
-    "webanno": _webanno_complaints,
-    "conll": partial(_column_complaints, columns=_conll_agrees),
-    "weibo": partial(_column_complaints, columns=_conll_agrees),
-    "conll2012": partial(_column_complaints, columns=_brackets_agree),
-    "gpml": _gpml_complaints,
-    "brat": _brat_complaints,
-    "spacy": _docbin_complaints,
+    **dict.fromkeys(JSON_SHAPES, _check_json),
+    "jsonl-text": _check_json_text,
+    "doccano": _check_json_text,
+    "prodigy": _check_json_text,
+    "label-studio": _check_task,
+    "csv": lambda outcome: check_table(outcome, _check_text, _naive_entities),
+    "spacy-v2": _check_pair,
+    "webanno": _check_webanno,
+    "conll": partial(_check_column, columns=_conll_agrees),
+    "weibo": partial(_check_column, columns=_conll_agrees),
+    "conll2012": partial(_check_column, columns=_brackets_agree),
+    "gpml": _check_gpml,
+    "brat": _check_brat,
+    "spacy": _check_docbin,
 }

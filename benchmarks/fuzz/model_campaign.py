@@ -1,4 +1,4 @@
-"""Load damaged models, each in a process of its own with a limit of time and of memory."""
+"""Load damaged models, each in a separate process with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fencepost.runtime.loading import load
 
 CASE_SECONDS = 10
 MEMORY_BYTES = 2 << 30
-"""That a case may add to what the process has when it starts."""
+"""Memory that a case may use in addition to that of the process at its start."""
 
 
 def fuzz_models(
@@ -35,9 +35,7 @@ def fuzz_models(
     failed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         models = models or make_models(Path(name) / "models")
-        for (
-            model
-        ) in models:  # so that all libraries are loaded, once, and what is not damaged is known to work
+        for model in models:  # load all libraries once, and check that undamaged models work
             for engine in ("pytorch", "onnx"):
                 _check_answer(model, engine)
         for number in range(mutations):
@@ -74,7 +72,7 @@ def _record(case: ModelCase, outcome: str, failed: Counter[str], folder: Path | 
 
 
 def run_case(case: ModelCase, folder: Path) -> str:
-    """Load the model in a copy of this process; return "answered", "refused", or what else happened."""
+    """Load the model in a child process; return "answered", "refused", or the failure."""
     for name in files_of(case.model):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +86,7 @@ def run_case(case: ModelCase, folder: Path) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _be_child(case, folder, writing)
+        _run_child(case, folder, writing)
     os.close(writing)
     try:
         return _wait(child, reading)
@@ -110,9 +108,9 @@ def _wait(child: int, reading: int) -> str:
     return os.read(reading, 1 << 16).decode() or f"the process ended with code {os.WEXITSTATUS(status)}"
 
 
-def _be_child(case: ModelCase, folder: Path, writing: int) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # native libraries say there what they raise as well
-    limit = _data_bytes() + MEMORY_BYTES
+def _run_child(case: ModelCase, folder: Path, writing: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # native libraries print errors there that they also raise
+    limit = _measure_data() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:
         _check_answer(folder, case.engine)
@@ -120,14 +118,14 @@ def _be_child(case: ModelCase, folder: Path, writing: int) -> None:
     except FencepostError as error:
         message = str(error)
         outcome = "refused" if len(message) < 5000 else f"a message of {len(message):,} characters"
-    except BaseException as error:  # noqa: BLE001 - that is what is looked for
-        outcome = f"{type(error).__name__} in {_place(error)}\n{traceback.format_exc()}"
+    except BaseException as error:  # noqa: BLE001 - the fuzzer searches for these
+        outcome = f"{type(error).__name__} in {_find_place(error)}\n{traceback.format_exc()}"
     os.write(writing, outcome.encode("utf-8", "backslashreplace")[: 1 << 15])
     os._exit(0)
 
 
 def _check_answer(folder: Path, engine: Any) -> None:
-    """Load a model and find entities in a text; each must be one that the model can find there."""
+    """Load a model, predict entities in a text, and check that each of them is possible."""
     recogniser = load(folder, engine=engine, threads=1)
     for span in recogniser(TEXT):
         assert span.type in recogniser.types, span
@@ -135,15 +133,15 @@ def _check_answer(folder: Path, engine: Any) -> None:
         assert 0 <= span.score <= 1, span
 
 
-def _data_bytes() -> int:
-    """Return the memory that counts for `RLIMIT_DATA`, of which this process has so much already."""
+def _measure_data() -> int:
+    """Return the memory of this process that counts for `RLIMIT_DATA`."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) << 10
-    sys.exit("this needs Linux, which tells how much memory a process has")
+    sys.exit("this needs Linux, which reports the memory of a process")
 
 
-def _place(error: BaseException) -> str:
-    """Return the innermost place in our own code that an exception came through."""
+def _find_place(error: BaseException) -> str:
+    """Return the innermost function of our own code in the traceback of an exception."""
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/fencepost/" in frame.filename]
     return f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"

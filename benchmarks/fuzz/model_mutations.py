@@ -1,4 +1,4 @@
-"""Damage to one file of a model: its bytes, the values of its JSON, its header, its graph."""
+"""Damage one file of a model: its bytes, the values of its JSON, its header, or its graph."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class ModelCase:
     file: str
     mutation: str
     content: bytes | None
-    """Of the damaged file; None is for one that is missing."""
+    """Content of the damaged file; None if it is missing."""
 
 
 def make_model_case(models: list[Path], number: int, seed: int) -> ModelCase:
-    """Return the case with this number, which depends on nothing but the seed and the models."""
+    """Return the case with this number, which depends only on the seed and the models."""
     dice = random.Random(f"{seed} {number}")
     model = dice.choice([*models, models[-1]])  # the last one has the most files
     file = dice.choice([name for name in files_of(model) if name not in ("README.md", "SHA256SUMS")])
@@ -71,8 +71,8 @@ def make_model_case(models: list[Path], number: int, seed: int) -> ModelCase:
         return ModelCase(number, model, engine, file, name, None)
     if name == "swapped":
         other = dice.choice(models)
-        wanted = other / file
-        content = (wanted if wanted.is_file() else other / dice.choice(files_of(other))).read_bytes()
+        path = other / file
+        content = (path if path.is_file() else other / dice.choice(files_of(other))).read_bytes()
     else:
         content = mutations[name](content, dice)
     return ModelCase(number, model, engine, file, name.rstrip(" 0123456789"), content)
@@ -119,19 +119,19 @@ _BYTES: dict[str, Mutation] = {
 }
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Return every container in a tree, with every key or index that it has."""
+def _list_places(tree: Any) -> list[tuple[Any, Any]]:
+    """Return all containers in a tree with all of their keys or indices."""
     keys: list[Any] = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
-    found = [(tree, key) for key in keys]
+    places = [(tree, key) for key in keys]
     for key in keys:
         if isinstance(tree[key], dict | list):
-            found += _places(tree[key])
-    return found
+            places += _list_places(tree[key])
+    return places
 
 
 def _pick(tree: Any, dice: random.Random) -> tuple[Any, Any]:
-    """Return a place at random; long lists, such as vocabularies, count as one."""
-    places = _places(tree)
+    """Return a random place; each container, such as a vocabulary, has the same probability."""
+    places = _list_places(tree)
     containers = list({id(container): container for container, _ in places}.values())
     container = dice.choice(containers)
     return dice.choice([place for place in places if place[0] is container])
@@ -153,7 +153,7 @@ def _remove_value(content: bytes, dice: random.Random) -> bytes:
 
 
 def _confuse(content: bytes, dice: random.Random) -> bytes:
-    """Put a value, or its container, where another one was; or the same value as another kind."""
+    """Replace a value by another one of the tree, or by the same value in another type."""
     tree = json.loads(content)
     (container, key), (other, its_key) = _pick(tree, dice), _pick(tree, dice)
     value = container[key]
@@ -231,7 +231,7 @@ def _change_outputs(model: Any, dice: random.Random) -> None:
 
 
 def _other_output(model: Any, dice: random.Random) -> None:
-    """Make an output of something else inside the graph: of another rank, size or kind."""
+    """Replace an output by another value of the graph, with another rank, size or type."""
     output = dice.choice(list(model.graph.output))
     inner = dice.choice([name for node in model.graph.node for name in node.output])
     if inner != output.name:

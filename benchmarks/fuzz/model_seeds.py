@@ -1,4 +1,4 @@
-"""Small models of every method, saved and exported, for `benchmarks.fuzz_models`."""
+"""Make small models of every method, saved and exported, for `benchmarks.fuzz_models`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fencepost.runtime.pytorch import save_model
 from fencepost.settings import Tree, merge_trees
 
 TEXT = "Ada Lovelace met Charles Babbage at the University of London."
-LEARNT = [
+TRAINING = [
     Sentence(
         ["the", "University", "of", "London", "opened"],
         [Entity(0, 4, "ORG"), Entity(3, 4, "LOC")],
@@ -46,20 +46,20 @@ SIZES: dict[str, Tree] = {
 def make_models(folder: Path) -> list[Path]:
     """Save and export a model of each method from scratch, and one with a transformer; return all folders."""
     transformer = {"name": str(_save_transformer(folder / "transformer")), "lstm": {"size": 0}}
-    wanted: list[tuple[str, str, Tree]] = [(method, method, SCRATCH) for method in METHODS if method in SIZES]
-    wanted.append(("with-transformer", "boundary-offset", transformer))
-    made = []
-    for name, method, encoder in wanted:
+    kinds: list[tuple[str, str, Tree]] = [(method, method, SCRATCH) for method in METHODS if method in SIZES]
+    kinds.append(("with-transformer", "boundary-offset", transformer))
+    folders = []
+    for name, method, encoder in kinds:
         torch.manual_seed(0)
         tree = merge_trees({"encoder": encoder, "method": {"name": method}}, SIZES[method])
-        model = Model.build(Config.parse(tree), LEARNT).eval()
-        with torch.no_grad():  # as built, most models find nothing
+        model = Model.build(Config.parse(tree), TRAINING).eval()
+        with torch.no_grad():  # otherwise most models predict no entities
             for weight in model.network.parameters():
                 weight.copy_(torch.randn_like(weight) * 0.5)
         save_model(model, folder / name)
         export(model, folder / name)
-        made.append(folder / name)
-    return made
+        folders.append(folder / name)
+    return folders
 
 
 def _save_transformer(folder: Path) -> Path:

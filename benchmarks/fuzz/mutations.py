@@ -1,4 +1,4 @@
-"""Damage: bits, bytes, lines, numbers, tokens that are known to hurt, values inside JSON and DocBins."""
+"""Damage files: bits, bytes, lines, numbers, difficult tokens, and values inside JSON and DocBins."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fencepost.data import ReadOptions
 from fencepost.data.source import BYTE_ORDER_MARK
 
 
-def _nested(depth: int) -> list[Any]:
-    """Lists in lists, made without recursion."""
+def _nest(depth: int) -> list[Any]:
+    """Return nested lists, made without recursion."""
     value: list[Any] = []
     for _ in range(depth - 1):
         value = [value]
     return value
 
 
-def _tokens(text: str) -> list[bytes]:
-    """The words of a text; an underscore stands for a space, ~ for a tab and | for a line end."""
+def _parse_tokens(text: str) -> list[bytes]:
+    """Return the words of a text; an underscore means a space, ~ a tab and | a line end."""
     table = str.maketrans("_~|", " \t\n")
     return [word.translate(table).encode() for word in text.split()]
 
@@ -46,31 +46,31 @@ ANYWHERE += [
     b"9" * 30,
     b"x" * 3000,
 ]
-DOCUMENTS = _tokens("""
+DOCUMENTS = _parse_tokens("""
     |-DOCSTART-~O| -DOCSTART-_ |-DOCSTART-_-X-_O_O|| # |#_comment| ~ __ |~| |#begin_document_(a);_part_1|
     |#begin_document |#end_document|
 """)
 NASTY: dict[str, list[bytes]] = {
-    "jsonl": _tokens(r"""
+    "jsonl": _parse_tokens(r"""
         NaN Infinity -Infinity 1e999 1e308 -0 1.0 true null [] {} "" "\ud800" \udc00 \u0000 , [ ] { } " \ : \"
         "id":1, "words":[], "entities":[], "tokens":[], "meta":{"id":2}, "meta":3, "text":"x", "start":-1, ]]
         "end":99, "type":"", "score":2, "score":NaN, "pos":null, [1,2,"X"] "index":[0,2], "labels":["a","a"],
         "spans":[], }}
     """),
-    "conll": DOCUMENTS + _tokens("B- I-PER E-X S-X M-X L-X U-X O B-A-B b-per BxX - O-X"),
-    "conll2012": DOCUMENTS + _tokens("(PER* *) (A(B* *)) ( ) * (A) ((A) (A*B) () " + "(" * 300 + "A*"),
-    "webanno": _tokens(r"""
+    "conll": DOCUMENTS + _parse_tokens("B- I-PER E-X S-X M-X L-X U-X O B-A-B b-per BxX - O-X"),
+    "conll2012": DOCUMENTS + _parse_tokens("(PER* *) (A(B* *)) ( ) * (A) ((A) (A*B) () " + "(" * 300 + "A*"),
+    "webanno": _parse_tokens(r"""
         [1] [2] PER[1] PER[1]|LOC[2] * *[1] ** \* \ \\ ] [ -> 1-1 1-1.1 1-2.3 0-0 3-2 #Text= |#Text=x|
         |#Sentence.id=7| #T_SP= |#T_SP=a|b| .. 1-99 \u00e9 \t
     """),
-    "gpml": _tokens("""
+    "gpml": _parse_tokens("""
         &nbsp; &#0; &#xD800; &lt; & < > ]]> <![CDATA[_x_]]> <!--_c_--> %a; <!DOCTYPE_set_SYSTEM_'gpml.dtd'>
         <!DOCTYPE_a_[<!ENTITY_b_'c'>]> <!ENTITY_a_'b'> <w> </w> <w/> <w_c=''>_</w> <w_c='NN'>x</w> <?pi_x?>
         <a:b> <cons> </cons> <cons/> <cons_sem='G#'> <cons_sem='G#X'/> <cons_sem='(OR_G#a_G#b'> <sentence>
         </sentence> <sentence/> <article> </article> _sem='G#Y' _sem=''
         <?xml_version='1.0'_encoding='utf-16'?>
     """),
-    "brat": _tokens("""
+    "brat": _parse_tokens("""
         T1~PER_0_3~ R1~Rel_Arg1:T1_Arg2:T2| 0_5;7_9 -1_4 99999999999999999999 ; ~ |E1~X:T1| |*~Equiv_T1_T2|
         |#1~Notes_T1~x| T |T9~X_0_1| || ._
     """),
@@ -92,22 +92,22 @@ NASTY["jsonl"] += [
 ]
 NASTY["gpml"] += [b"<a>" * 1000]
 NASTY["webanno"] += [b"_", b"|", b"\t_", b"\n#T_SP=webanno.custom.X|value"]
-NASTY["spacy-v2"] = NASTY["jsonl"] + _tokens(
+NASTY["spacy-v2"] = NASTY["jsonl"] + _parse_tokens(
     """( ) ' TRAIN_DATA= ('a',{'entities':[(0,1,'X')]}), f() None #"""
 )
 NASTY["spacy-v2"] += [b"-" * 5000 + b"1", b"(" * 300, b"lambda:" * 1000]
-NASTY["weibo"] = NASTY["conll"] + _tokens("0 1 01 12345678901 ٣")
-NUMBERS = [*_tokens("0 1 2 3 -1 -0 01 1.0 1e2 2147483648 1000000000000"), b"9" * 400]
-CODECS = _tokens(
+NASTY["weibo"] = NASTY["conll"] + _parse_tokens("0 1 01 12345678901 ٣")
+NUMBERS = [*_parse_tokens("0 1 2 3 -1 -0 01 1.0 1e2 2147483648 1000000000000"), b"9" * 400]
+CODECS = _parse_tokens(
     "utf-16 utf-32 utf-7 ascii latin-1 cp037 idna punycode hex rot13 undefined unicode-escape gbk x"
 )
 VALUES: list[Any] = [None, True, False, 0, 1, -1, 2, 3, 1.0, 0.5, -0.0, 1e300, 10**12, 10**30, 2**63, 10**400]
 VALUES += ["", " ", "x", "0", "X\tY\nZ", "\u2028", "\x00", "é", "(A)", "-DOCSTART-", [], {}, [[]], {"": 0}]
 VALUES += [[0, 1, "X"], ["a"], [0, 10**10], {"start": 0, "end": 1, "type": "X"}, {"meta": {"meta": 1}}]
-VALUES += [_nested(depth) for depth in (50, 300, 900)]
+VALUES += [_nest(depth) for depth in (50, 300, 900)]
 KEYS = [
     key.decode()
-    for key in _tokens("""
+    for key in _parse_tokens("""
         words tokens sentence entities ner text spans label labels id sent-id doc left right ltokens pos meta
         score type start end index ws x positions
     """)
@@ -126,7 +126,7 @@ class Damage:
     other: bytes
 
     def somewhere(self, data: bytes) -> bytes:
-        """One change of any kind."""
+        """Make one change of any kind."""
         change = self.rng.choices(_CHANGES, _CHANGE_WEIGHTS)[0]
         return change(self, data)
 
@@ -167,7 +167,7 @@ class Damage:
         return data[: match.start()] + number + data[match.end() :]
 
     def lines(self, data: bytes) -> bytes:
-        """Lines that change places, vanish, come twice or end otherwise."""
+        """Swap, delete, duplicate or insert lines, or change a line end."""
         lines = data.split(b"\n")
         one, two = self.rng.randrange(len(lines)), self.rng.randrange(len(lines))
         match self.rng.randrange(5):
@@ -198,7 +198,7 @@ class Damage:
         return data[: self.rng.randint(0, len(data))]
 
     def recode(self, data: bytes) -> bytes:
-        """Another encoding of the whole file, or only the claim of one; other line ends."""
+        """Change the encoding of the file, its declaration, or all line ends."""
         text = data.decode("utf-8", "replace")
         match self.rng.randrange(5):
             case 0:
@@ -230,7 +230,7 @@ _CHANGE_WEIGHTS = (18, 10, 10, 16, 14, 14, 12, 6, 3, 2)
 
 
 def mutate_tree(value: Any, rng: random.Random) -> Any:
-    """A change to one place in a tree of lists and objects, to values that are packed in it included."""
+    """Change one place in a tree of lists and objects, which may be inside packed values."""
     if rng.random() < 0.08 or value in (None, "", [], {}, b""):
         return rng.choice(VALUES)
     if isinstance(value, list):
@@ -238,7 +238,7 @@ def mutate_tree(value: Any, rng: random.Random) -> Any:
     if isinstance(value, dict):
         return _mutate_dict(value, rng)
     if isinstance(value, bytes):
-        return _mutate_packed(value, rng)
+        return _mutate_pack(value, rng)
     if isinstance(value, str):
         return _mutate_string(value, rng)
     if type(value) is int and rng.random() < 0.6:
@@ -262,40 +262,40 @@ def _mutate_list(value: list[Any], rng: random.Random) -> list[Any]:
 
 def _mutate_dict(value: dict[Any, Any], rng: random.Random) -> dict[Any, Any]:
     key = rng.choice(list(value))
-    changed = dict(value)
+    result = dict(value)
     match rng.randrange(8):
         case 0:
-            del changed[key]
+            del result[key]
         case 1:
-            changed[rng.choice((*KEYS, *value))] = rng.choice(VALUES)
+            result[rng.choice((*KEYS, *value))] = rng.choice(VALUES)
         case 2:
-            changed[rng.choice((*KEYS, *value))] = changed.pop(key)
+            result[rng.choice((*KEYS, *value))] = result.pop(key)
         case _:
-            changed[key] = mutate_tree(value[key], rng)
-    return changed
+            result[key] = mutate_tree(value[key], rng)
+    return result
 
 
 def _mutate_string(value: str, rng: random.Random) -> str:
     if value.startswith("{"):
-        with contextlib.suppress(ValueError):  # JSON in a string: what Fencepost keeps in a DocBin
+        with contextlib.suppress(ValueError):  # JSON in a string, which Fencepost stores in a DocBin
             return json.dumps(mutate_tree(json.loads(value), rng))
     other = rng.choice(("", " ", "\t", "\n", "\x00", "\u2028", "e\u0301", "😀", "科", value, "\ud800"))
     place = rng.randint(0, len(value))
     return value[:place] + other + value[place + rng.randint(0, 1) :]
 
 
-def _mutate_packed(value: bytes, rng: random.Random) -> bytes:
+def _mutate_pack(value: bytes, rng: random.Random) -> bytes:
     try:
         tree = srsly.msgpack_loads(value)
     except Exception:  # noqa: BLE001 - not MessagePack, so plain bytes
         return Damage(rng, "spacy", value).somewhere(value)
-    return _packed(mutate_tree(tree, rng), value)
+    return _pack(mutate_tree(tree, rng), value)
 
 
-def _packed(tree: Any, unpackable: bytes) -> bytes:
+def _pack(tree: Any, unpackable: bytes) -> bytes:
     try:
         packed: bytes = srsly.msgpack_dumps(tree)
-    except Exception:  # noqa: BLE001 - a value that MessagePack has no form for
+    except Exception:  # noqa: BLE001 - a value that MessagePack cannot represent
         return unpackable
     return packed
 
@@ -311,7 +311,7 @@ class Case:
 
 
 def make_case(name: str, number: int, seed: int) -> Case:
-    """The case of this number: the same on every machine and in every run."""
+    """Return the case with this number, which is the same on every machine and in every run."""
     rng = random.Random(f"{seed}/{name}/{number}")
     files = seeds(name)
     parts = list(rng.choice(files))
@@ -332,20 +332,20 @@ def _mutate(data: bytes, rng: random.Random, name: str, other: bytes) -> bytes:
 
 
 def _mutate_docbin(data: bytes, rng: random.Random) -> bytes:
-    """A change inside what the file's checksum protects."""
+    """Change the content of a DocBin and compress it again, with a valid checksum."""
     try:
         payload = zlib.decompress(data)
         if rng.random() < 0.3:
             payload = Damage(rng, "spacy", payload).somewhere(payload)
         else:
-            payload = _packed(mutate_tree(srsly.msgpack_loads(payload), rng), payload)
-    except Exception:  # noqa: BLE001 - an earlier mutation has broken it already
+            payload = _pack(mutate_tree(srsly.msgpack_loads(payload), rng), payload)
+    except Exception:  # noqa: BLE001 - an earlier mutation has damaged it
         return Damage(rng, "spacy", data).somewhere(data)
     return zlib.compress(payload, 1)
 
 
 def _mutate_json(data: bytes, rng: random.Random) -> bytes:
-    """A change of the values rather than of the bytes."""
+    """Change a value of the JSON on one line."""
     lines = data.split(b"\n")
     index = rng.randrange(len(lines))
     with contextlib.suppress(ValueError, RecursionError):

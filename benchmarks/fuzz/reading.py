@@ -1,4 +1,4 @@
-"""Reading a damaged file, as its own format and as the one that detection finds."""
+"""Read a damaged file as its own format, and as the format that is detected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fencepost.errors import FencepostError
 
 @dataclass
 class Outcome:
-    """What a reader made of a case; not `complete` where it stopped with an error of ours."""
+    """Result of reading a case; not `complete` if a `FencepostError` was raised."""
 
     format: str
     parts: Parts
@@ -27,12 +27,12 @@ class Outcome:
     complete: bool = False
 
     @property
-    def found(self) -> list[ReadSentence]:
+    def sentences(self) -> list[ReadSentence]:
         return [reading for reading in self.readings if isinstance(reading, ReadSentence)]
 
     @property
     def lines(self) -> list[str]:
-        """The lines, without looking at how the library splits them."""
+        """Lines of the file, split independently of the library."""
         whole = self.parts[0].removeprefix(BYTE_ORDER_MARK)
         in_columns = self.format in ("conll", "weibo", "conll2012")
         end = rb"\r*\n|\r" if in_columns or b"\n" not in whole else rb"\r?\n"
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def read_case(case: Case) -> list[Outcome]:
-    """The case as its own format, and as the format that detection takes it for if that is another."""
+    """Read the case as its own format, and as the detected format if that is another."""
     if case.format == "brat":
         return [_read_brat(case)]
     outcomes = [_read_file(case.format, case)]

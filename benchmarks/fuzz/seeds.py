@@ -68,18 +68,18 @@ BY_HAND: dict[str, list[str]] = {
 {"doc_id": "d", "sent_id": "d-1", "tokens": ["A", "b", "c"], "sentence": "A b c", "entity_mentions": [\
 {"id": "E1", "text": "b c", "entity_type": "X", "mention_type": "NAM", "start": 1, "end": 3}]}
 {"doc_id": "d", "sent_id": "d-2", "tokens": ["e"], "entity_mentions": []}
-""",
+"""
     ],
     "jsonl-index": [
         """\
 {"sentence": ["A", "b", "c"], "ner": [{"index": [0, 1], "type": "X"}, {"index": [2], "type": "Y"}]}
 {"sentence": ["d"], "ner": []}
-""",
+"""
     ],
     "jsonl-gliner": [
         """\
 [{"tokenized_text": ["A", "b", "c"], "ner": [[0, 1, "X"], [2, 2, "Y"]]}, {"tokenized_text": ["d"], "ner": []}]
-""",
+"""
     ],
     "jsonl-text": [
         """\
@@ -112,7 +112,7 @@ BY_HAND: dict[str, list[str]] = {
         """\
 {"id": 4, "text": "Ada met Bob. He left  Rome.", "label": [[0, 3, "PER"], [8, 11, "PER"], [22, 26, "LOC"]]}
 {"text": "Nothing here.", "label": [], "Comments": []}
-""",
+"""
     ],
     "prodigy": [
         """\
@@ -121,7 +121,7 @@ BY_HAND: dict[str, list[str]] = {
 {"text": "left.", "start": 4, "end": 9, "id": 1, "ws": false}], "spans": [{"start": 0, "end": 3, \
 "token_start": 0, "token_end": 0, "label": "PER"}], "answer": "accept", "meta": {"source": "x"}}
 {"text": "Bob", "spans": [], "answer": "accept"}
-""",
+"""
     ],
     "spacy-v2": [
         """\
@@ -269,30 +269,30 @@ T3\tLOC 22 26\tRome
 
 @cache
 def seeds(name: str) -> list[Parts]:
-    """The valid files of a format: what its own writer makes of the sample, and some written by hand."""
+    """Return valid files of a format: the sample written by its own writer, and some files by hand."""
     sample = CHARACTERS if name == "weibo" else SAMPLE
-    made: list[Parts] = []
+    files: list[Parts] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, sentences in enumerate((sample, sample[::-1], sample[:2])):
             for suffix in ("", ".json") if name.startswith("jsonl") else ("",):
                 path = Path(folder) / f"{number}{suffix}"
                 write(sentences, path, name, prefer="outermost", on_refused=lambda *_: None)
                 if name == "brat":
-                    made.extend(
+                    files.extend(
                         (file.read_bytes(), file.with_suffix(".txt").read_bytes())
                         for file in sorted(path.glob("*.ann"))
                     )
                 else:
-                    made.append((path.read_bytes(),))
+                    files.append((path.read_bytes(),))
     if name == "spacy":
-        return [*made, *_docbins()]
+        return [*files, *_make_docbins()]
     if name == "brat":
-        return [*made, *((one.encode(), two.encode()) for one, two in BRAT_BY_HAND)]
-    return [*made, *((text.encode(),) for text in BY_HAND[name])]
+        return [*files, *((one.encode(), two.encode()) for one, two in BRAT_BY_HAND)]
+    return [*files, *((text.encode(),) for text in BY_HAND[name])]
 
 
-def _docbins() -> Iterator[Parts]:
-    """Files as spaCy's users have them: whole documents, entities in `doc.ents` or in other groups."""
+def _make_docbins() -> Iterator[Parts]:
+    """Yield typical files of spaCy: whole documents, with entities in `doc.ents` or in other groups."""
     import spacy
     from spacy.tokens import DocBin, Span
 

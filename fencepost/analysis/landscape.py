@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fencepost.analysis.figures import LINES, add_legend, get_style, make_panels, set_heading, to_label
 from fencepost.analysis.result import Analysis, Table
-from fencepost.data.context import with_context
+from fencepost.data.context import add_context
 from fencepost.errors import UsageError
 from fencepost.runtime.pytorch import make_predictor
 
@@ -115,7 +115,7 @@ def _draw_direction(model: Model, seed: int) -> list[Tensor]:
 
 def _make_batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Batch, int]]:
     """Return the batches of a corpus as tensors, each with its number of sentences."""
-    windows = model.split([s for s in with_context(sentences, model.config.encoder.context) if s.words])
+    windows = model.split([s for s in add_context(sentences, model.config.encoder.context) if s.words])
     if not windows:
         raise UsageError("a corpus has no sentences to compute a loss on")
     batches = []

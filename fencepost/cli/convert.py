@@ -18,7 +18,7 @@ from fencepost.cli.progress import watch_reader
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data import Reader, Rejected, Written
+    from fencepost.data import Reader, Rejected, WriteResult
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
@@ -142,9 +142,9 @@ class _Rejections(ExitStack):
         self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
 
     def refused(self, sentence: Sentence, reason: str) -> None:
-        from fencepost.data.formats.json_tokens import as_json
+        from fencepost.data.formats.json_tokens import to_json
 
-        self._keep(self.reader.file, self.reader.line, reason, as_json(sentence))
+        self._keep(self.reader.file, self.reader.line, reason, to_json(sentence))
 
     def _keep(self, file: str | None, line: int, reason: str, raw: str) -> None:
         from fencepost.data.output import whole_file
@@ -163,11 +163,11 @@ def _changes(changes: TypeChanges) -> Iterator[str]:
         yield f"{changes.removed:,} entities of other types were left out"
     if changes.merged:
         yield f"{changes.merged:,} entities were the same as another one after renaming"
-    if changes.unused():
-        yield f"no entity had anything to do with: {', '.join(changes.unused())}"
+    if changes.find_unused():
+        yield f"no entity had anything to do with: {', '.join(changes.find_unused())}"
 
 
-def _account(reader: Reader, result: Written, target: str, beside: Path | None) -> Iterator[str]:
+def _account(reader: Reader, result: WriteResult, target: str, beside: Path | None) -> Iterator[str]:
     yield (
         f"{result.sentences:,} sentence{'s' * (result.sentences != 1)} "
         f"with {result.entities:,} entit{'y' if result.entities == 1 else 'ies'}: "

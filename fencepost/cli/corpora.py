@@ -10,7 +10,7 @@ from fencepost.cli.frame import say
 if TYPE_CHECKING:
     from fencepost.data import Rejected
     from fencepost.data.source import Source
-    from fencepost.data.writer import Written
+    from fencepost.data.writer import WriteResult
 
 SHOWN = 5  # of the sentences that are skipped
 
@@ -37,7 +37,7 @@ class Skipped:
             say(f"{source.name}: skipped {self.count - len(self.first):,} more", quiet=quiet)
 
 
-def losses(result: Written) -> Iterator[str]:
+def losses(result: WriteResult) -> Iterator[str]:
     """Yield messages on what the new format could not hold."""
     if result.entities_dropped:
         yield f"{result.entities_dropped:,} overlapping entities were dropped"

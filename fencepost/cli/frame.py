@@ -217,12 +217,12 @@ def write_json(result: dict[str, Any], target: Path) -> None:
 
     Only a result is ever overwritten: `--json corpus.json` must not destroy a corpus.
     """
-    from fencepost.data.output import naming, whole_file
+    from fencepost.data.output import raise_write_errors, whole_file
 
     whole = {"fencepost": __version__, **result}
     if str(target) == "-":
         ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-        with naming("standard output"):
+        with raise_write_errors("standard output"):
             typer.echo(json.dumps(whole, indent=2, ensure_ascii=ascii_only))
         return
     check_json_target(target)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
     from fencepost.data.formats.format import Format
     from fencepost.data.formats.overlaps import Prefer
-    from fencepost.data.writer import Written
+    from fencepost.data.writer import WriteResult
     from fencepost.runtime.prediction.text import Text
     from fencepost.runtime.prediction.texts import Texts
     from fencepost.runtime.suggestion import Chooser
@@ -141,7 +141,7 @@ class Suggestion:
         self._forget()
         self._report(chooser, result, target)
 
-    def _report(self, chooser: Chooser, result: Written, target: Format) -> None:
+    def _report(self, chooser: Chooser, result: WriteResult, target: Format) -> None:
         state = chooser.state
         suggested = result.sentences + result.left_out
         say(

@@ -1,4 +1,4 @@
-"""Annotated corpora: files to sentences and back, in the formats that people have.
+"""Annotated corpora: read sentences from files in many formats, and write them.
 
 ```python
 from fencepost.data import read, write, statistics
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fencepost.data.formats.registry import FORMATS
     from fencepost.data.reader import Reader, read
     from fencepost.data.source import Note, Rejected
-    from fencepost.data.writer import CannotHold, Written, write
+    from fencepost.data.writer import CannotHold, WriteResult, write
 
 __all__ = [
     "FORMATS",
@@ -31,7 +31,7 @@ __all__ = [
     "Rejected",
     "Statistics",
     "WriteOptions",
-    "Written",
+    "WriteResult",
     "read",
     "statistics",
     "write",
@@ -43,9 +43,9 @@ _MODULES = {
     "reader": ("Reader", "read"),
     "source": ("Note", "Rejected"),
     "counts": ("Statistics", "statistics"),
-    "writer": ("CannotHold", "Written", "write"),
+    "writer": ("CannotHold", "WriteResult", "write"),
 }
-"""Modules that are imported when one of their names is used: `import fencepost` needs none of them."""
+"""Modules that are imported only when one of their names is used, so that `import fencepost` is fast."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Cells of tables: lists that are written as text, and gaps."""
+"""Cells of tables: lists in text form, numbers, and missing values."""
 
 from __future__ import annotations
 
@@ -11,30 +11,27 @@ from typing import Any
 from fencepost.data.formats.json_records import decode_json
 from fencepost.errors import describe_error, quote
 
-_LONGEST = 1 << 22  # number of characters of a list in Python's notation
+_LONGEST = 1 << 22  # characters of a list in Python's notation
 _ERRORS = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell is empty: None, an empty text, or what pandas has for a gap."""
+    """Return whether a cell is empty: None, an empty string, or a missing value of pandas."""
     if isinstance(value, str):
         return not value
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or _is_nan(value)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def is_list_text(value: Any) -> bool:
-    """Return whether a cell is text that looks like a list or an object."""
+    """Return whether a cell is a string that starts like a list or an object."""
     return isinstance(value, str) and value.lstrip()[:1] in ("[", "{", "(")
 
 
 def parse_list(text: str, *, split: bool) -> Any:
-    """Return the list in a text: JSON, Python's notation, or (with `split`) words between white space.
+    """Parse a list in JSON, in Python's notation or, with `split`, words separated by white space.
 
-    Raises `ValueError` for a text that is none of these.
+    Raises `ValueError` for any other text.
     """
     if not is_list_text(text):
         if split:
@@ -50,12 +47,12 @@ def parse_list(text: str, *, split: bool) -> Any:
     except _ERRORS:
         pass
     if split and not text.lstrip().startswith(("[[", "[{", "['", '["', "{", "('")):
-        return text.split()  # words of which the first is a bracket
+        return text.split()  # the first word is a bracket
     raise ValueError(f"{quote(text)} is neither JSON ({reason}) nor a list in Python's notation")
 
 
 def _has_adjacent_strings(text: str) -> bool:
-    """Return whether two strings stand side by side, as NumPy prints them; Python would join them."""
+    """Return whether two strings have no comma between them, as NumPy prints lists; Python joins these."""
     previous = None
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == previous == tokenize.STRING:
@@ -66,7 +63,7 @@ def _has_adjacent_strings(text: str) -> bool:
 
 
 def parse_offset(name: str, value: Any) -> int:
-    """Return a whole number, also where a spreadsheet or pandas has made a float or a text of it."""
+    """Return an offset as an integer; spreadsheets and pandas may have made it a float or a string."""
     try:
         number = (
             float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
@@ -74,5 +71,5 @@ def parse_offset(name: str, value: Any) -> int:
     except ValueError:
         number = None
     if number is None or not number.is_integer():
-        raise ValueError(f"{name!r} is {quote(value)}, not a whole number")
+        raise ValueError(f"{name!r} is {quote(value)}, not an integer")
     return int(number)

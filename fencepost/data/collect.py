@@ -11,7 +11,7 @@ from typing import Any
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.reader import Reader
-from fencepost.data.rows import Rows, in_python
+from fencepost.data.rows import Rows, use_python_names
 from fencepost.data.source import Note
 from fencepost.errors import UsageError
 
@@ -29,7 +29,7 @@ def collect_sentences(
             data, options=options if columns is None else replace(options, columns=columns)
         ) as reader:
             sentences = list(reader)
-        return sentences, [replace(note, kind=in_python(note.kind)) for note in reader.notes]
+        return sentences, [replace(note, kind=use_python_names(note.kind)) for note in reader.notes]
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise UsageError(
             f"{name} is a file, sentences, or the rows of a data set, not {type(data).__name__}"

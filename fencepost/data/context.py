@@ -1,4 +1,4 @@
-"""Sentences with their neighbours in the same document."""
+"""Context of sentences: the words of their neighbours in the same document."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from itertools import groupby
 from fencepost.data.entity import Sentence
 
 
-def with_context(sentences: Iterable[Sentence], count: int) -> Iterator[Sentence]:
+def add_context(sentences: Iterable[Sentence], count: int) -> Iterator[Sentence]:
     """Yield each sentence with the words of `count` neighbours on each side as `left` and `right`.
 
-    Neighbours are sentences that follow each other and have the same `doc`. A sentence that comes with
-    context of its own keeps it, and one without `doc` gets none. Only `2 * count + 1` are held at once.
+    Neighbours are consecutive sentences with the same `doc`. A sentence that already has context keeps it,
+    and one without `doc` gets none. At most `2 * count + 1` sentences are in memory.
     """
     for doc, group in groupby(sentences, key=lambda sentence: sentence.doc):
         if doc is None or count == 0:
             yield from group
         else:
-            yield from _of_document(group, count)
+            yield from _process_document(group, count)
 
 
-def _of_document(sentences: Iterator[Sentence], count: int) -> Iterator[Sentence]:
+def _process_document(sentences: Iterator[Sentence], count: int) -> Iterator[Sentence]:
     before: deque[Sentence] = deque(maxlen=count)
-    waiting: deque[Sentence] = deque()  # the sentence whose turn it is, and those after it
+    waiting: deque[Sentence] = deque()  # the next sentence to yield, and those after it
     for sentence in sentences:
         waiting.append(sentence)
         if len(waiting) > count:
-            yield _next(before, waiting)
+            yield _take_next(before, waiting)
     while waiting:
-        yield _next(before, waiting)
+        yield _take_next(before, waiting)
 
 
-def _next(before: deque[Sentence], waiting: deque[Sentence]) -> Sentence:
+def _take_next(before: deque[Sentence], waiting: deque[Sentence]) -> Sentence:
     sentence = waiting.popleft()
     left = sentence.left or [word for one in before for word in one.words]
     right = sentence.right or [word for one in waiting for word in one.words]

@@ -1,4 +1,4 @@
-"""The figures of the papers' data tables, for any corpus, in one pass and little memory."""
+"""Statistics of a corpus, as in the data tables of the papers, in one pass and little memory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.formats.overlaps import Edges, overlapping
+from fencepost.data.formats.overlaps import Boundaries, has_forbidden_overlap
 
 
 @dataclass
 class Statistics:
-    """Counts over a corpus.
+    """Statistics of a corpus.
 
-    An entity is `nested` when it lies inside another one with other boundaries, and `nested_same_type`
-    when one of those has its type; it is `crossing` when it overlaps one without nesting. `depth` is the
-    longest chain of entities, each inside the one before. A `same_span_conflict` is a span that carries
-    more than one type.
+    An entity is `nested` if it lies inside another one with a different span, and `nested_same_type` if one
+    of these has the same type; it is `crossing` if it overlaps another one without nesting. `depth` is the
+    length of the longest chain of entities, each inside the previous one. `same_span_conflicts` counts the
+    spans with more than one type.
     """
 
     sentences: int = 0
@@ -37,7 +37,7 @@ class Statistics:
     depth: int = 0
     by_type: Counter[str] = field(default_factory=Counter)
     by_length: Counter[int] = field(default_factory=Counter)
-    _doc: str | None = None  # of the sentence before
+    _doc: str | None = None  # of the previous sentence
 
     def add(self, sentence: Sentence) -> None:
         length = len(sentence)
@@ -55,18 +55,19 @@ class Statistics:
         self._add_structure(sentence.entities)
 
     def _add_structure(self, entities: Sequence[Entity]) -> None:
-        """How the entities of one sentence lie to each other.
+        """Count the nested, crossing and duplicate entities of a sentence.
 
-        In the order of start and falling end, a span lies inside another one exactly when an earlier span
-        reaches as far as it does.
+        If spans are sorted by start and by decreasing end, a span lies inside another one exactly when an
+        earlier span ends at the same word or later.
         """
         types_of: dict[tuple[int, int], Counter[str]] = {}
         for entity in entities:
             types = types_of.setdefault(entity.span, Counter())
             self.duplicates += entity.type in types
             types[entity.type] += 1
-        furthest: dict[str, int] = {}  # the furthest end so far, by type
-        falling: list[int] = []  # [k]: minus the best last end of k + 1 spans, each inside the one before
+        furthest: dict[str, int] = {}  # the largest end so far, by type
+        # [k]: minus the largest end of the innermost of k + 1 spans, each inside the previous one
+        falling: list[int] = []
         for (_, end), types in sorted(types_of.items(), key=lambda item: (item[0][0], -item[0][1])):
             self.same_span_conflicts += len(types) > 1
             self.nested += types.total() * (max(furthest.values(), default=0) >= end)
@@ -75,8 +76,8 @@ class Statistics:
             place = bisect_right(falling, -end)
             falling[place : place + 1] = [-end]
         self.depth = max(self.depth, len(falling))
-        if overlapping(entities, "nested"):
-            self.crossing += sum(map(Edges(entities).crossing, entities))
+        if has_forbidden_overlap(entities, "nested"):
+            self.crossing += sum(map(Boundaries(entities).crosses, entities))
 
     @property
     def mean_sentence_length(self) -> float:
@@ -92,7 +93,7 @@ class Statistics:
         return self.nested / self.entities if self.entities else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, ready for JSON; types by falling count, lengths in order."""
+        """Return all statistics as a JSON object; types are sorted by decreasing count, lengths by value."""
         plain = {name: value for name, value in vars(self).items() if isinstance(value, int)}
         return plain | {
             "mean_sentence_length": self.mean_sentence_length,
@@ -104,7 +105,7 @@ class Statistics:
 
 
 def statistics(sentences: Iterable[Sentence]) -> Statistics:
-    """The figures of a corpus."""
+    """Compute the statistics of a corpus."""
     result = Statistics()
     for sentence in sentences:
         result.add(sentence)

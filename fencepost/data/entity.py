@@ -1,8 +1,8 @@
 """`Entity` and `Sentence`: the data model of all parts of Fencepost.
 
-An entity is a half-open range of words, as a Python slice: `words[entity.start:entity.end]`.
-Entities may nest, may overlap, and one span may carry several types. Both classes are immutable
-and check themselves when they are made, so that code which holds a `Sentence` need not check again.
+An entity is a half-open span of words, like a Python slice: `words[entity.start:entity.end]`. Entities may
+nest or overlap, and one span may have several types. Both classes are immutable and are validated on
+creation, so code that uses them does not have to check them again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """The words `[start, end)` of a sentence are a `type`, with confidence `score`.
+    """An entity of a `type` in the words `[start, end)` of a sentence, with confidence `score`.
 
-    `meta` holds what else a corpus says about the entity (GUM's `named`, for example).
+    `meta` contains other attributes that a corpus has for the entity, such as GUM's `named`.
     """
 
     start: int
@@ -39,7 +39,7 @@ class Entity:
             )
 
     def __len__(self) -> int:
-        """The number of words."""
+        """Return the number of words."""
         return self.end - self.start
 
     @property
@@ -48,15 +48,15 @@ class Entity:
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """What strict evaluation compares: the boundaries and the type."""
+        """Boundaries and type, which strict evaluation compares."""
         return self.start, self.end, self.type
 
     def contains(self, other: Entity) -> bool:
-        """Whether `other` lies inside this entity; two entities on one span do not contain each other."""
+        """Return whether `other` lies inside this entity and has another span."""
         return self.start <= other.start and other.end <= self.end and self.span != other.span
 
     def crosses(self, other: Entity) -> bool:
-        """Whether the two overlap and neither holds the other: the overlap that is not nesting."""
+        """Return whether the two entities overlap without nesting."""
         return (
             self.start < other.start < self.end < other.end or other.start < self.start < other.end < self.end
         )
@@ -64,12 +64,12 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Words and the entities among them: one unit of training or prediction.
+    """A sentence with its words and entities: one example for training or prediction.
 
-    Sequences become tuples, and entities are kept in the order of `(start, end, type)`, so that two
-    sentences with the same content are equal. `left` and `right` are the words before and after the
-    sentence in its document, `pos` its part-of-speech tags, `space_after` says which words are
-    followed by white space in the raw text, and `meta` holds what else the corpus says.
+    Sequences are converted to tuples, and entities are sorted by `(start, end, type)`, so that two sentences
+    with the same content are equal. `left` and `right` are the words before and after the sentence in its
+    document, `pos` has its part-of-speech tags, `space_after` says which words are followed by white space
+    in the raw text, and `meta` contains other attributes of the corpus.
     """
 
     words: Sequence[str]
@@ -83,9 +83,9 @@ class Sentence:
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__  # the one place where a frozen instance is still being made
+        set_ = object.__setattr__  # the class is frozen
         if isinstance(self.words, str):
-            raise ValueError(f"the words are a list of strings, not the string {self.words[:40]!r}")
+            raise ValueError(f"words must be a list of strings, not the string {self.words[:40]!r}")
         set_(self, "words", tuple(self.words))
         set_(self, "entities", tuple(sorted(self.entities, key=_reading_order)))
         set_(self, "left", tuple(self.left))
@@ -94,7 +94,7 @@ class Sentence:
         for entity in self.entities:
             if entity.end > length:
                 raise ValueError(
-                    f"the entity {entity.type} [{entity.start}, {entity.end}) reaches beyond "
+                    f"the entity {entity.type} [{entity.start}, {entity.end}) ends after "
                     f"the sentence's {length} words"
                 )
         for name in ("pos", "space_after"):
@@ -102,23 +102,23 @@ class Sentence:
             if values is not None:
                 set_(self, name, tuple(values))
                 if len(values) != length:
-                    raise ValueError(f"{len(values)} values of {name} for {length} words")
+                    raise ValueError(f"{name} has {len(values)} values for {length} words")
 
     def __len__(self) -> int:
-        """The number of words."""
+        """Return the number of words."""
         return len(self.words)
 
     def with_entities(self, entities: Iterable[Entity]) -> Sentence:
-        """The same sentence with other entities: a prediction beside its gold."""
+        """Return a copy of the sentence with these entities."""
         return replace(self, entities=tuple(entities))
 
     def phrase(self, entity: Entity) -> str:
-        """The words of an entity, joined by single spaces."""
+        """Return the words of an entity, joined by single spaces."""
         return " ".join(self.words[entity.start : entity.end])
 
     @property
     def text(self) -> str:
-        """The raw text: words joined by a space, except where `space_after` says there is none."""
+        """Raw text: the words joined by spaces, except where `space_after` is false."""
         if self.space_after is None:
             return " ".join(self.words)
         pieces = [
@@ -128,7 +128,7 @@ class Sentence:
         return "".join([*pieces, *self.words[-1:]])
 
     def word_offsets(self) -> list[tuple[int, int]]:
-        """Return the characters of each word in `text`: `text[start:end] == word`."""
+        """Return the start and end of each word in `text`, so that `text[start:end] == word`."""
         offsets = []
         position = 0
         for index, word in enumerate(self.words):

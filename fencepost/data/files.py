@@ -1,4 +1,4 @@
-"""Read small files whole, with a limit on their size: settings, and the JSON files of a model."""
+"""Read whole files with a limit on their size: settings, and the JSON files of a model."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from fencepost.errors import DataError, describe_error
 
 SETTINGS_BYTES = 1 << 20
-"""Largest file of settings that is read."""
+"""Maximum size of a file of settings."""
 
 JSON_BYTES = 1 << 28
-"""Largest JSON file of a model that is read; a vocabulary may have a million words."""
+"""Maximum size of a JSON file of a model; a vocabulary may have a million words."""
 
 
 def read_text(path: Path, *, limit: int) -> str:
     """Return the text of a UTF-8 file.
 
-    Raises `DataError` for a file that cannot be read, is not UTF-8, or has more than `limit` bytes. No more
-    than that is read, so that an endless device such as `/dev/zero` is refused as well.
+    Raises `DataError` for a file that cannot be read, is not UTF-8, or has more than `limit` bytes. It does
+    not read further than that, so an endless device such as `/dev/zero` also raises it.
     """
     try:
         with path.open("rb") as stream:
             content = stream.read(limit + 1)
         if len(content) > limit:
             raise DataError(
-                f"this file has more than {limit:,} bytes, too many for its kind", source=str(path)
+                f"this file has more than {limit:,} bytes, the maximum for its kind", source=str(path)
             )
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -46,7 +46,7 @@ def read_json(path: Path, *, limit: int = JSON_BYTES) -> Any:
 
 
 def read_json_object(path: Path, *, limit: int = JSON_BYTES) -> dict[str, Any]:
-    """Return the object in a JSON file; raises `DataError` as `read_json`, and for any other value."""
+    """Return the object in a JSON file; raises `DataError` like `read_json`, and for any other value."""
     value = read_json(path, limit=limit)
     if not isinstance(value, dict):
         raise DataError("this file does not contain a JSON object", source=str(path))

@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written in a temporary folder and moved into their place at the end."""
+"""Atomic output: files are written in a temporary folder and moved to their place when they are complete."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from fencepost.errors import FencepostError, UsageError, describe_error
 TEMPORARY = ".fencepost-"
 """Prefix of the names of temporary folders."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk
 Encode = Callable[[Iterable[Sentence], WriteOptions], Iterator[str]]
 
 
 class WriteError(FencepostError):
-    """A file cannot be written: the disk is full or fails."""
+    """A file cannot be written, for example because the disk is full."""
 
 
 def text_writer(encode: Encode) -> Callable[[Iterable[Sentence], Path | None, WriteOptions], None]:
-    """Return the `write` of a format whose corpora are one text file each."""
+    """Return the `write` function of a format whose corpora are single text files."""
 
     def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:
         with whole_file(path) as stream:
             at_start = True
             for piece in encode(sentences, options):
-                # A reader takes a byte order mark at the start as such: a word's own needs another.
+                # Readers remove a byte order mark at the start, so one that belongs to a word is doubled.
                 stream.write((at_start and piece[:1] == "\ufeff") * "\ufeff".encode())
                 stream.write(piece.encode("utf-8"))
                 at_start = at_start and not piece
@@ -44,11 +44,11 @@ def text_writer(encode: Encode) -> Callable[[Iterable[Sentence], Path | None, Wr
 
 
 @contextmanager
-def naming(path: Path | str, *others: type[Exception]) -> Iterator[None]:
-    """Raise an `OSError` of the block as a `WriteError` that names the file.
+def raise_write_errors(path: Path | str, *others: type[Exception]) -> Iterator[None]:
+    """Convert an `OSError`, or an error of the types `others`, to a `WriteError` that names the file.
 
-    The error of a write has no file name of its own, and some libraries raise `others` in its place.
-    A `BrokenPipeError` is left as it is: the reader of the output has seen enough.
+    Errors of writes do not contain the name of the file, and some libraries raise other types. A
+    `BrokenPipeError` is not converted: it means that the reader of the output has closed it.
     """
     errors: tuple[type[Exception], ...] = (OSError, *others)
     try:
@@ -61,14 +61,14 @@ def naming(path: Path | str, *others: type[Exception]) -> Iterator[None]:
 
 
 def open_output(path: Path, mode: Literal["ab", "wb"], name: Path | None = None) -> BinaryIO:
-    """Open a file whose write errors are `WriteError`s with its name, or with `name` in its place."""
-    with _naming_if_full(name or path):
+    """Open a file whose write errors are `WriteError`s that contain `name`, by default the path."""
+    with _raise_if_full(name or path):
         return io.BufferedWriter(_Output(path, mode, name or path))
 
 
 @contextmanager
-def _naming_if_full(path: Path) -> Iterator[None]:
-    """Raise a `WriteError` that names the file for a full disk; any other error may be about another file."""
+def _raise_if_full(path: Path) -> Iterator[None]:
+    """Raise a `WriteError` that names the file if the disk is full; other errors may concern other files."""
     try:
         yield
     except OSError as error:
@@ -83,31 +83,31 @@ class _Output(io.FileIO):
         super().__init__(path, mode)
 
     def write(self, data: Any) -> int:
-        with naming(self._name):
+        with raise_write_errors(self._name):
             return super().write(data)
 
     def close(self) -> None:
-        with naming(self._name):
+        with raise_write_errors(self._name):
             super().close()
 
 
 class StandardOutput(io.BytesIO):
-    """Standard output whose write errors are `WriteError`s with its name."""
+    """Standard output whose write errors are `WriteError`s that name it."""
 
     def write(self, data: Any) -> int:
-        with naming("standard output"):
+        with raise_write_errors("standard output"):
             return sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
-        with naming("standard output"):
+        with raise_write_errors("standard output"):
             sys.stdout.buffer.flush()
 
 
 @contextmanager
 def whole_file(path: Path | None) -> Iterator[BinaryIO]:
-    """Yield a stream into a new file that takes the place of `path` at the end, or vanishes on an error.
+    """Yield a stream to a new file that replaces `path` at the end, and is removed on an error.
 
-    None is standard output, which gets what there is at once.
+    If `path` is None, the stream writes directly to standard output.
     """
     if path is None:
         output = StandardOutput()
@@ -115,37 +115,37 @@ def whole_file(path: Path | None) -> Iterator[BinaryIO]:
         output.flush()
         return
     if path.is_dir():
-        raise UsageError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not path.is_file():  # a pipe or a device, which must stay what it is
+        raise UsageError(f"{path}: this is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # a pipe or a device must not be replaced
         with open_output(path, "wb") as stream:
             yield stream
         return
-    target = Path(os.path.realpath(path))  # a link stays one; a circle of links is replaced
-    with _beside(target, path) as temporary:
+    target = Path(os.path.realpath(path))  # replaces the target of a link, but a loop of links itself
+    with _make_temporary(target, path) as temporary:
         with open_output(temporary, "wb", path) as stream:
             yield stream
-        with naming(path):
+        with raise_write_errors(path):
             temporary.replace(target)
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder that takes the place of `path` at the end, or vanishes on an error."""
+    """Yield a new folder that is moved to `path`, which must not exist, or removed on an error."""
     try:
-        taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        is_occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    if taken:
-        raise UsageError(f"{path}: already there and not an empty folder; give another name")
-    with _beside(path, path) as temporary, _naming_if_full(path):
+    if is_occupied:
+        raise UsageError(f"{path}: already exists and is not an empty folder; give another name")
+    with _make_temporary(path, path) as temporary, _raise_if_full(path):
         temporary.mkdir()
         yield temporary
         temporary.replace(path)
 
 
 @contextmanager
-def _beside(target: Path, path: Path) -> Iterator[Path]:
-    """Yield the target's name in a temporary folder beside it; refuse a `path` that cannot be written."""
+def _make_temporary(target: Path, path: Path) -> Iterator[Path]:
+    """Yield a path in a temporary folder beside the target; raise an error if `path` cannot be written."""
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(temporary_folder(target.parent))
@@ -159,7 +159,7 @@ def _beside(target: Path, path: Path) -> Iterator[Path]:
 def temporary_folder(parent: Path) -> Iterator[Path]:
     """Yield a new folder in `parent`, which is removed at the end.
 
-    A process that is killed leaves its folder, so those of processes that have ended are removed first.
+    A process that is killed leaves its folder behind; such folders are removed first.
     """
     remove_leftovers(parent)
     while True:
@@ -168,13 +168,13 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             with suppress(ImportError, OSError):  # Windows, and file systems without locks
                 stack.callback(os.close, _lock(folder, wait=True))
-            if folder.exists():  # else another process took it for a leftover before it was locked
+            if folder.exists():  # otherwise another process removed it before it was locked
                 yield folder
                 return
 
 
 def remove_leftovers(parent: Path, pattern: str = f"{TEMPORARY}????????") -> None:
-    """Remove the temporary folders in `parent` whose processes have ended and so hold no lock."""
+    """Remove the temporary folders in `parent` whose processes have ended, so that they are not locked."""
     for folder in [path for path in parent.glob(pattern) if path.is_dir() and not path.is_symlink()]:
         with suppress(ImportError, OSError), ExitStack() as stack:
             stack.callback(os.close, _lock(folder, wait=False))
@@ -182,7 +182,7 @@ def remove_leftovers(parent: Path, pattern: str = f"{TEMPORARY}????????") -> Non
 
 
 def _lock(path: Path, *, wait: bool) -> int:
-    """Return a descriptor that holds a lock on a folder until it is closed or the process ends."""
+    """Lock a folder and return the file descriptor; closing it, or the end of the process, unlocks it."""
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY)

@@ -18,11 +18,11 @@ OnInvalid = Callable[[Rejected], None]
 
 
 class Reader:
-    """The sentences of a file, and notes on the reading.
+    """An iterable over the sentences of a file, which also collects notes on problems in it.
 
-    An invalid sentence raises a `DataError`, unless `on_invalid` takes it; then the next one is read.
-    The source is read as the sentences are asked for, once; it is closed at its end, or with the reader
-    (`with Reader(path) as reader`) where the reading stops earlier.
+    An invalid sentence raises a `DataError`, unless there is an `on_invalid`, which is called with it;
+    reading then continues. The file is read lazily and only once. It is closed at its end; to close it
+    earlier, use the reader as a context manager (`with Reader(path) as reader`).
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Reader:
         named = format_by_name(format) if format else None
         self.options = options or ReadOptions()
         if self.options.columns and named and named not in (CSV, XLSX, PARQUET):
-            raise UsageError(f"--columns is for JSON, CSV, Excel and Parquet, not for {named.name}")
+            raise UsageError(f"--columns works with JSON, CSV, Excel and Parquet, not with {named.name}")
         self.source = Source.open(path)
         self.on_invalid = on_invalid
         detect = detect_table if self.options.columns else detect_format
@@ -44,15 +44,15 @@ class Reader:
         except FencepostError:
             self.source.close()
             raise
-        self.line = 0  # of the sentence that was given last
-        self.file = self.source.name  # the same; a corpus may have several
-        self._read = False
+        self.line = 0  # of the sentence that was yielded last
+        self.file = self.source.name  # of that sentence; a corpus may have several files
+        self._is_used = False
         self.sentences = 0
         self.invalid = 0
 
     @property
     def place(self) -> str:
-        """The file and line of the last sentence."""
+        """File and line of the last sentence."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
@@ -66,9 +66,9 @@ class Reader:
         self.source.close()
 
     def __iter__(self) -> Iterator[Sentence]:
-        if self._read:
-            raise UsageError(f"{self.source.name}: a Reader reads its file once; make another one")
-        self._read = True
+        if self._is_used:
+            raise UsageError(f"{self.source.name}: a Reader can read its file only once; create another one")
+        self._is_used = True
         try:
             for reading in self.format.read(self.source, self.options):
                 if isinstance(reading, ReadSentence):
@@ -76,13 +76,13 @@ class Reader:
                     self.sentences += 1
                     yield reading.sentence
                 else:
-                    self._refuse(reading)
+                    self._reject(reading)
         finally:
             self.source.close()
         if not self.sentences and not self.invalid:
             self.source.note("no sentence in the file")
 
-    def _refuse(self, rejected: Rejected) -> None:
+    def _reject(self, rejected: Rejected) -> None:
         self.invalid += 1
         if self.on_invalid is None:
             place = rejected.file or self.source.name
@@ -96,9 +96,9 @@ def read(
     options: ReadOptions | None = None,
     on_invalid: OnInvalid | None = None,
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a corpus; the format is detected from the content.
+    """Yield the sentences of a corpus; by default, the format is detected from the content.
 
-    In place of a file, `path` may be a data frame of pandas or polars, or the rows of a data set.
+    Instead of a file, `path` may be a data frame of pandas or polars, or the rows of a data set.
     `on_invalid` is called with each invalid part of the file, which is then skipped; without it, the first
     one raises a `DataError`.
     """

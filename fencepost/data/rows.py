@@ -1,7 +1,7 @@
-"""Rows that are dictionaries, such as those of a Hugging Face data set, to sentences.
+"""Read sentences from rows that are dictionaries, such as those of a Hugging Face data set.
 
-A row is read as the same object in a file of JSON lines is: words with spans, or raw text with spans by
-character. Words may also have tags. The names of classes come from the data set's features.
+A row is read like an object of a JSON file: words with spans, or raw text with spans by character. Words may
+also have tags. The names of classes come from the features of the data set.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def sentences(
     *,
     name: str = "the data set",
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a data set. `columns` says where their parts are, as `{"tags": "fine_tags"}`."""
+    """Yield the sentences of a data set; `columns` names those of their parts: `{"tags": "fine_tags"}`."""
     return iter(Rows(rows, columns, options, name=name))
 
 
 class Rows:
-    """The sentences of a data set, and notes on the reading.
+    """An iterable over the sentences of a data set, which also collects notes on problems in it.
 
-    An invalid row raises a `DataError`, unless `on_invalid` takes it; then the next row is read.
+    An invalid row raises a `DataError`, unless there is an `on_invalid`, which is called with it; reading
+    then continues.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Rows:
 
     @property
     def notes(self) -> list[Note]:
-        return [replace(note, kind=in_python(note.kind)) for note in self._input.notes.values()]
+        return [replace(note, kind=use_python_names(note.kind)) for note in self._input.notes.values()]
 
     def __iter__(self) -> Iterator[Sentence]:
         self._input.notes.clear()
@@ -64,13 +65,13 @@ class Rows:
         features = getattr(rows, "features", None) or {}
         columns: list[str] | None = None
         if hasattr(rows, "with_format") and (getattr(rows, "format", None) or {}).get("type") != "custom":
-            rows, columns = self._select(rows)  # of a "custom" one, the user's function makes the rows
+            rows, columns = self._select(rows)  # rows of a "custom" format come from a function of the user
         stream = iter(rows)
         first = next(stream, None)
         if first is None:
             return
         if not isinstance(first, Mapping):
-            raise DataError(f"a row is a dictionary, not {type(first).__name__}", source=self._input.place(1))
+            raise DataError(f"a row must be a dict, not {type(first).__name__}", source=self._input.place(1))
         records = map(_to_record, count(1), chain([first], stream))
         try:
             for reading in read_records(
@@ -79,32 +80,32 @@ class Rows:
                 if isinstance(reading, ReadSentence):
                     yield reading.sentence
                 elif self.on_invalid is not None:
-                    self.on_invalid(replace(reading, reason=in_python(reading.reason)))
+                    self.on_invalid(replace(reading, reason=use_python_names(reading.reason)))
                 else:
                     raise DataError(reading.reason, source=self._input.name, line=reading.line)
         except DataError as error:
             place = self._input.place(error.line)
-            raise DataError(in_python(error.message), source=place) from None
+            raise DataError(use_python_names(error.message), source=place) from None
         except UsageError as error:
-            raise UsageError(in_python(str(error))) from None
+            raise UsageError(use_python_names(str(error))) from None
 
     def _select(self, rows: Any) -> tuple[Any, list[str] | None]:
-        """Return a data set with plain values and only the columns that may be read, and all its columns."""
+        """Return the data set with Python values and only the columns that are read, and all its columns."""
         rows = rows.with_format(None)
         named = (self.options.columns or {}).values()
         known = {*chain(*COLUMN_PARTS.values()), *SPAN_KEYS, "word", "token", "tag", "answer"}
-        wanted = [name for name in rows.column_names or () if name in named or name.casefold() in known]
-        return rows.select_columns(wanted) if wanted else rows, rows.column_names
+        names = [name for name in rows.column_names or () if name in named or name.casefold() in known]
+        return rows.select_columns(names) if names else rows, rows.column_names
 
 
 def _to_record(line: int, row: Any) -> Record:
     if isinstance(row, Mapping):
         return Record(line, "", row)  # type: ignore[arg-type]
-    return Record(line, quote(row), {}, f"a row is a dictionary, not {type(row).__name__}")
+    return Record(line, quote(row), {}, f"a row must be a dict, not {type(row).__name__}")
 
 
 def _iterate(data: Any) -> tuple[Any, bool]:
-    """Return the rows of data, and whether it is a data frame of pandas or polars, or a table of Arrow."""
+    """Return the rows, and whether the data are a data frame of pandas or polars, or a table of Arrow."""
     if hasattr(data, "iter_rows"):
         return data.iter_rows(named=True), True
     if hasattr(data, "itertuples"):
@@ -116,7 +117,7 @@ def _iterate(data: Any) -> tuple[Any, bool]:
 
 
 class _RowInput(Input):
-    """Rows are counted from 0, as in `dataset[0]`, and lines from 1."""
+    """An input whose lines are rows, counted from 0 in messages as in `dataset[0]`."""
 
     def position(self, line: int) -> str:
         return f"row {line - 1}"
@@ -139,8 +140,8 @@ _OPTIONS = (
 )
 
 
-def in_python(message: str) -> str:
-    """Return a message with the options of the command line as arguments in Python."""
+def use_python_names(message: str) -> str:
+    """Return a message in which arguments of Python replace the options of the command line."""
     for option, argument in _OPTIONS:
         message = re.sub(option, argument, message)
     return message

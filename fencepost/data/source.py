@@ -1,4 +1,4 @@
-"""What sentences are read from: a file or standard input, line by line, in bounded memory."""
+"""Inputs of the readers: a file or standard input, read line by line in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fencepost.errors import DataError, UsageError, describe_error, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-HEAD_BYTES = 1 << 20  # what detection may look at before the reading starts
+HEAD_BYTES = 1 << 20  # that are available to detect the format before reading starts
 CHUNK_BYTES = 1 << 20
-REASON_CHARACTERS = 1000  # a reason may quote what is in a file
-LINE_BYTES = 1 << 26  # a longer line is no sentence but a file of another kind
-STREAM_BYTES = 1 << 28  # of a table that must be read whole, since it is no file
+REASON_CHARACTERS = 1000  # a reason may quote the content of a file
+LINE_BYTES = 1 << 26  # a longer line means that the file is of another kind
+STREAM_BYTES = 1 << 28  # of a table from standard input, which must be read whole
 STANDARD_INPUT = "-"
-SAMPLE = "sample:"  # before the name of a part of the corpus that ships with the package
+SAMPLE = "sample:"  # prefix of the parts of the corpus that ships with the package
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF16_PREFIX = 64
 _ZIP = b"PK\x03\x04"
@@ -36,26 +36,26 @@ _OTHER_FILES = {
     b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
 }
-"""Kinds of files that no reader reads, by their first bytes."""
+"""Kinds of files that no reader supports, by their first bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSentence:
-    """A sentence, and the line where it begins (0 where a format has no lines)."""
+    """A sentence and the line where it starts (0 if the format has no lines)."""
 
     line: int
     sentence: Sentence
-    file: str | None = None  # where a corpus has several
+    file: str | None = None  # if the corpus has several
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A part of a file that is not a valid sentence, why, and the part itself."""
+    """A part of a file that is not a valid sentence, and the reason."""
 
     line: int
     reason: str
     raw: str
-    file: str | None = None  # where a corpus has several
+    file: str | None = None  # if the corpus has several
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", shorten(self.reason, REASON_CHARACTERS))
@@ -66,7 +66,7 @@ Reading = ReadSentence | Rejected
 
 @dataclass(slots=True)
 class Note:
-    """Something that was read with a change or passed over: where first, and how often."""
+    """A kind of content that was changed or skipped, with its first place and number of occurrences."""
 
     kind: str
     place: str
@@ -81,7 +81,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its line end; `problem` is set when its bytes are not UTF-8."""
+    """One line without its line end; `problem` is set if its bytes are not UTF-8."""
 
     number: int
     text: str
@@ -90,21 +90,21 @@ class Line:
 
 @dataclass
 class Input:
-    """What sentences are read from, by name, and notes on what was changed or left out."""
+    """A named input of a reader, with notes on content that was changed or skipped."""
 
     name: str
     notes: dict[str, Note] = field(default_factory=dict, kw_only=True)
 
     def position(self, line: int) -> str:
-        """Return the words for a place in the input, as part of a message."""
+        """Return the description of a line for a message, such as `line 7`."""
         return f"line {line}"
 
     def place(self, line: int | None) -> str:
-        """Return the name of the input with a line, as the beginning of a message."""
+        """Return the name of the input and the line, with which a message starts."""
         return self.name if line is None else f"{self.name}:{line}"
 
     def note(self, kind: str, line: int | None = None, example: str = "", times: int = 1) -> None:
-        """Keep something that the user should know, by kind, with the first place and example."""
+        """Count something that the user should know; the first place and example of a kind are kept."""
         if times and kind not in self.notes:
             self.notes[kind] = Note(kind, self.place(line), shorten(example))
         if times:
@@ -113,7 +113,7 @@ class Input:
 
 @dataclass
 class Source(Input):
-    """Bytes with a name, whose beginning can be looked at before they are read (once)."""
+    """A named stream of bytes that is read once; `head` has its first bytes, to detect the format."""
 
     head: bytes
     rest: io.BufferedIOBase
@@ -122,21 +122,21 @@ class Source(Input):
 
     @classmethod
     def open(cls, path: str | Path) -> Source:
-        """Open a file, a folder (whose format reads its files itself), `-`, or `sample:train`."""
+        """Open a file, a folder, standard input (`-`), or a part of the sample corpus (`sample:train`)."""
         if not str(path):
-            raise UsageError("an empty file name")
+            raise UsageError("the file name is empty")
         if str(path) == STANDARD_INPUT:
             if sys.stdin is None:
-                raise UsageError("there is no standard input to read")
+                raise UsageError("there is no standard input")
             return cls.from_stream("standard input", cast("io.BufferedReader", sys.stdin.buffer))
         name = str(path)
-        path = sample.path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
+        path = sample.get_path(name.removeprefix(SAMPLE)) if name.startswith(SAMPLE) else Path(path)
         try:
             if path.is_dir():
                 return cls(name, b"", io.BytesIO(), path)
             source = cls.from_stream(name, path.open("rb"))
-        except (OSError, ValueError) as error:  # a ValueError is a name that no file can have
-            raise UsageError(f"{path}: cannot be read: {_reason(error)}") from error
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise UsageError(f"{path}: cannot be read: {_describe(error)}") from error
         source.path = path
         return source
 
@@ -147,7 +147,7 @@ class Source(Input):
         except OSError:
             stream.close()
             raise
-        if (kind := _other_kind(source.head)) and not is_workbook(source.head):
+        if (kind := _detect_other_kind(source.head)) and not is_workbook(source.head):
             source.close()
             raise DataError(f"this file is {kind}", source=name)
         return source
@@ -160,66 +160,63 @@ class Source(Input):
         if sys.stdin is None or self.rest is not sys.stdin.buffer:
             self.rest.close()
 
-    def adopt(self, notes: Iterable[Note]) -> None:
-        """Take over the notes on one of several files."""
+    def merge_notes(self, notes: Iterable[Note]) -> None:
+        """Add the notes of one of several files."""
         for note in notes:
             if self.notes.setdefault(note.kind, note) is not note:
                 self.notes[note.kind].count += note.count
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield all bytes, in pieces, without the byte order mark."""
+        """Yield all bytes in chunks, without the byte order mark."""
         self.bytes_read = len(self.head)
         if head := self.head.removeprefix(BYTE_ORDER_MARK):
             yield head
-        while chunk := self.rest.read1(CHUNK_BYTES):  # not `read`, which Ctrl-C cannot always end
+        while chunk := self.rest.read1(CHUNK_BYTES):  # Ctrl-C cannot always interrupt `read`
             self.bytes_read += len(chunk)
             yield chunk
 
     def read_all(self, limit: int) -> bytes:
-        """Return all bytes at once, for formats that cannot be streamed."""
-        pieces, size = [], 0
-        for piece in self.chunks():
-            pieces.append(piece)
-            size += len(piece)
+        """Return all bytes, for formats that cannot be streamed; raises `DataError` above the limit."""
+        chunks, size = [], 0
+        for chunk in self.chunks():
+            chunks.append(chunk)
+            size += len(chunk)
             if size > limit:
                 problem = f"larger than {limit >> 20:,} MB; this format must be read whole, so split the file"
                 raise DataError(problem, source=self.name)
-        return b"".join(pieces)
+        return b"".join(chunks)
 
     @property
     def line_end(self) -> bytes:
-        """What ends a line: a line feed, or a carriage return in a file that has no line feed.
-
-        The head decides; a carriage return at its end may belong to a line feed after it.
-        """
-        whole = len(self.head) < HEAD_BYTES
-        head = self.head if whole else self.head[:-1]
+        """Line end of the file: a line feed, or a carriage return if the head has no line feed."""
+        # A carriage return at the end of the head may have a line feed after it.
+        head = self.head if len(self.head) < HEAD_BYTES else self.head[:-1]
         return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield the lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
-        for lines, end in self._batches():
+        for lines, end in self._read_batches():
             for raw in lines:
                 yield raw + end
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines without their ends; separators such as U+2028 may be part of a word."""
-        raw_lines = chain.from_iterable(lines for lines, _ in self._batches())
-        return map(_line, count(1), raw_lines)
+        """Yield the lines without their line ends; other separators, such as U+2028, do not end a line."""
+        raw_lines = chain.from_iterable(lines for lines, _ in self._read_batches())
+        return map(_decode_line, count(1), raw_lines)
 
-    def lines_with_marks_noted(self) -> Iterator[Line]:
-        """Yield the lines; note byte order marks that a reader takes for a part of a word or a text."""
+    def lines_noting_marks(self) -> Iterator[Line]:
+        """Yield the lines; note byte order marks after the first line, which become part of a word."""
         for line in self.lines():
             if line.text.startswith("\ufeff") and line.number > 1:
-                kind = "line that begins with a byte order mark, which is kept (were files joined?)"
+                kind = "line that starts with a byte order mark, which is kept (were files joined?)"
                 self.note(kind, line.number)
             yield line
 
-    def _batches(self) -> Iterator[tuple[list[bytes], bytes]]:
-        """Yield the lines of each chunk without their ends, and their end (empty at the end of the file)."""
+    def _read_batches(self) -> Iterator[tuple[list[bytes], bytes]]:
+        """Yield the lines of each chunk without their line end, and the line end (empty after the last)."""
         end = self.line_end
         number = 0
-        pending: list[bytes] = []  # the pieces of a line whose end is still to come
+        pending: list[bytes] = []  # the parts of a line that has not ended
         for chunk in self.chunks():
             *whole, rest = chunk.split(end)
             if whole:
@@ -230,7 +227,7 @@ class Source(Input):
             pending.append(rest)
             if sum(map(len, pending)) > LINE_BYTES:
                 raise DataError(
-                    f"a line of over {LINE_BYTES >> 20} MB is too long for one; break it up",
+                    f"the line is longer than {LINE_BYTES >> 20} MB; split it",
                     source=self.name,
                     line=number + 1,
                 )
@@ -238,20 +235,19 @@ class Source(Input):
             yield [b"".join(pending)], b""
 
     def head_lines(self) -> list[str]:
-        """Return the whole lines among the first megabyte, for detection; broken bytes are replaced.
+        """Return the complete lines of the head, to detect the format; invalid bytes are replaced.
 
-        A carriage return ends a line as well, since that is how columns are read.
+        A carriage return also ends a line, as it does when columns are read.
         """
-        head = self.head.removeprefix(BYTE_ORDER_MARK)
-        lines = head.split(self.line_end)
+        lines = self.head.removeprefix(BYTE_ORDER_MARK).split(self.line_end)
         if len(self.head) == HEAD_BYTES and len(lines) > 1:
-            lines.pop()  # cut in the middle
+            lines.pop()  # it may be incomplete
         texts = (line.decode("utf-8", "replace").rstrip("\r") for line in lines)
         return [part for text in texts for part in text.split("\r")]
 
 
-def _other_kind(head: bytes) -> str | None:
-    """Return what a file is that no reader reads, if the first bytes show it."""
+def _detect_other_kind(head: bytes) -> str | None:
+    """Return the kind of a file that no reader supports; None if its first bytes show no such kind."""
     for magic, kind in _OTHER_FILES.items():
         if head.startswith(magic):
             return kind
@@ -263,15 +259,15 @@ def _other_kind(head: bytes) -> str | None:
 
 
 def is_workbook(head: bytes) -> bool:
-    """Return whether a file that begins so is an Excel workbook: a ZIP archive with a folder `xl`."""
+    """Return whether a file starts like an Excel workbook: a ZIP archive with a folder `xl`."""
     return head.startswith(_ZIP) and b"xl/" in head
 
 
-def _reason(error: OSError | ValueError) -> str:
+def _describe(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or describe_error(error)
 
 
-def _line(number: int, raw: bytes) -> Line:
+def _decode_line(number: int, raw: bytes) -> Line:
     try:
         return Line(number, raw.decode("utf-8").removesuffix("\r"))
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Changes to a corpus on its way: other names for types, fewer types."""
+"""Changes to the types of a corpus: renaming and selecting them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from fencepost.errors import UsageError
 
 
 class TypeChanges:
-    """Renames types by rules `OLD=NEW` and keeps only the entities of some types, and keeps account of it.
+    """Renames types by rules `OLD=NEW`, selects the entities of some types, and counts the changes.
 
-    `*` in OLD stands for anything; the first rule that fits counts. Entities that are the same afterwards
-    are kept once.
+    `*` in OLD matches anything; the first rule that matches applies. Of entities that become equal, one is
+    kept.
     """
 
     def __init__(self, renames: Sequence[str] = (), types: Collection[str] | None = None) -> None:
-        self.rules = {rename: _rule(rename) for rename in renames}
+        self.rules = {rename: _parse_rule(rename) for rename in renames}
         self.types = types
         self.removed = 0  # entities of other types
-        self.merged = 0  # entities that had become the same as another
-        self._names: dict[str, str] = {}  # old to new, of all types that were seen
-        self._used: set[str] = set()  # rules that fitted
+        self.merged = 0  # entities that became equal to another
+        self._names: dict[str, str] = {}  # from old to new, of all types so far
+        self._used: set[str] = set()  # rules that matched
 
     def apply(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
-            yield self._changed(sentence) if self.rules or self.types is not None else sentence
+            yield self._change(sentence) if self.rules or self.types is not None else sentence
 
-    def unused(self) -> list[str]:
-        """The rules that never fitted, and the types that no entity had: most likely misspelt."""
+    def find_unused(self) -> list[str]:
+        """Return the rules that never matched and the types that no entity had, which may be misspelt."""
         missing = set(self.types or ()) - set(self._names.values())
         return [rule for rule in self.rules if rule not in self._used] + sorted(missing)
 
-    def _changed(self, sentence: Sentence) -> Sentence:
-        kept: dict[tuple[int, int, str], Entity] = {}
-        for entity in sentence.entities:
-            renamed = replace(entity, type=self._renamed(entity.type))
-            if self.types is not None and renamed.type not in self.types:
+    def _change(self, sentence: Sentence) -> Sentence:
+        entities: dict[tuple[int, int, str], Entity] = {}
+        for old in sentence.entities:
+            entity = replace(old, type=self._rename(old.type))
+            if self.types is not None and entity.type not in self.types:
                 self.removed += 1
-            elif kept.setdefault(renamed.key, renamed) is not renamed:
+            elif entities.setdefault(entity.key, entity) is not entity:
                 self.merged += 1
-        return sentence.with_entities(kept.values())
+        return sentence.with_entities(entities.values())
 
-    def _renamed(self, type_: str) -> str:
+    def _rename(self, type_: str) -> str:
         if type_ not in self._names:
             rule = next((rule for rule, (old, _) in self.rules.items() if old.fullmatch(type_)), None)
             if rule is not None:
@@ -53,8 +53,8 @@ class TypeChanges:
         return self._names[type_]
 
 
-def _rule(rename: str) -> tuple[re.Pattern[str], str]:
+def _parse_rule(rename: str) -> tuple[re.Pattern[str], str]:
     old, equals, new = rename.partition("=")
     if not (old and equals and new):
-        raise UsageError(f"a type is renamed by OLD=NEW, not by {rename!r}")
+        raise UsageError(f"a rule to rename types must have the form OLD=NEW, not {rename!r}")
     return re.compile(".*".join(map(re.escape, old.split("*"))), re.DOTALL), new

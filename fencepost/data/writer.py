@@ -1,4 +1,4 @@
-"""Write a corpus in any format that can hold it; what a format cannot hold is never dropped silently."""
+"""Write a corpus in any format that can represent it; nothing is lost without a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, Overlaps, WriteOptions
 from fencepost.data.formats.json_fields import is_json
-from fencepost.data.formats.overlaps import Prefer, keep_compatible, overlapping
+from fencepost.data.formats.overlaps import Prefer, has_forbidden_overlap, select_compatible
 from fencepost.data.formats.registry import FORMATS, format_by_name, format_by_suffix
 from fencepost.data.source import STANDARD_INPUT
 from fencepost.errors import FencepostError, UsageError
@@ -20,19 +20,19 @@ OnRefused = Callable[[Sentence, str], None]
 
 
 class CannotHold(FencepostError):
-    """The target format cannot hold some of the sentences; nothing was written."""
+    """The target format cannot represent some of the sentences; nothing was written."""
 
 
 @dataclass
-class Written:
-    """What became of the sentences: how many were written, left out, or lost a part on the way."""
+class WriteResult:
+    """Number of sentences and entities that were written, and of those that were left out or lost a part."""
 
     format: str
     sentences: int = 0
     entities: int = 0
     left_out: int = 0
     entities_dropped: int = 0
-    parts_lost: Counter[str] = field(default_factory=Counter)  # by how many sentences had the part
+    parts_lost: Counter[str] = field(default_factory=Counter)  # number of sentences that had the part
 
 
 def write(
@@ -43,15 +43,14 @@ def write(
     *,
     prefer: Prefer | None = None,
     on_refused: OnRefused | None = None,
-) -> Written:
-    """Write a corpus; the file appears whole at the end, or not at all. `-` is standard output.
+) -> WriteResult:
+    """Write a corpus and return what was written; if this fails, an existing file stays as it is.
 
-    Where the format cannot hold overlapping entities, `prefer` says which to keep. Sentences that it cannot
-    hold are given to `on_refused` and left out; without it, they are counted and raise `CannotHold` at the
-    end.
+    A `path` of `-` is standard output. If the format cannot represent overlapping entities, `prefer` says
+    which to keep. Sentences that the format cannot represent are passed to `on_refused` and left out;
+    without it, they are counted and raise `CannotHold` at the end.
     """
-    to_stdout = str(path) == STANDARD_INPUT
-    target = None if to_stdout else Path(path)
+    target = None if str(path) == STANDARD_INPUT else Path(path)
     if format:
         chosen = format_by_name(format)
     else:
@@ -59,71 +58,71 @@ def write(
     settings = options or WriteOptions()
     if target is not None and target.suffix.lower() == ".json":
         settings = replace(settings, array=True)
-    gate = _Gate(chosen, prefer, on_refused)
+    filter_ = _Filter(chosen, prefer, on_refused)
     if target is not None:
         check_no_loop(target)
-    chosen.write(gate.passing(sentences), target, settings)
-    return gate.written
+    chosen.write(filter_.select(sentences), target, settings)
+    return filter_.result
 
 
 def check_no_loop(path: Path) -> None:
-    """Raise `UsageError` for a path on which symbolic links lead back to themselves."""
+    """Raise `UsageError` for a path whose symbolic links form a loop."""
     try:
         path.stat()
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise UsageError(f"{path}: symbolic links here lead in a circle; give another name") from None
+            raise UsageError(f"{path}: the symbolic links form a loop; use another name") from None
 
 
-class _Gate:
-    """Lets through what a format can hold, and keeps account of the rest."""
+class _Filter:
+    """Selects the sentences that a format can represent, and counts the others."""
 
     def __init__(self, format_: Format, prefer: Prefer | None, on_refused: OnRefused | None) -> None:
         self.format = format_
         self.prefer = prefer
         self.on_refused = on_refused
-        self.written = Written(format_.name)
+        self.result = WriteResult(format_.name)
         self.refused: Counter[str] = Counter()
         self.overlaps_refused = False
 
-    def passing(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    def select(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
             fitting = self._fit(sentence)
             if fitting is not None and not self.refused:
-                self.written.sentences += 1
-                self.written.entities += len(fitting.entities)
-                self.written.parts_lost.update(
-                    sorted(parts_of(fitting, self.format.keeps) - self.format.keeps)
+                self.result.sentences += 1
+                self.result.entities += len(fitting.entities)
+                self.result.parts_lost.update(
+                    sorted(list_optional_parts(fitting, self.format.keeps) - self.format.keeps)
                 )
                 yield fitting
         if self.refused:
-            raise CannotHold(self._message())
+            raise CannotHold(self._describe_refusals())
 
     def _fit(self, sentence: Sentence) -> Sentence | None:
-        """The sentence as the format can hold it; None if it cannot."""
+        """Return the sentence as the format can represent it; None if it cannot."""
         fitting = sentence
-        if overlapping(sentence.entities, self.format.overlaps):
+        if has_forbidden_overlap(sentence.entities, self.format.overlaps):
             if self.prefer is None:
                 self.overlaps_refused = True
                 self._refuse(sentence, f"{_OVERLAP_NAMES[self.format.overlaps]} entities")
                 return None
-            kept = keep_compatible(sentence.entities, self.format.overlaps, self.prefer)
-            fitting = sentence.with_entities(kept)
-        obstacle = self.format.obstacle(fitting) or _unwritable(fitting, self.format.keeps)
+            entities = select_compatible(sentence.entities, self.format.overlaps, self.prefer)
+            fitting = sentence.with_entities(entities)
+        obstacle = self.format.find_obstacle(fitting) or _find_unwritable(fitting, self.format.keeps)
         if obstacle is not None:
             self._refuse(sentence, obstacle)
             return None
-        self.written.entities_dropped += len(sentence.entities) - len(fitting.entities)
+        self.result.entities_dropped += len(sentence.entities) - len(fitting.entities)
         return fitting
 
     def _refuse(self, sentence: Sentence, obstacle: str) -> None:
         if self.on_refused is None:
             self.refused[obstacle] += 1
         else:
-            self.written.left_out += 1
+            self.result.left_out += 1
             self.on_refused(sentence, f"{self.format.name} cannot hold {obstacle}")
 
-    def _message(self) -> str:
+    def _describe_refusals(self) -> str:
         reasons = "; ".join(
             f"{count:,} {'sentence has' if count == 1 else 'sentences have'} {reason}"
             for reason, count in self.refused.most_common()
@@ -139,9 +138,9 @@ class _Gate:
 _OVERLAP_NAMES: dict[Overlaps, str] = {"none": "overlapping or nested", "nested": "crossing"}
 
 
-def parts_of(sentence: Sentence, keeps: Collection[str]) -> set[str]:
-    """The optional parts that a sentence has; `keeps` are those of a format, with single keys of `meta`."""
-    has = {
+def list_optional_parts(sentence: Sentence, keeps: Collection[str]) -> set[str]:
+    """Return the optional parts of a sentence; a `meta` whose keys are all in `keeps` does not count."""
+    presence = {
         "id": sentence.id is not None,
         "doc": sentence.doc is not None,
         "pos": sentence.pos is not None,
@@ -152,11 +151,11 @@ def parts_of(sentence: Sentence, keeps: Collection[str]) -> set[str]:
         "score": any(entity.score != 1.0 for entity in sentence.entities),
         "entity meta": any(entity.meta for entity in sentence.entities),
     }
-    return {part for part, there in has.items() if there}
+    return {part for part, is_present in presence.items() if is_present}
 
 
-def _unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
-    """What no file in UTF-8 can hold, or no JSON where `meta` is kept."""
+def _find_unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
+    """Return what neither UTF-8 nor, where `meta` is kept, JSON can represent; None if there is nothing."""
     metas = [sentence.meta] if "meta" in keeps else []
     if "entity meta" in keeps:
         metas += [entity.meta for entity in sentence.entities]
@@ -167,5 +166,5 @@ def _unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
     try:
         "".join([*texts, *(sentence.pos or ())]).encode("utf-8")
     except UnicodeEncodeError:
-        return "half a surrogate pair"
+        return "half a surrofilter_ pair"
     return None

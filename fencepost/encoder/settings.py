@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fencepost.data.entity import Sentence
 from fencepost.data.text.lines import Lines
-from fencepost.data.text.profile import frequent_words, usual_scripts
+from fencepost.data.text.profile import find_frequent_words, find_usual_scripts
 from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 
 LARGEST_WINDOW = 1_000_000
@@ -136,8 +136,8 @@ class TextSettings(Settings):
         words = [word for sentence in sentences for word in sentence.words]
         characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)
         language = "zh" if 2 * characters > len(words) else "en"
-        frequent, share = frequent_words(words)
-        profile = TextProfile(words=tuple(frequent), share=round(share, 4), scripts=usual_scripts(words))
+        frequent, share = find_frequent_words(words)
+        profile = TextProfile(words=tuple(frequent), share=round(share, 4), scripts=find_usual_scripts(words))
         return self.model_copy(
             update={"language": self.language or language, "profile": self.profile or profile}
         )

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from fencepost import __version__
 from fencepost.config import Config
 from fencepost.data.entity import Sentence
-from fencepost.data.output import naming, remove_leftovers, whole_file
+from fencepost.data.output import raise_write_errors, remove_leftovers, whole_file
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.encoder.subwords import Subwords
@@ -114,7 +114,7 @@ def write_failure(folder: Path, failure: Failure | None) -> None:
     report = folder.with_name(f"{folder.name}.error.txt")
     report.unlink(missing_ok=True)
     if failure is not None and failure.details:
-        with naming(report):
+        with raise_write_errors(report):
             report.parent.mkdir(parents=True, exist_ok=True)
         write_text(report, failure.details)
 

@@ -22,7 +22,7 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 
 from fencepost.data.files import SETTINGS_BYTES, read_json_object
-from fencepost.data.output import naming
+from fencepost.data.output import raise_write_errors
 from fencepost.errors import DataError, UsageError, describe_error, quote
 from fencepost.integrations.spacy_marking import UNALIGNED, Marking
 from fencepost.runtime.folder import CONFIG_FILE, files_of, is_model_file
@@ -291,7 +291,7 @@ def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
 
 def _write_file(content: Path | bytes, path: Path) -> None:
     """Replace a file instead of writing into it: it may be a link, or be in use."""
-    with naming(path):
+    with raise_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")
         temporary.unlink(missing_ok=True)

@@ -56,13 +56,13 @@ class Marking:
         return unaligned
 
     def _set_ents(self, doc: Doc, entities: Sequence[Entity]) -> None:
-        from fencepost.data.formats.overlaps import keep_compatible
+        from fencepost.data.formats.overlaps import select_compatible
 
         there = list(doc.ents)
         if not self.overwrite_ents:
             taken = {word for span in there for word in range(span.start, span.end)}
             entities = [one for one in entities if taken.isdisjoint(range(one.start, one.end))]
-        chosen = keep_compatible(entities, "none", cast("Prefer", self.ents))
+        chosen = select_compatible(entities, "none", cast("Prefer", self.ents))
         wanted = {word for one in chosen for word in range(one.start, one.end)}
         spans = [Span(doc, one.start, one.end, label=one.type) for one in chosen]
         for span in there:

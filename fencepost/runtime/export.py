@@ -23,7 +23,7 @@ import torch
 from fencepost import __version__
 from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json_object
-from fencepost.data.output import naming, whole_file
+from fencepost.data.output import raise_write_errors, whole_file
 from fencepost.encoder.embedder import Embedder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.errors import FencepostError, UsageError, describe_error
@@ -69,7 +69,7 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     folder = Path(folder)
     target = folder / GRAPH_FOLDER
     model = model.eval()
-    with naming(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
+    with raise_write_errors(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
         temporary = Path(made)
         with torch.no_grad(), _plain_attention(model.encoder.embedder):
             graphs = model_graphs(model)
@@ -108,7 +108,7 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
     sums = {name: digest for name, digest in sums.items() if not name.startswith(f"{GRAPH_FOLDER}/")}
     sums |= compute_sums(folder, [f"{GRAPH_FOLDER}/{graph.name}" for graph in path.parent.glob("*.onnx")])
     sums[FACTS_FILE] = hashlib.sha256(text.encode()).hexdigest()
-    with naming(folder / SUMS_FILE):
+    with raise_write_errors(folder / SUMS_FILE):
         write_sums(folder, sums)
     with whole_file(path) as stream:
         stream.write(text.encode())
@@ -247,7 +247,7 @@ def _check_int8(
         if good or not waiting:
             return {"f1": f1, "sentences_that_differ": differ, "in_float": in_float, "good": good}
         in_float.append(waiting.pop(0))
-        with naming(target):
+        with raise_write_errors(target):
             quantise(source, target, in_float)
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fencepost.data.entity import Sentence
-from fencepost.data.output import naming, remove_leftovers, temporary_folder
+from fencepost.data.output import raise_write_errors, remove_leftovers, temporary_folder
 from fencepost.encoder.arrays import AXES
 from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
@@ -145,10 +145,10 @@ def save_model(model: Model, folder: str | Path) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder, ".saving-*")  # of a version that called its temporary folders so
-    with naming(folder), temporary_folder(folder) as temporary:
+    with raise_write_errors(folder), temporary_folder(folder) as temporary:
         model.encoder.save(temporary)
         weights = {key: value.contiguous() for key, value in model.state_dict().items()}
-        with naming(folder / WEIGHTS_FILE, SafetensorError):
+        with raise_write_errors(folder / WEIGHTS_FILE, SafetensorError):
             save_file(weights, temporary / WEIGHTS_FILE)
         text = format_config(model.config, model.types, model.calibration)
         (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from fencepost.data.context import with_context
+from fencepost.data.context import add_context
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
 from fencepost.data.text.lines import Lines, check_lines
@@ -231,7 +231,7 @@ class Recogniser:
     def prepare_sentences(self, sentences: Iterable[Sentence]) -> Iterator[Prepared]:
         """Yield sentences whose words are known already with their parts, as `prepare` does for a text."""
         originals, sentences = tee(sentences)  # the neighbours are for the engine alone
-        read = with_context(sentences, self._predictor.context)
+        read = add_context(sentences, self._predictor.context)
         for sentence, original in zip(read, originals, strict=False):
             sizes = self._predictor.sizes(sentence.words)
             parts = split_sentence(sentence, sizes, self._predictor.room)

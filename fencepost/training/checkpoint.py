@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from fencepost.data.files import read_json, read_json_object
-from fencepost.data.output import naming, whole_file
+from fencepost.data.output import raise_write_errors, whole_file
 from fencepost.errors import DataError
 from fencepost.methods.model import Model
 from fencepost.runtime.folder import read_saved_config, read_sums, sha256_of
@@ -181,7 +181,7 @@ def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
         for weight, of_weight in state["state"].items()
         for name, moment in of_weight.items()
     }
-    with naming(folder / _MOMENTS_FILE, SafetensorError):
+    with raise_write_errors(folder / _MOMENTS_FILE, SafetensorError):
         save_file(moments, folder / _MOMENTS_FILE)
     _write(folder / _SCHEDULE_FILE, {"groups": state["param_groups"], "schedule": schedule.state_dict()})
 
@@ -226,5 +226,5 @@ def load_random_state(folder: Path, process: int) -> None:
 
 
 def _write(path: Path, value: Any) -> None:
-    with naming(path):
+    with raise_write_errors(path):
         path.write_text(json.dumps(value), encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fencepost.config import Config, TrainingSettings
-from fencepost.data.context import with_context
+from fencepost.data.context import add_context
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
@@ -52,7 +52,7 @@ def hold_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[li
 
 def prepare_sentences(sentences: Iterable[Sentence], config: Config) -> list[Sentence]:
     """Return the sentences as they are used in training: with context, and without empty ones."""
-    return [s for s in with_context(sentences, config.encoder.context) if s.words]
+    return [s for s in add_context(sentences, config.encoder.context) if s.words]
 
 
 def compute_fingerprint(sentences: Iterable[Sentence]) -> dict[str, Any]:

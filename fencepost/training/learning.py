@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fencepost.data import Note, Reader, ReadOptions
 from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
-from fencepost.data.rows import Rows, in_python
+from fencepost.data.rows import Rows, use_python_names
 from fencepost.errors import UsageError, require_extra
 from fencepost.settings import merge_trees
 
@@ -156,7 +156,7 @@ def _read(
             options = replace(options or ReadOptions(), columns=columns)
         with Reader(data, options=options) as reader:
             sentences = list(reader)
-        notes = [replace(note, kind=in_python(note.kind)) for note in reader.notes]
+        notes = [replace(note, kind=use_python_names(note.kind)) for note in reader.notes]
     elif isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise UsageError(
             f"{name} must be a file, sentences, or the rows of a data set, not {type(data).__name__}"
@@ -228,7 +228,7 @@ def _use_python_names() -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise UsageError(in_python(str(error))) from None
+        raise UsageError(use_python_names(str(error))) from None
     except WriteError as error:
         when = "when it can be written again (on a full disk, free some space)"
         raise WriteError(f"{error}; {when}, continue with resume=True") from error

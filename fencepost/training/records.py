@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.data.output import naming, open_output, whole_file
+from fencepost.data.output import open_output, raise_write_errors, whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +88,7 @@ class _EventFile:
         from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
         from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-        with naming(folder):
+        with raise_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}"
         self._writer, self._event = RecordWriter(open_output(path, "wb")), Event

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from fencepost.config import TrainingSettings
 from fencepost.data.entity import Sentence
-from fencepost.data.output import naming
+from fencepost.data.output import raise_write_errors
 from fencepost.encoder.embedder import Batch
 from fencepost.errors import FencepostError, UsageError
 from fencepost.methods.model import Model
@@ -255,7 +255,7 @@ class Trainer:
         finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
         self._check(finite, "a weight", self.step)
         path = checkpoints.checkpoint_path(self.folder, self.step)
-        with naming(path):
+        with raise_write_errors(path):
             if self.process == 0:
                 save_model(self.model, path)
                 checkpoints.save_optimizer(path, self.optimizer, self.schedule)

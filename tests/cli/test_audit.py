@@ -141,7 +141,7 @@ def test_consistency_only_trains_nothing(run: Run) -> None:
         (["--consistency-only", "--out", "c"], "--consistency-only has one result"),
         (["--out", "c", "--to", "label-studio"], "--to is the format of --write"),
         (["--out", "c", "--write", "b", "--to", "labelstudio"], "label-studio"),
-        (["--out", "c", "--write", "b.unknown"], "the name does not tell the format"),
+        (["--out", "c", "--write", "b.unknown"], "the file name shows no known format"),
         (["--out", "c", "--write", "-"], "--write - would mix the corpus with other output"),
         (["--out", "c", "--folds", "1000"], "each fold needs at least one; use fewer folds"),
     ],

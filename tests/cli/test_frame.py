@@ -55,8 +55,8 @@ def test_nothing_heavy_is_imported_before_a_command_runs():
         (["inspect", "nowhere.conll"], "nowhere.conll: cannot be read: No such file or directory"),
         (["inspect", "sample:test", "--format", "jsnl"], "did you mean jsonl?"),
         (["inspect", "sample:none"], "it has train, dev, test"),
-        (["convert", "sample:test", "out"], "the name does not tell the format"),
-        (["inspect", "sample:test", "--word-column", "0"], "columns count from 1"),
+        (["convert", "sample:test", "out"], "the file name shows no known format"),
+        (["inspect", "sample:test", "--word-column", "0"], "columns are numbered from 1"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments, message, tmp_path):

@@ -345,7 +345,7 @@ def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
         (["--output", "x.jsonl", "--resume", "--force"], "choose one of them"),
         (["--output", "-", "--resume"], "--resume continues a file of JSON lines"),
         (["--output", "x.xml", "--resume"], "--resume continues a file of JSON lines"),
-        (["--output", "x.unknown"], "the name does not tell the format"),
+        (["--output", "x.unknown"], "the file name shows no known format"),
         (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
         (["--output", "x.conll"], "conll cannot hold overlapping entities"),
     ],

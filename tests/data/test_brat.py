@@ -58,9 +58,7 @@ def test_folders_are_read_in_depth_and_in_order(folder):
 
 def test_a_discontinuous_entity_costs_its_sentence_only(folder):
     path = pair(folder, "T1\tPER 0 3;13 18\tAda lived\nT2\tLOC 23 29\tLondon\n")
-    with pytest.raises(
-        DataError, match=r"doc.ann:1: PER 0 3;13 18 has a gap. Discontinuous entities cannot be"
-    ):
+    with pytest.raises(DataError, match=r"doc.ann:1: PER 0 3;13 18 is discontinuous, which is not supported"):
         list(read(path))
     rejected = []
     [sentence] = read(path, on_invalid=rejected.append)
@@ -71,10 +69,10 @@ def test_a_discontinuous_entity_costs_its_sentence_only(folder):
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        ("T1\tX 0 3\tBob", "the annotation has the text 'Bob', but its characters are 'Ada'"),
-        ("T1\tX 3 4\t ", "X 3 4 is white space"),
-        ("T1\tX 40 41\t ", "X 40 41 is white space"),  # where no sentence is
-        ("T1\tX 3 3\t", "the offsets 3 3 are empty or outside the text; the whole document is left out"),
+        ("T1\tX 0 3\tBob", "the annotation has the text 'Bob', but the characters at its offsets are 'Ada'"),
+        ("T1\tX 3 4\t ", "X 3 4 contains only white space"),
+        ("T1\tX 40 41\t ", "X 40 41 contains only white space"),  # where no sentence is
+        ("T1\tX 3 3\t", "the offsets 3 3 are empty or outside the text; the whole document is skipped"),
         ("T1\tX 0 99\tx", "the offsets 0 99 are empty or outside"),
         ("T1\tX 9 1\tx", "the offsets 9 1 are empty or outside"),
         ("T1 X 0 3 Ada", "not an annotation of the form T1<tab>TYPE START END<tab>TEXT"),
@@ -98,10 +96,10 @@ def test_texts_may_differ_if_the_user_says_so(folder):
 
 def test_a_missing_half_is_named(folder):
     (folder / "a.ann").write_text("")
-    with pytest.raises(DataError, match=r"a.txt is missing beside its pair"):
+    with pytest.raises(DataError, match=r"a.txt is missing beside its text or annotations"):
         list(read(folder))
     (folder / "b.txt").write_text("")
-    with pytest.raises(DataError, match=r"b.ann is missing beside its pair"):
+    with pytest.raises(DataError, match=r"b.ann is missing beside its text or annotations"):
         list(read(folder / "b.txt", "brat"))
 
 
@@ -120,7 +118,7 @@ def test_annotations_that_are_not_utf8_cost_their_document(folder):
     (folder / "doc.ann").write_bytes(b"T1\tX 0 3\t\xff\n")
     rejected = []
     assert {s.doc for s in read(folder, on_invalid=rejected.append)} == {"good"}
-    assert "not UTF-8 at byte 10 of the line; the whole document is left out" in rejected[0].reason
+    assert "not UTF-8 at byte 10 of the line; the whole document is skipped" in rejected[0].reason
 
 
 def test_very_many_problems_take_no_quadratic_time(folder):
@@ -181,7 +179,7 @@ def test_documents_of_one_name_in_two_folders_stay_apart_and_messages_name_the_f
     assert [sentence.id for sentence in reader] == ["x/doc-2", "y/doc-1", "y/doc-2"]
     assert [(one.file, one.line) for one in skipped] == [(str(folder / "x" / "doc.ann"), 1)]
     assert [note.place for note in reader.notes] == [f"{folder / 'y' / 'doc.ann'}:1"]
-    with pytest.raises(DataError, match=r"x/doc.ann:1: PER 0 3;13 18 has a gap"):
+    with pytest.raises(DataError, match=r"x/doc.ann:1: PER 0 3;13 18 is discontinuous"):
         list(read(folder))
 
 
@@ -191,7 +189,7 @@ def test_a_text_without_annotations_is_mentioned(folder):
     reader = Reader(folder)
     assert len(list(reader)) == 2
     assert [str(note) for note in reader.notes] == [
-        f"{folder}: text without annotations (.ann) passed over: lonely.txt"
+        f"{folder}: text without annotations (.ann) skipped: lonely.txt"
     ]
 
 
@@ -199,9 +197,9 @@ def test_only_a_new_or_empty_folder_is_written(tmp_path):
     (tmp_path / "empty").mkdir()
     write([sentence("a")], tmp_path / "empty", "brat")
     for taken in (tmp_path / "empty", tmp_path / "empty" / "a.ann"):
-        with pytest.raises(UsageError, match="already there and not an empty folder; give another name"):
+        with pytest.raises(UsageError, match="already exists and is not an empty folder; give another name"):
             write([sentence("a")], taken, "brat")
-    with pytest.raises(UsageError, match="cannot go to standard output"):
+    with pytest.raises(UsageError, match="cannot be written to standard output"):
         write([sentence("a")], "-", "brat")
     with pytest.raises(UsageError, match="cannot be written: No such file"):
         write([sentence("a")], tmp_path / "no" / "such" / "folder", "brat")
@@ -228,5 +226,5 @@ def test_a_document_that_is_too_large_is_refused_unread(folder, monkeypatch, suf
     pair(folder, "T1\tX 0 3\tAda\n")
     monkeypatch.setattr("fencepost.data.formats.brat.DOCUMENT_BYTES", 1000)
     (folder / f"doc{suffix}").write_text(" " * 1001)
-    with pytest.raises(DataError, match=rf"doc{suffix}: over 0 MB: split the document"):
+    with pytest.raises(DataError, match=rf"doc{suffix}: larger than 0 MB; split the document"):
         list(read(folder))

@@ -74,7 +74,7 @@ def test_comments_stand_before_sentences_and_the_word_hash_is_a_word(reading):
     reader = reading("# id = 1\n# text = a b\na\tO\nb\tB-X\n\n#\tB-X\n#tag\tO\n\n#tag\tO\nb\tO\n")
     assert [s.words for s in reader] == [("a", "b"), ("#", "#tag"), ("#tag", "b")]
     [note] = reader.notes
-    assert (note.kind, note.count) == ("comment line passed over", 2)
+    assert (note.kind, note.count) == ("comment line skipped", 2)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,16 @@ def test_any_columns_can_be_named(reading):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        ("a\nb\n", {}, r"corpus: in no known format: .* no line has a tag such as O or B-PER"),
-        ("this is prose\n\nand more of it\n", {}, r"corpus: in no known format"),
+        ("a\nb\n", {}, r"corpus: unknown format: .* no line has a tag such as O or B-PER"),
+        ("this is prose\n\nand more of it\n", {}, r"corpus: unknown format"),
         (b"\x1f\x8b\x08\x00 O\n", {}, r"corpus: this file is compressed with gzip; unpack it first"),
-        ("a O\n", {"tag_column": 1}, r"the words and the tags would both be column 1 of 2; name the columns"),
-        ("a O\n", {"tag_column": 3}, r"corpus: there is no column 3 among the 2 here"),
-        ("a O\n", {"pos_column": -3}, r"corpus: there is no column -3 among the 2 here"),
+        (
+            "a O\n",
+            {"tag_column": 1},
+            r"column 1 of 2 cannot have both the words and the tags; name the columns",
+        ),
+        ("a O\n", {"tag_column": 3}, r"corpus: there is no column 3; there are 2 columns"),
+        ("a O\n", {"pos_column": -3}, r"corpus: there is no column -3; there are 2 columns"),
         ("a\tO\n\nb\tO\nc\n", {}, r"corpus:4: 1 columns where the file has 2, separated by tabs"),
         ("a O\n\nb X O\n", {}, r"corpus:3: 3 columns where the file has 2, separated by spaces"),
         ("a\tO\nb\tQ-X\n", {}, r"corpus:2: 'Q-X' is not a tag"),
@@ -201,7 +205,7 @@ def test_the_short_form_has_the_brackets_last(reading):
     assert first.entities == (Entity(0, 2, "NAME"), Entity(0, 2, "PER"))
     assert second.words == ("#", "1")
     assert second.entities == (Entity(0, 1, "X"),)
-    assert [str(note.kind) for note in reader.notes] == ["comment line passed over"]
+    assert [str(note.kind) for note in reader.notes] == ["comment line skipped"]
 
 
 def test_brackets_are_detected_in_a_file_without_entities_and_with_odd_spaces_in_words(reading):
@@ -219,7 +223,7 @@ def test_brackets_are_detected_in_a_file_without_entities_and_with_odd_spaces_in
         ("a *\nb x\n", r"corpus:2: 'x' is not of the form \(TYPE\*"),
         ("a *\nb c *\n", r"corpus:2: 3 columns where the file has 2"),
         ("a *\n\tb\n", r"corpus:2: "),
-        ("*\n", r"corpus:1: one column, but the words and the brackets need one each"),
+        ("*\n", r"corpus:1: one column cannot have both the words and the brackets"),
         ("a\t*\n\t*\n", r"corpus:2: the word is empty"),
         (b"a *\n\xff *\n", r"corpus:2: not UTF-8"),
     ],
@@ -238,9 +242,9 @@ def test_only_the_sentence_with_bad_brackets_is_lost(skipping):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"word_column": 0}, "columns count from 1"),
+        ({"word_column": 0}, "columns are numbered from 1"),
         ({"scheme": "iob3"}, "no scheme to read 'iob3'; did you mean iob2. there are iob1, iob2, bioes"),
-        ({"ends": "open"}, "ends are inclusive or exclusive"),
+        ({"ends": "open"}, "ends must be inclusive or exclusive"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
@@ -250,11 +254,13 @@ def test_wrong_options_are_refused(options, message):
 
 def test_a_file_without_blank_lines_is_not_one_sentence(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.conll.SENTENCE_LINES", 10)
-    with pytest.raises(DataError, match=r"corpus:11: over 10 lines, or .* without a blank line"):
+    with pytest.raises(DataError, match=r"corpus:11: more than 10 lines, or .* without a blank line"):
         list(reading("a\tO\n" * 20))
 
 
 def test_very_long_lines_without_a_blank_line_are_not_one_sentence(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.conll.SENTENCE_CHARACTERS", 100)
-    with pytest.raises(DataError, match=r"corpus:3: over .* lines, or 100 characters, without a blank line"):
+    with pytest.raises(
+        DataError, match=r"corpus:3: more than .* lines, or 100 characters, without a blank line"
+    ):
         list(reading(f"{'a' * 40}\tO\n" * 5))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.data.context import with_context
+from fencepost.data.context import add_context
 from fencepost.data.entity import Entity, Sentence
 from tests import strategies
 
@@ -38,7 +38,7 @@ def neighbours(sentences, index, step, number):
 
 @given(documents, st.integers(0, 4))
 def test_equals_looking_around(sentences, number):
-    found = list(with_context(sentences, number))
+    found = list(add_context(sentences, number))
     assert len(found) == len(sentences)
     for index, (before, after) in enumerate(zip(sentences, found, strict=True)):
         assert after.left == (before.left or neighbours(sentences, index, -1, number))
@@ -49,7 +49,7 @@ def test_equals_looking_around(sentences, number):
 
 @given(documents)
 def test_none_asked_for_is_none_given(sentences):
-    assert list(with_context(sentences, 0)) == sentences
+    assert list(add_context(sentences, 0)) == sentences
 
 
 def test_hand_worked():
@@ -62,10 +62,10 @@ def test_hand_worked():
         Sentence(["g"]),
         Sentence(["h"]),
     ]
-    assert [s.entities for s in with_context(sentences, 1)] == [s.entities for s in sentences]
-    around = [(s.left, s.right) for s in with_context(sentences, 1)]
+    assert [s.entities for s in add_context(sentences, 1)] == [s.entities for s in sentences]
+    around = [(s.left, s.right) for s in add_context(sentences, 1)]
     assert around == [((), ("c",)), (("a", "b"), ("d",)), (("c",), ()), *[((), ())] * 4]
-    wide = [(s.left, s.right) for s in with_context(sentences, 9)]
+    wide = [(s.left, s.right) for s in add_context(sentences, 9)]
     assert wide[:3] == [((), ("c", "d")), (("a", "b"), ("d",)), (("a", "b", "c"), ())]
 
 
@@ -78,11 +78,11 @@ def test_no_more_is_read_than_is_needed(number):
             read.append(index)
             yield Sentence([str(index)], doc="a")
 
-    stream = with_context(endless(), number)
+    stream = add_context(endless(), number)
     for index, sentence in enumerate(islice(stream, 100)):
         assert sentence.words == (str(index),)
         assert len(read) <= index + number + 1
 
 
 def test_nothing_from_nothing():
-    assert list(with_context([], 2)) == []
+    assert list(add_context([], 2)) == []

@@ -8,7 +8,7 @@ import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
 from fencepost.data import FORMATS, Reader, ReadOptions, read, statistics, write
-from fencepost.data.formats.overlaps import overlapping
+from fencepost.data.formats.overlaps import has_forbidden_overlap
 from tests.data.test_round_trips import READ_AS, WORD_FORMATS, assert_same, characters
 
 pytestmark = pytest.mark.corpora
@@ -72,7 +72,7 @@ def test_gum_named_is_a_corpus_of_names(shared_data):
 def test_every_format_that_can_hold_a_corpus_gives_it_back(shared_data, tmp_path, name, target, count):
     sentences = list(islice(read(shared_data / name), count))
     allowed = FORMATS[target].overlaps
-    kept = [s for s in sentences if not overlapping(s.entities, allowed)]
+    kept = [s for s in sentences if not has_forbidden_overlap(s.entities, allowed)]
     refused = []
     write(kept, tmp_path / "out", target, on_refused=lambda sentence, _: refused.append(sentence))
     kept = [s for s in kept if s not in refused]
@@ -94,7 +94,9 @@ def test_a_whole_nested_corpus_passes_through_the_nested_formats(shared_data, tm
 @pytest.mark.parametrize("pretokenized", [True, False])
 @pytest.mark.parametrize("name", SMALL)
 def test_brat_keeps_the_characters_of_every_document(shared_data, tmp_path, name, pretokenized, count):
-    sentences = [s for s in islice(read(shared_data / name), count) if FORMATS["brat"].obstacle(s) is None]
+    sentences = [
+        s for s in islice(read(shared_data / name), count) if FORMATS["brat"].find_obstacle(s) is None
+    ]
     write(sentences, tmp_path / "out", "brat")
     found = read(tmp_path / "out", options=ReadOptions(pretokenized=pretokenized))
     flat = [sorted(itertools.chain.from_iterable(characters(s).values())) for s in (found, sentences)]

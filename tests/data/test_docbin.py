@@ -148,7 +148,7 @@ def test_user_data_that_say_nothing_are_passed_over(saved, extra):
 def test_a_damaged_file_is_refused(saved, damage):
     path = saved(doc())
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DataError, match="not a DocBin that spaCy can read"):
+    with pytest.raises(DataError, match="the DocBin cannot be read"):
         list(read(path, "spacy"))
 
 
@@ -233,7 +233,7 @@ def test_a_document_with_too_many_tokens_is_refused_before_spacy_makes_it(tmp_pa
     monkeypatch.setattr("fencepost.data.formats.docbin_message.DOCUMENT_TOKENS", 6)
     path = tmp_path / "corpus.spacy"
     DocBin(docs=[doc()]).to_disk(path)
-    with pytest.raises(DataError, match="a document has over 6 tokens"):
+    with pytest.raises(DataError, match="a document has more than 6 tokens"):
         list(read(path))
 
 

@@ -32,9 +32,9 @@ def test_an_impossible_entity_is_refused(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"entities": [Entity(1, 3, "PER")]}, r"PER \[1, 3\) reaches beyond the sentence's 2 words"),
-        ({"pos": ["NN"]}, r"1 values of pos for 2 words"),
-        ({"space_after": [True] * 3}, r"3 values of space_after for 2 words"),
+        ({"entities": [Entity(1, 3, "PER")]}, r"PER \[1, 3\) ends after the sentence's 2 words"),
+        ({"pos": ["NN"]}, r"pos has 1 values for 2 words"),
+        ({"space_after": [True] * 3}, r"space_after has 3 values for 2 words"),
     ],
 )
 def test_an_impossible_sentence_is_refused(arguments, message):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz.campaign import FUZZED, examine, fuzz, shares
-from benchmarks.fuzz.checks import complaints, own_round_trip_complaints
+from benchmarks.fuzz.campaign import FUZZED, distribute, examine, fuzz
+from benchmarks.fuzz.checks import check_outcome, check_round_trip
 from benchmarks.fuzz.mutations import Case, make_case
 from benchmarks.fuzz.reading import Outcome, read_case
 from benchmarks.fuzz.seeds import seeds
@@ -33,12 +33,12 @@ def outcomes(name: str) -> list[Outcome]:
 @pytest.mark.parametrize("name", FUZZED)
 def test_seeds_are_valid(name: str, tmp_path: Path) -> None:
     for number, outcome in enumerate(outcomes(name)):
-        assert outcome.found
-        assert list(complaints(outcome)) == []
+        assert outcome.sentences
+        assert list(check_outcome(outcome)) == []
         if name != "brat":
             folder = tmp_path / str(number)
             folder.mkdir()
-            assert list(own_round_trip_complaints(outcome, folder)) == []
+            assert list(check_round_trip(outcome, folder)) == []
 
 
 def other_word(sentence: Sentence) -> Sentence:
@@ -72,7 +72,7 @@ def test_the_checks_notice_wrong_data(name, change) -> None:
     noticed = 0
     for outcome in outcomes(name):
         # BRAT with a rejected sentence cannot tell whether an entity was in it.
-        whole = len(outcome.found) == len(outcome.readings)
+        whole = len(outcome.sentences) == len(outcome.readings)
         for index, reading in enumerate(outcome.readings):
             if (
                 not isinstance(reading, ReadSentence)
@@ -84,7 +84,7 @@ def test_the_checks_notice_wrong_data(name, change) -> None:
                 continue
             readings = list(outcome.readings)
             readings[index] = replace(reading, sentence=change(reading.sentence))
-            assert list(complaints(replace(outcome, readings=readings)))
+            assert list(check_outcome(replace(outcome, readings=readings)))
             noticed += 1
     assert noticed
 
@@ -95,7 +95,7 @@ def test_a_case_depends_on_its_number_alone() -> None:
 
 
 def test_every_format_gets_its_share() -> None:
-    split = shares(1_000_000, list(FUZZED))
+    split = distribute(1_000_000, list(FUZZED))
     assert sum(split.values()) == 1_000_000
     assert min(split.values()) >= 20_000
     assert set(split) == set(FUZZED)

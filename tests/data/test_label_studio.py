@@ -47,8 +47,8 @@ def test_of_several_annotations_the_ground_truth_is_read(skipping):
         reader, [sentence], _ = skipping(json.dumps([task(*several)]))
         assert spans(sentence) == [("Ada", type_)]
         counts = {note.kind: note.count for note in reader.notes}
-        assert counts.pop("cancelled annotation of a task, not read") == 1
-        assert counts == ({"further annotation of a task, not read": further} if further else {})
+        assert counts.pop("cancelled annotation of a task, skipped") == 1
+        assert counts == ({"further annotation of a task, skipped": further} if further else {})
 
 
 def test_a_task_that_nobody_has_finished_is_no_gold_data(skipping):
@@ -58,8 +58,8 @@ def test_a_task_that_nobody_has_finished_is_no_gold_data(skipping):
     reader, [annotated], _ = skipping(content)
     assert annotated.entities == ()
     assert {note.kind: note.count for note in reader.notes} == {
-        "task without a finished annotation skipped; --keep-rejected reads it, with its predictions": 3,
-        "cancelled annotation of a task, not read": 1,
+        "task without a finished annotation skipped; use --keep-rejected to read it, with its predictions": 3,
+        "cancelled annotation of a task, skipped": 1,
     }
     _, sentences, _ = skipping(content, keep_rejected=True)
     assert [sentence.entities for sentence in sentences] == [(), (), (Entity(0, 1, "PER", 0.25),), ()]
@@ -71,7 +71,7 @@ def test_what_is_no_label_of_text_is_counted(skipping):
     reader, [sentence], _ = skipping(json.dumps([task(annotation(relation, label(0, 3, "PER"), choice))]))
     assert spans(sentence) == [("Ada", "PER")]
     assert {note.kind: note.count for note in reader.notes} == {
-        "result that is no label of text, not read": 2
+        "result that is not a label of text, skipped": 2
     }
 
 
@@ -86,7 +86,10 @@ def test_other_data_of_a_task_are_kept(skipping):
     record = task(annotation(label(0, 3, "PER")), data={"body": TEXT, "doc": "d", "page": 3})
     del record["id"]
     _, _, [rejected] = skipping(json.dumps([record]))
-    assert "'data' must have a string 'text', or one string alone; it has ['body', 'doc']" in rejected.reason
+    assert (
+        "'data' must have a string 'text', or only one string; its strings are ['body', 'doc']"
+        in rejected.reason
+    )
     record["data"]["doc"] = 12
     _, [sentence], _ = skipping(json.dumps([record]))
     assert (sentence.text, sentence.doc, dict(sentence.meta)) == (TEXT, "12", {"page": 3})
@@ -97,10 +100,10 @@ def test_other_data_of_a_task_are_kept(skipping):
     [
         (task(annotation(label(0, 3, "PER", text="Bob"))), "spans[0] has the text 'Bob', but its characters"),
         (task(annotation(label(0, 99, "PER"))), "outside the text"),
-        (task(annotation(label("/p[1]", 3, "PER"))), "spans[0].start is '/p[1]', not a whole number"),
+        (task(annotation(label("/p[1]", 3, "PER"))), "spans[0].start is '/p[1]', not an integer"),
         (task(annotation(label(0, 3))), "spans[0].labels is empty"),
         (task(annotation({"type": "labels"})), "'value' of a result is missing, or not an object"),
-        (task(annotation({"type": "hypertextlabels"})), "labels of HTML have no places in a text"),
+        (task(annotation({"type": "hypertextlabels"})), "labels of HTML are not supported"),
         (task(annotation(result=3)), "'result' is not a list of objects"),
         (task(annotations={"a": 1}), "'annotations' is not a list of objects"),
     ],

@@ -13,8 +13,8 @@ import pytest
 from fencepost.data.output import (
     TEMPORARY,
     WriteError,
-    naming,
     open_output,
+    raise_write_errors,
     remove_leftovers,
     temporary_folder,
     whole_file,
@@ -173,5 +173,5 @@ def test_what_cannot_be_made_is_a_wrong_request(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
-    with pytest.raises(BrokenPipeError), naming("out"):
+    with pytest.raises(BrokenPipeError), raise_write_errors("out"):
         raise BrokenPipeError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.formats.overlaps import keep_compatible, overlapping
+from fencepost.data.formats.overlaps import has_forbidden_overlap, select_compatible
 from fencepost.data.transform import TypeChanges
 from fencepost.errors import UsageError
 from tests import strategies
@@ -24,26 +24,26 @@ def clash(one, two, allowed):
 @given(entities=ENTITIES)
 def test_overlapping_is_what_some_pair_does(allowed, entities):
     pairs = itertools.combinations(entities, 2)
-    assert overlapping(entities, allowed) == any(clash(one, two, allowed) for one, two in pairs)
+    assert has_forbidden_overlap(entities, allowed) == any(clash(one, two, allowed) for one, two in pairs)
 
 
 @given(strategies.nested_entities(8), strategies.flat_entities(8))
 def test_nested_and_flat_entities_are_told_apart(nested, flat):
-    assert not overlapping(nested, "nested")
-    assert not overlapping(flat, "none")
+    assert not has_forbidden_overlap(nested, "nested")
+    assert not has_forbidden_overlap(flat, "none")
 
 
 @pytest.mark.parametrize("allowed", ["nested", "none"])
 @pytest.mark.parametrize("prefer", ["outermost", "innermost", "best"])
 @given(entities=ENTITIES)
 def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one(allowed, prefer, entities):
-    kept = keep_compatible(entities, allowed, prefer)
-    assert not overlapping(kept, allowed)
+    kept = select_compatible(entities, allowed, prefer)
+    assert not has_forbidden_overlap(kept, allowed)
     rank = {"outermost": lambda e: -len(e), "innermost": len, "best": lambda e: -e.score}[prefer]
     for entity in entities:
         if entity not in kept:
             assert any(clash(entity, other, allowed) and rank(other) <= rank(entity) for other in kept)
-    assert keep_compatible(reversed(entities), allowed, prefer) == kept
+    assert select_compatible(reversed(entities), allowed, prefer) == kept
 
 
 def test_types_are_renamed_and_chosen():
@@ -66,4 +66,4 @@ def test_changes_are_counted_and_what_never_fits_is_named():
     changes = TypeChanges(["A*=A", "C=D"], ["A", "E"])
     assert [one.entities for one in changes.apply([sentence])] == [(Entity(0, 1, "A"),)]
     assert (changes.removed, changes.merged) == (1, 1)
-    assert changes.unused() == ["C=D", "E"]
+    assert changes.find_unused() == ["C=D", "E"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz.checks import dense_sentences
 from fencepost.data import FORMATS, Reader, ReadOptions, WriteOptions, read, write
-from fencepost.data.formats.overlaps import keep_compatible, overlapping
+from fencepost.data.formats.overlaps import has_forbidden_overlap, select_compatible
 from tests import strategies
 
 CHARACTER_FORMATS = ("brat", "doccano", "spacy-v2")  # which keep the text, but not how it is split
@@ -28,8 +28,8 @@ def fitting(sentences, path, name, options=None):
     for sentence in sentences:
         if sentence in refused:
             continue
-        if overlapping(sentence.entities, FORMATS[name].overlaps):
-            entities = keep_compatible(sentence.entities, FORMATS[name].overlaps, "outermost")
+        if has_forbidden_overlap(sentence.entities, FORMATS[name].overlaps):
+            entities = select_compatible(sentence.entities, FORMATS[name].overlaps, "outermost")
             sentence = sentence.with_entities(entities)
         kept.append(sentence)
     return kept

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.sample import SPLITS, path
+from fencepost.data.sample import PARTS, get_path
 from fencepost.errors import UsageError
-from tools.sample_corpus.generate import Dice, Piece, Writer, as_json, generate
+from tools.sample_corpus.generate import Dice, Piece, Writer, generate, to_json
 from tools.sample_corpus.lexicon import NAMES, RULES, TOPICS
 
 Row = dict[str, Any]
@@ -31,13 +31,14 @@ ALSO_NO_ENTITY = "Will May March Orange Apple Bank Reading Nice Hope Rose Mark P
 @pytest.fixture(scope="module")
 def corpus() -> dict[str, list[Row]]:
     return {
-        split: [json.loads(line) for line in path(split).read_text("utf-8").splitlines()] for split in SPLITS
+        split: [json.loads(line) for line in get_path(split).read_text("utf-8").splitlines()]
+        for split in PARTS
     }
 
 
 @pytest.fixture(scope="module")
 def rows(corpus: dict[str, list[Row]]) -> list[Row]:
-    return [row for split in SPLITS for row in corpus[split]]
+    return [row for split in PARTS for row in corpus[split]]
 
 
 def spans(row: Row) -> list[tuple[int, int]]:
@@ -46,10 +47,7 @@ def spans(row: Row) -> list[tuple[int, int]]:
 
 def depth(row: Row) -> int:
     """How many entities lie on one another at the deepest place."""
-    return max(
-        (sum(a <= start and end <= b for a, b in spans(row)) for start, end in spans(row)),
-        default=0,
-    )
+    return max((sum(a <= start and end <= b for a, b in spans(row)) for start, end in spans(row)), default=0)
 
 
 def innermost_type(row: Row, index: int) -> str | None:
@@ -66,13 +64,13 @@ def text(row: Row) -> str:
 
 def test_generate_remakes_the_shipped_files_byte_for_byte() -> None:
     for split, sentences in generate().items():
-        remade = "".join(as_json(sentence) + "\n" for sentence in sentences)
-        assert remade.encode("utf-8") == path(split).read_bytes(), split
+        remade = "".join(to_json(sentence) + "\n" for sentence in sentences)
+        assert remade.encode("utf-8") == get_path(split).read_bytes(), split
 
 
 def test_an_unknown_split_is_refused() -> None:
-    with pytest.raises(UsageError, match="no split 'valid'; it has train, dev, test"):
-        path("valid")
+    with pytest.raises(UsageError, match="no part 'valid'; it has train, dev, test"):
+        get_path("valid")
 
 
 def test_sizes_and_keys(corpus: dict[str, list[Row]]) -> None:
@@ -230,12 +228,12 @@ def test_articles_agree(rows: list[Row]) -> None:
 
 def test_pieces_join_and_shift() -> None:
     bank = Piece(("the", "Bank", "of")) + Piece(("Norway",), ((0, 1, "place"),))
-    sentence = Piece(("Near",)) + bank.marked(0, "organization")
+    sentence = Piece(("Near",)) + bank.mark(0, "organization")
     assert sentence.words == ("Near", "the", "Bank", "of", "Norway")
     assert set(sentence.entities) == {(4, 5, "place"), (1, 5, "organization")}
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", PARTS)
 def test_every_template_can_be_written(split: str) -> None:
     writer = Writer(Dice(0), split)
     rules = [template for simple, deep in RULES.values() for template in (*simple, *deep)]

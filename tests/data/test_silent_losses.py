@@ -57,7 +57,7 @@ def test_a_document_keeps_its_name_whatever_blank_lines_there_are(reading):
 def test_joined_files_with_byte_order_marks_are_noted(reading):
     reader = reading(COLUMNS + "\n\ufeff" + COLUMNS)
     assert len(list(reader)) == 4
-    assert "corpus:7: line that begins with a byte order mark" in str(reader.notes[0])
+    assert "corpus:7: line that starts with a byte order mark" in str(reader.notes[0])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,10 @@ def test_records_that_were_not_accepted_are_skipped_and_counted(reading, answer)
     reader = reading(content)
     assert len(list(reader)) == 1
     [note] = reader.notes
-    assert (note.kind, note.count) == (f"record with answer {answer!r} skipped; --keep-rejected reads it", 2)
+    assert (note.kind, note.count) == (
+        f"record with answer {answer!r} skipped; use --keep-rejected to read it",
+        2,
+    )
     assert len(list(reading(content, keep_rejected=True))) == 3
 
 
@@ -116,8 +119,8 @@ def test_elements_that_mark_something_else_are_noted(reading):
     )
     assert len(list(reader)) == 1
     assert [str(note).partition(": ")[2] for note in reader.notes] == [
-        "element outside a <sentence> passed over, without what it marks: <cons>",
-        "element inside a <sentence> passed over, without what it marks: <ne>",
+        "element outside a <sentence>, not read as an annotation: <cons>",
+        "element inside a <sentence>, not read as an annotation: <ne>",
     ]
 
 
@@ -135,18 +138,18 @@ def documents(*, attributes=None, ents=(), group=None):
 def test_entities_beside_the_span_group_are_noted(reading):
     reader = reading(documents(ents=["PER"], group=[]))
     assert [sentence.entities for sentence in reader] == [()]
-    assert "entities in doc.ents that are not in the span group" in str(reader.notes[0])
+    assert "entities in doc.ents that are not in its span group" in str(reader.notes[0])
 
 
 @pytest.mark.parametrize("attributes", [["SENT_START"], ["SENT_START", "ENT_TYPE"]])
 def test_a_docbin_without_entities_is_noted(reading, attributes):
     reader = reading(documents(attributes=attributes, ents=["PER"]))
     assert [sentence.entities for sentence in reader] == [()]
-    assert "no entities are stored here" in str(reader.notes[0])
+    assert "the file has no entities" in str(reader.notes[0])
 
 
 def test_joined_docbins_are_refused(reading):
-    with pytest.raises(DataError, match="bytes follow its end; were several files joined"):
+    with pytest.raises(DataError, match="bytes after its end; were files joined"):
         list(reading(documents(ents=["PER"]) * 2))
 
 
@@ -158,7 +161,7 @@ def test_folders_that_are_links_are_noted(tmp_path):
     (corpus / "sub" / "up").symlink_to(corpus)
     with Reader(corpus) as reader:
         assert len(list(reader)) == 1
-    assert "folder that is a symbolic link passed over: up" in str(reader.notes[0])
+    assert "folder that is a symbolic link skipped: up" in str(reader.notes[0])
 
 
 @pytest.mark.parametrize("name", ["texts.csv", "TEXTS.CSV"])

@@ -56,7 +56,7 @@ def test_other_annotations_are_counted(skipping):
     reader, [one, two], _ = skipping(json.dumps(pairs))
     assert ([entity.type for entity in one.entities], two.entities) == (["PER"], ())
     counts = {note.kind: note.count for note in reader.notes}
-    assert counts.pop("annotation of a text other than its entities, not read") == 3
+    assert counts.pop("annotation of a text other than its entities, skipped") == 3
     assert list(counts.values()) == [1]  # the text without entities
 
 
@@ -93,7 +93,7 @@ def test_python_is_not_run(skipping, call):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (PYTHON + "print(1)\n", "corpus:7: not one list of pairs in Python"),
+        (PYTHON + "print(1)\n", "corpus:7: not a single list of pairs in Python"),
         (PYTHON.removesuffix("]\n"), r"corpus:2: neither JSON nor a list in Python: '\[' was never closed"),
         ("[('a', {'entities': []}), " + "-" * 100_000 + "1]", "neither JSON nor a list in Python"),
         ("[('a', {'entities': []}), " + "(" * 1000 + "]", "too many nested parentheses"),

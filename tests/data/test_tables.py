@@ -1,5 +1,6 @@
 """Tables: CSV and TSV, Excel workbooks, Parquet, data frames, and JSON with other keys."""
 
+import csv
 import json
 
 import openpyxl
@@ -108,7 +109,7 @@ def test_columns_are_named(table):
 def test_keys_of_json_are_named(table):
     lines = [{"body": "Ada met Bob", "marks": [[0, 3, "PER"]]}, {"body": "Bob", "marks": []}]
     path = table("\n".join(map(json.dumps, lines)), "data.jsonl")
-    with pytest.raises(DataError, match="give them, as --columns text=body,entities=marks"):
+    with pytest.raises(DataError, match="as --columns text=body,entities=marks"):
         list(read(path))
     options = ReadOptions(columns="text=body,entities=marks")
     assert content(read(path, options=options)) == [("Ada met Bob", [(0, 1, "PER")]), ("Bob", [])]
@@ -117,10 +118,7 @@ def test_keys_of_json_are_named(table):
 def test_train_takes_columns_for_files_and_frames(table):
     from fencepost.training import learning
 
-    for data in (
-        table("body,marks\nAda met Bob,\n"),
-        pd.DataFrame([{"body": "Ada met Bob", "marks": []}]),
-    ):
+    for data in (table("body,marks\nAda met Bob,\n"), pd.DataFrame([{"body": "Ada met Bob", "marks": []}])):
         found = learning._read(data, "train", {"text": "body", "spans": "marks"}, None, quiet=True)
         assert content(found) == [("Ada met Bob", [])]
 
@@ -128,16 +126,16 @@ def test_train_takes_columns_for_files_and_frames(table):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not a whole number"),
+        (ENTITIES.replace("17,20", "17,x"), 2, "line 3: 'end' is 'x', not an integer"),
         (ENTITIES.replace("17,20", "17,99"), 2, "the span PER [17, 99) is empty or lies outside the text"),
-        (ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"), 4, "4 fields where the first line has 5"),
-        (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: 3 fields where the first line has 4"),
         (
-            ROWS.replace("[[0", "[[[0"),
-            2,
-            "'entities': '[[[0, 3, ",
+            ENTITIES.replace("2,Nothing here,,,", "2,Nothing here,,"),
+            4,
+            "the row has 4 fields, but the header has 5",
         ),
-        (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' has rows further above"),
+        (WORDS.replace(",in,IN,O", ",in,IN"), 2, "line 3: the row has 3 fields, but the header has 4"),
+        (ROWS.replace("[[0", "[[[0"), 2, "'entities': '[[[0, 3, "),
+        (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' also has rows further above"),
     ],
 )
 def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text, line, reason):
@@ -153,11 +151,11 @@ def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-        ("a,b\n1,2\n", None, "no sentences are found in the columns 'a', 'b'"),
+        ("a,b\n1,2\n", None, "there are no sentences in the columns 'a', 'b'"),
         ("text,entities\nx,[]\n", "text=body", "--columns text=body, but the columns are 'text', 'entities'"),
         ("text\nx\n", "text", "--columns takes PART=COLUMN"),
         ("text\nx\n", "txt=text", "there is no column 'txt'; did you mean text?"),
-        ("text\nx\n", "words=text,tokens=text", "two columns are named for one part"),
+        ("text\nx\n", "words=text,tokens=text", "names two columns for one part"),
         ("word,tag\na,O\nb,O\nc,O\n", "words=word,tags=tag", "no column says which sentence it belongs to"),
     ],
 )
@@ -168,7 +166,7 @@ def test_columns_without_sentences_are_refused_with_those_that_are_there(table, 
 
 
 def test_columns_are_not_for_other_formats(table):
-    with pytest.raises(UsageError, match="--columns is for JSON, CSV, Excel and Parquet, not for conll"):
+    with pytest.raises(UsageError, match="--columns works with JSON, CSV, Excel and Parquet, not with conll"):
         read(table("a O\n"), "conll", ReadOptions(columns="text=a"))
 
 
@@ -181,9 +179,21 @@ def test_a_table_is_written_for_people_and_read_again(tmp_path):
     assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["B2"].data_type == "s"  # no formula
 
 
+@pytest.mark.parametrize("first", "=+-@\t\r")
+def test_csv_does_not_change_cells_that_look_like_formulas_and_xlsx_has_no_formulas(first, tmp_path):
+    sentences = [fencepost.Sentence([f"{first}1+1"])]
+    write(sentences, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as stream:
+        assert next(csv.DictReader(stream))["text"] == f"{first}1+1"
+    assert list(read(tmp_path / "out.csv")) == sentences
+    if first != "\r":  # which a workbook cannot represent
+        write(sentences, tmp_path / "out.xlsx")
+        assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["C2"].data_type == "s"
+
+
 def test_a_workbook_that_is_none_is_refused(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
-    with pytest.raises(DataError, match="not a workbook that can be read"):
+    with pytest.raises(DataError, match="the workbook cannot be read"):
         list(read(tmp_path / "a.xlsx"))
 
 
@@ -195,7 +205,7 @@ def test_only_the_first_sheet_is_read(tmp_path):
     book.save(tmp_path / "a.xlsx")
     reader = Reader(tmp_path / "a.xlsx")
     assert content(reader) == [("Ada", [])]
-    assert any("only the first sheet is read" in note.kind for note in reader.notes)
+    assert any("only the first of 2 sheets is read" in note.kind for note in reader.notes)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.integers()))
@@ -213,7 +223,7 @@ def test_what_is_no_list_is_refused(text):
 
 
 def test_a_column_that_names_no_sentences_is_refused_in_bounded_memory(table, monkeypatch):
-    monkeypatch.setattr("fencepost.data.layouts._MOST_ROWS", 50)
+    monkeypatch.setattr("fencepost.data.layouts._MAX_ROWS", 50)
     rows = "sentence_id,word,tag\n" + ",a,O\n" * 100
     with pytest.raises(DataError, match="over 50 rows for one sentence or text"):
         list(read(table(rows)))

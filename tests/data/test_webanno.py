@@ -62,7 +62,7 @@ def test_offsets_are_utf16_units(skipping):
     _, [sentence], _ = skipping(content)
     assert keys(sentence) == [("😀", "EMO"), ("it", "X")]
     _, [], [rejected] = skipping(content.replace("9-11", "9-10").replace("😀\tEMO", "\tEMO"))
-    assert "an offset lies inside '😀'; offsets are UTF-16 units" in rejected.reason
+    assert "an offset is inside '😀'; use UTF-16 units" in rejected.reason
 
 
 def test_values_and_texts_have_escapes(skipping):
@@ -117,7 +117,7 @@ def test_an_entity_that_runs_into_an_invalid_sentence_makes_its_own_invalid(skip
 def test_sentences_that_are_joined_have_a_limit(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.webanno.SENTENCE_LINES", 3)
     blocks = [block("a", f"{n}-1 {n}-{n + 1} a X[1]") for n in range(9)]
-    with pytest.raises(DataError, match="over 3 words in sentences over which entities run"):
+    with pytest.raises(DataError, match="more than 3 words in sentences that are joined by entities"):
         list(reading(document(*blocks)))
 
 
@@ -134,7 +134,7 @@ def test_parts_of_words_cut_them_as_in_other_formats(skipping):
     assert sentence.words == ("a", "aa", "b", "bb")
     assert keys(sentence) == [("aa b", "X")]
     [(kind, count)] = notes(reader).items()
-    assert kind.startswith("word cut in two")
+    assert kind.startswith("word split")
     assert count == 2
 
 
@@ -156,11 +156,11 @@ def test_what_is_no_entity_is_counted(skipping):
     assert keys(sentence) == [("a", "PER")]
     assert notes(reader) == {
         "feature of the entities' layer other than the one that is read": 1,
-        "word with an annotation of another layer, not read": 2,
-        "word with a coreference chain, not read": 1,
-        "word with a relation, not read": 1,
-        "annotation without a value, which is no type of entity, not read": 1,
-        "annotation of no characters, not read": 1,
+        "word with an annotation of another layer, which is skipped": 2,
+        "word with a coreference chain, which is skipped": 1,
+        "word with a relation, which is skipped": 1,
+        "annotation without a value, and so without a type, skipped": 1,
+        "annotation of no characters, skipped": 1,
     }
 
 
@@ -192,16 +192,8 @@ def test_the_layer_with_the_entities_is_found_or_named(skipping, layers, cells, 
 @pytest.mark.parametrize(
     ("layers", "key", "reason"),
     [
-        (
-            (CUSTOM, "#T_SP=x.Other|kind"),
-            None,
-            r"does not show which layer .* are: .*Thing \(kind\); x.O",
-        ),
-        (
-            ("#T_SP=x.Thing|one|two",),
-            None,
-            r"name it with --spans-key as LAYER or LAYER.F.*\(one, two\)",
-        ),
+        ((CUSTOM, "#T_SP=x.Other|kind"), None, r"does not show which layer .* are: .*Thing \(kind\); x.O"),
+        (("#T_SP=x.Thing|one|two",), None, r"name it with --spans-key as LAYER or LAYER.F.*\(one, two\)"),
         (("#T_SP=x.Thing|",), None, r"x.Thing \(no features\)"),
         ((NER,), "Typo", r"'Typo' is not the name of one span layer and feature; .*NamedEntity \(value\)"),
         ((), "Typo", "there are: none"),
@@ -215,7 +207,9 @@ def test_headers_that_do_not_show_the_layer_are_refused(reading, layers, key, re
 
 
 def test_other_versions_are_refused(reading):
-    with pytest.raises(DataError, match=r"corpus:1: #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3 was expected in the"):
+    with pytest.raises(
+        DataError, match=r"corpus:1: the first line must be #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3"
+    ):
         list(reading(document(HAAG, version="4.0")))
 
 
@@ -225,15 +219,15 @@ def test_other_versions_are_refused(reading):
         ("\tplays\t_\t", "\tplays", 8, "3 columns, separated by tabs, but the header declares 4"),
         ("\tplays", "\tpla\tys", 8, "5 columns"),
         ("1-3\t", "x\t", 8, "'x' is not the position of a word"),
-        ("9-14", "9", 8, "'9' are not the offsets of a word"),
-        ("9-14", "9-99", 8, "the offsets 9-99 are out of order, or outside the sentence's text"),
+        ("9-14", "9", 8, "'9' is not a pair of offsets"),
+        ("9-14", "9-99", 8, "the offsets 9-99 are out of order or outside the text of the sentence"),
         ("9-14", "8-14", 8, "the word is 'plays', but the text has ' plays' at its offsets"),
-        ("1-3\t9-14\tplays\t_\t\n", "", 8, "'plays' before this word is in no word"),
-        ("1-5\t22-23\t.\t_\t\n", "", 9, "'.' at the end of the text is in no word"),
-        ("1-3\t9-14\tplays", "1-3\t4-8\tHaag", 8, "begins before the end of the last one"),
-        ("1-3\t9", "1-3.1\t9", 8, "1-3.1 is a part of a word, but not of the word before it"),
-        ("Haag\tPER[1]", "Haag\tORG[1]", 7, "'ORG[1]', but annotation [1] is 'PER' before"),
-        ("OTH", "PER[1]", 9, "'PER[1]' is not on the word before; an entity has no gaps"),
+        ("1-3\t9-14\tplays\t_\t\n", "", 8, "'plays' before this word is not part of a word"),
+        ("1-5\t22-23\t.\t_\t\n", "", 9, "'.' at the end of the text is not part of a word"),
+        ("1-3\t9-14\tplays", "1-3\t4-8\tHaag", 8, "starts before the end of the previous one"),
+        ("1-3\t9", "1-3.1\t9", 8, "1-3.1 is a part of a word, but not of the previous word"),
+        ("Haag\tPER[1]", "Haag\tORG[1]", 7, "'ORG[1]', but annotation [1] was 'PER' before"),
+        ("OTH", "PER[1]", 9, "'PER[1]' is not on the previous word; an entity must be continuous"),
         ("OTH", "", 9, "'' is not a value"),
         ("OTH", "OTH\\", 9, "ends in a single backslash"),
         ("#Text=", "#", 5, "no line #Text= before the words"),
@@ -267,7 +261,7 @@ def test_a_text_without_words_is_invalid_and_comments_are_noted(skipping):
     reader, sentences, [rejected] = skipping(document("# a comment", "#Text=words", HAAG, "#Text= "))
     assert len(sentences) == 1
     assert "no words after the text" in rejected.reason
-    assert notes(reader) == {"comment line passed over": 1}
+    assert notes(reader) == {"comment line skipped": 1}
 
 
 def test_what_is_written_is_what_inception_reads(tmp_path):

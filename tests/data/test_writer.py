@@ -24,7 +24,7 @@ def test_what_a_format_cannot_hold_is_counted_and_nothing_is_written(tmp_path):
     assert "conll cannot hold this corpus: 3 sentences have overlapping or nested entities" in str(
         caught.value
     )
-    assert "1 sentence has a word that is empty or holds a tab or a line end" in str(caught.value)
+    assert "1 sentence has a word that is empty or contains a tab or a line end" in str(caught.value)
     assert "--overlaps outermost" in str(caught.value)
     assert "--skip-invalid" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -67,7 +67,7 @@ def test_refused_sentences_are_given_away_and_counted(tmp_path):
     written = write(
         [FLAT, bad, FLAT], tmp_path / "x.conll", on_refused=lambda s, why: refused.append((s, why))
     )
-    assert refused == [(bad, "conll cannot hold a word that is empty or holds a tab or a line end")]
+    assert refused == [(bad, "conll cannot hold a word that is empty or contains a tab or a line end")]
     assert (written.sentences, written.left_out) == (2, 1)
     assert len(list(read(tmp_path / "x.conll"))) == 2
 
@@ -100,7 +100,7 @@ def test_the_positions_of_weibo_are_kept_and_other_meta_are_not(tmp_path):
 
 @pytest.mark.parametrize("positions", [[1, 2], ["0"], [-1], [True], 3])
 def test_positions_that_do_not_fit_are_refused(tmp_path, positions):
-    with pytest.raises(CannotHold, match="positions that are not one number for each character"):
+    with pytest.raises(CannotHold, match="positions that are not one integer for each character"):
         write([Sentence(["科"], meta={"positions": positions})], tmp_path / "x", "weibo")
 
 
@@ -131,23 +131,27 @@ def test_half_a_surrogate_pair_is_refused_by_every_format(tmp_path, name):
     ("name", "sentence", "obstacle"),
     [
         ("conll", Sentence([]), "no words"),
-        ("conll", Sentence(["-DOCSTART-"]), "a word that marks a document"),
-        ("conll", Sentence(["#begin document x"]), "a word that marks a document"),
-        ("conll", Sentence(["a"], [Entity(0, 1, "X ")]), "a type that holds a tab or a line end, or ends in"),
-        ("weibo", Sentence(["a1"]), "a word that cannot be told from the position after it"),
-        ("conll2012", Sentence(["a b"]), "a word that is empty or holds white space"),
-        ("conll2012", Sentence(["a"], [Entity(0, 1, "(")]), "a type that holds a bracket"),
-        ("conll2012", Sentence(["a"], pos=["-"]), "no part of speech but -, which stands for none"),
+        ("conll", Sentence(["-DOCSTART-"]), "a word that starts or ends a document"),
+        ("conll", Sentence(["#begin document x"]), "a word that starts or ends a document"),
+        (
+            "conll",
+            Sentence(["a"], [Entity(0, 1, "X ")]),
+            "a type that contains a tab or a line end, or ends with",
+        ),
+        ("weibo", Sentence(["a1"]), "a word that cannot be separated from the position after it"),
+        ("conll2012", Sentence(["a b"]), "a word that is empty or contains white space"),
+        ("conll2012", Sentence(["a"], [Entity(0, 1, "(")]), "a type that contains a bracket"),
+        ("conll2012", Sentence(["a"], pos=["-"]), "only parts of speech -, which means that there are none"),
         ("conll2012", Sentence(["a"], pos=[""]), "a part of speech that is empty"),
-        ("conll2012", Sentence(["a"], doc="a\nb"), "a document name that holds a line end"),
-        ("gpml", Sentence(["\x00"]), "a control character, which XML cannot hold"),
+        ("conll2012", Sentence(["a"], doc="a\nb"), "a document name that contains a line end"),
+        ("gpml", Sentence(["\x00"]), "a control character, which XML cannot represent"),
         ("gpml", Sentence(["a"], doc=" "), "a document with a blank name"),
-        ("brat", Sentence(["a\u3000b"]), "a word that is empty or holds white space"),
-        ("brat", Sentence(["a"], [Entity(0, 1, "a b")]), "a type that holds white space"),
+        ("brat", Sentence(["a\u3000b"]), "a word that is empty or contains white space"),
+        ("brat", Sentence(["a"], [Entity(0, 1, "a b")]), "a type that contains white space"),
         ("brat", Sentence([]), "no words"),
-        ("spacy", Sentence([""]), "no words, or an empty one"),
+        ("spacy", Sentence([""]), "no words, or an empty word"),
         ("spacy", Sentence(["a"], pos=[""]), "an empty part of speech"),
-        ("jsonl-text", Sentence([" a"]), "a word that is empty or has white space at its edge"),
+        ("jsonl-text", Sentence([" a"]), "a word that is empty or has white space at its start or end"),
     ],
 )
 def test_obstacles_are_named(tmp_path, name, sentence, obstacle):
@@ -237,7 +241,7 @@ def test_standard_output_gets_lines(capfdbinary):
 @pytest.mark.parametrize(
     ("name", "format_", "message"),
     [
-        ("x.unknown", None, "the name does not tell the format; name it with --to"),
+        ("x.unknown", None, "the file name shows no known format; give it with --to"),
         ("x.jsonl", "jsonk", "there is no format 'jsonk'; did you mean jsonl"),
         ("no/folder/x.jsonl", None, "cannot be written: No such file or directory"),
         ("", "jsonl", "is a folder; give the name of a file"),

@@ -145,7 +145,7 @@ def test_ends_are_what_the_content_shows():
     sign = {"tokens": ["a"], "spans": [{"start": 0, "end": 0, "type": "X"}]}
     first, _ = sentences([*inclusive, sign])
     assert first.entities == (Entity(0, 2, "X"),)
-    with pytest.raises(DataError, match=r'nothing here shows .* options=ReadOptions\(ends="inclusive"\)'):
+    with pytest.raises(DataError, match=r'nothing shows .* options=ReadOptions\(ends="inclusive"\)'):
         list(sentences(inclusive))
     (said,) = sentences(inclusive, options=ReadOptions(ends="inclusive"))
     assert said == first
@@ -212,7 +212,7 @@ def test_names_are_text_or_numbers_and_what_is_neither_is_told():
         (id_, {}) for id_ in ("3.0", "0.5", None, None, None, "b")
     ]
     assert [str(note) for note in reading.notes] == [
-        "the data set, row 3: 'id' that is neither text nor a number, left out (2 times, first here): True"
+        "the data set, row 3: 'id' that is neither text nor a number, skipped (2 times, first here): True"
     ]
 
 
@@ -221,7 +221,7 @@ def test_columns_can_be_named(flat):
     columns = {"tokens": "w", "tags": "t", "id": "key", "doc": "book"}
     assert list(sentences(renamed, columns)) == READ_FLAT
     both = flat.add_column("spans", [[{"start": 0, "end": 4, "type": "X"}], []])
-    with pytest.raises(UsageError, match="both tags and spans are there"):
+    with pytest.raises(UsageError, match="there are both tags and spans"):
         list(sentences(both))
     assert list(sentences(both, {"tags": "ner_tags"})) == READ_FLAT
     assert next(sentences(both, {"spans": "spans"})).entities == (Entity(0, 4, "X"),)
@@ -254,7 +254,7 @@ def test_no_rows_are_no_sentences(flat):
 WRONG = {
     "numbers without names": (
         [{"tokens": ["a"], "ner_tags": [3]}],
-        r"row 0: ner_tags\[0\] is the number 3, and nothing says which tag .*cast_column\('ner_tags'",
+        r"row 0: ner_tags\[0\] is the number 3, but its tag is not known.*cast_column\('ner_tags'",
     ),
     "no tag": ([{"tokens": ["a"], "tags": ["PER"]}], r"row 0: tags\[0\]: 'PER' is not a tag"),
     "too few tags": (
@@ -288,7 +288,7 @@ WRONG = {
     ),
     "lists of two lengths": (
         [{"tokens": ["a"], "spans": {"start": [0], "end": [1, 1], "type": ["X"]}}],
-        r"row 0: the lists in 'spans' are not of one length",
+        r"row 0: the lists in 'spans' differ in length",
     ),
     "no lists": ([{"tokens": ["a"], "spans": {"start": 0}}], r"row 0: 'spans' is neither a list nor a dict"),
     "no type": (
@@ -301,13 +301,13 @@ WRONG = {
     ),
     "outside the sentence": (
         [{"words": ["a"], "entities": [{"start": 0, "end": 2, "type": "X"}]}],
-        r"row 0: .* reaches beyond the sentence's 1 words",
+        r"row 0: .* ends after the sentence's 1 words",
     ),
-    "no row": ([{"tokens": ["a"], "tags": ["O"]}, 7], "row 1: a row is a dictionary, not int"),
-    "no rows": (["a"], "row 0: a row is a dictionary, not str"),
+    "no row": ([{"tokens": ["a"], "tags": ["O"]}, 7], "row 1: a row must be a dict, not int"),
+    "no rows": (["a"], "row 0: a row must be a dict, not str"),
     "an object": (
         [{"tokens": [object()], "tags": ["O"]}],
-        "row 0: a value of the type object is no word, tag, span or name",
+        "row 0: a word, tag, span or name cannot be of type object",
     ),
     "not a number": (
         [{"tokens": ["a"], "spans": [{"start": 0, "end": 1, "type": "X", "score": float("nan")}]}],
@@ -336,9 +336,9 @@ def test_a_number_beyond_the_names_is_told(flat):
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        ([{"a": 1, "b": 2}], None, "no sentences are found in the columns 'a', 'b'; needed are words"),
-        ([{"text": "a"}], None, "no sentences are found"),
-        ([{"tokens": ["a"]}], None, "neither tags nor spans are there"),
+        ([{"a": 1, "b": 2}], None, "there are no sentences in the columns 'a', 'b'; needed are words"),
+        ([{"text": "a"}], None, "there are no sentences"),
+        ([{"tokens": ["a"]}], None, "there are neither tags nor spans"),
         ([{"tokens": ["a"]}], {"tags": "t"}, 'columns={"tags": "t"}, but the columns are \'tokens\''),
         ([{"tokens": ["a"]}], {"tagz": "tokens"}, "there is no column 'tagz'; did you mean tags?"),
     ],

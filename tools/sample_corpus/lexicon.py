@@ -12,12 +12,12 @@ from __future__ import annotations
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The items of a comma-separated list."""
+    """Return the items of a comma-separated list."""
     return tuple(" ".join(item.split()) for item in text.split(","))
 
 
-# Names. A name in `AMBIGUOUS` belongs to every split; the others are dealt out among the splits,
-# so that dev and test hold names that train never shows.
+# Names. A name in `AMBIGUOUS` is in every part of the corpus; the others are divided among the parts, so that
+# dev and test have names that do not occur in train.
 
 AMBIGUOUS = frozenset(
     _words("""
@@ -245,10 +245,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # organizations
     "bare_institution": (tuple(f"[organization {name} ]" for name in _INSTITUTIONS), ()),
     "institution": (tuple(f"[organization the {name} ]" for name in _INSTITUTIONS), ()),
-    "institution_somewhere": (
-        tuple(f"[organization the {name} ] in {{city}}" for name in _CITYLESS),
-        (),
-    ),
+    "institution_somewhere": (tuple(f"[organization the {name} ] in {{city}}" for name in _CITYLESS), ()),
     "faculty": (
         ("[organization the Faculty of {subject} of [organization the University of {city} ] ]",),
         (),
@@ -427,12 +424,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "when": (("in {recent}", "on {day}"), ()),
     # products
     "product": (
-        (
-            "[product {car} ]",
-            "[product {car} ]",
-            "[product {model} ]",
-            "[product {model} {version} ]",
-        ),
+        ("[product {car} ]", "[product {car} ]", "[product {model} ]", "[product {model} {version} ]"),
         ("[product [organization {company} ] {model} ]",),
     ),
     # generic phrases, which are never entities

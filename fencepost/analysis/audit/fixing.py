@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.formats.json_records import records
+from fencepost.data.formats.json_records import read_objects
 from fencepost.data.source import Source
 from fencepost.errors import DataError, quote
 
@@ -34,7 +34,7 @@ def read_accepted(path: Path) -> dict[int, list[Accepted]]:
     accepted: dict[int, list[Accepted]] = {}
     source = Source.open(path)
     try:
-        for record in records(source):
+        for record in read_objects(source):
             try:
                 if record.problem:
                     raise ValueError(record.problem)

@@ -1,8 +1,8 @@
-"""BRAT stand-off: a text (`.txt`) and beside it its annotations by character offset (`.ann`).
+"""BRAT standoff format: pairs of a text (`.txt`) and its annotations by character offset (`.ann`).
 
 A corpus is a folder of such pairs, or one pair named by either of its files. Only text-bound annotations
-(`T1<tab>TYPE START END<tab>TEXT`) are entities; relations, events, attributes and notes are counted and
-passed over. An entity with a gap (`START END;START END`) makes its sentences invalid.
+(`T1<tab>TYPE START END<tab>TEXT`) are entities; relations, events, attributes and notes are skipped and
+counted. A discontinuous entity (`START END;START END`) makes its sentences invalid.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.json_fields import same_text
+from fencepost.data.formats.json_fields import is_same_text
 from fencepost.data.output import whole_folder
 from fencepost.data.source import LINE_BYTES, Line, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, make_splitter, split_document
 from fencepost.errors import DataError, UsageError, quote, shorten
 
-DOCUMENT_BYTES = LINE_BYTES  # of a text, and of its annotations
-NAME_CHARACTERS = 50  # of a file, which may take four bytes each, and 255 bytes at most
+DOCUMENT_BYTES = LINE_BYTES  # maximum size of a text, and of its annotations
+NAME_CHARACTERS = 50  # of a file name, which may have 255 bytes, with up to four for a character
 _OFFSETS = r"[0-9]{1,12} [0-9]{1,12}"
 _ENTITY = re.compile(rf"T\S*\t(?P<type>\S+) (?P<offsets>{_OFFSETS}(?:;{_OFFSETS})*)(?:\t(?P<text>.*))?")
 _OTHER = re.compile(r"[REAMN#*][^\t]*\t.*")
@@ -32,8 +32,8 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the sentences that touch the characters `[start, end)` cannot be used."""
+class Defect:
+    """The reason why sentences with any of the characters `[start, end)` are invalid."""
 
     line: int
     start: int
@@ -47,10 +47,10 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     splitter = make_splitter(options.language, lines=options.lines, pretokenized=options.pretokenized)
     for path in source.path.rglob("*") if source.path.is_dir() else ():
         if path.is_symlink() and path.is_dir():
-            source.note("folder that is a symbolic link passed over", example=path.name)
+            source.note("folder that is a symbolic link skipped", example=path.name)
         elif path.suffix == ".txt" and not path.with_suffix(".ann").exists():
-            source.note("text without annotations (.ann) passed over", example=path.name)
-    for text_path, annotation_path in pairs(source.path):
+            source.note("text without annotations (.ann) skipped", example=path.name)
+    for text_path, annotation_path in find_pairs(source.path):
         name = annotation_path.relative_to(source.path) if source.path.is_dir() else annotation_path
         _check_size(annotation_path.stat().st_size, annotation_path)
         annotations = Source.open(annotation_path)
@@ -65,11 +65,11 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             yield from (replace(reading, file=annotations.name) for reading in document)
         finally:
             annotations.close()
-            source.adopt(annotations.notes.values())
+            source.merge_notes(annotations.notes.values())
 
 
-def pairs(path: Path) -> list[tuple[Path, Path]]:
-    """The documents that a path names: a folder's, or one by its text or its annotations."""
+def find_pairs(path: Path) -> list[tuple[Path, Path]]:
+    """Return the pairs of a folder, or the pair of a file; raises `DataError` if a file is missing."""
     if path.is_dir():
         annotations = sorted(path.rglob("*.ann"))
         if not annotations:
@@ -79,7 +79,7 @@ def pairs(path: Path) -> list[tuple[Path, Path]]:
     for annotation in annotations:
         for file in (annotation, annotation.with_suffix(".txt")):
             if not file.is_file():
-                raise DataError(f"{file.name} is missing beside its pair", source=str(path))
+                raise DataError(f"{file.name} is missing beside its text or annotations", source=str(path))
     return [(annotation.with_suffix(".txt"), annotation) for annotation in annotations]
 
 
@@ -88,7 +88,7 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as stream:
             content = stream.read(DOCUMENT_BYTES + 1)
         _check_size(len(content), path)
-        return content.decode("utf-8")  # BRAT counts line ends as they are
+        return content.decode("utf-8")  # offsets count CRLF as two characters
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -97,30 +97,30 @@ def _read_text(path: Path) -> str:
 
 def _check_size(size: int, path: Path) -> None:
     if size > DOCUMENT_BYTES:
-        raise DataError(f"over {DOCUMENT_BYTES >> 20} MB: split the document", source=str(path))
+        raise DataError(f"larger than {DOCUMENT_BYTES >> 20} MB; split the document", source=str(path))
 
 
 def read_document(
     text: str, annotations: Source, options: ReadOptions, splitter: Splitter, name: str | None = None
 ) -> Iterator[Reading]:
-    """The sentences of one document, named after it."""
+    """Yield the sentences of one document, with ids made from its name."""
     spans: list[CharSpan] = []
-    problems: list[Problem] = []
+    problems: list[Defect] = []
     for line in annotations.lines():
         try:
-            span = _span(line, text, options, annotations)
+            span = _parse_line(line, text, options, annotations)
         except ValueError as error:
-            yield Rejected(line.number, f"{error}; the whole document is left out", line.text)
+            yield Rejected(line.number, f"{error}; the whole document is skipped", line.text)
             return
-        if isinstance(span, Problem):
+        if isinstance(span, Defect):
             problems.append(span)
         elif span is not None:
             spans.append(span)
-    yield from _sentences(text, spans, problems, annotations, splitter, name)
+    yield from _convert_document(text, spans, problems, annotations, splitter, name)
 
 
-def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Problem | None:
-    """What a line annotates; None where it is no entity, `ValueError` where it cannot be read."""
+def _parse_line(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Defect | None:
+    """Return the span of a line, why it is invalid, or None if it is no entity; may raise `ValueError`."""
     if line.problem:
         raise ValueError(line.problem)
     if not line.text.strip():
@@ -129,34 +129,35 @@ def _span(line: Line, text: str, options: ReadOptions, source: Source) -> CharSp
     if match is None:
         if not _OTHER.fullmatch(line.text):
             raise ValueError("not an annotation of the form T1<tab>TYPE START END<tab>TEXT")
-        source.note("annotation that is not an entity passed over", line.number, line.text)
+        source.note("annotation that is not an entity skipped", line.number, line.text)
         return None
-    edges = [int(number) for number in re.split("[ ;]", match["offsets"])]
-    start, end = edges[0], edges[-1]
-    if not (edges == sorted(edges) and start < end <= len(text)):
+    offsets = [int(number) for number in re.split("[ ;]", match["offsets"])]
+    start, end = offsets[0], offsets[-1]
+    if not (offsets == sorted(offsets) and start < end <= len(text)):
         raise ValueError(f"the offsets {match['offsets']} are empty or outside the text")
-    if len(edges) > 2:
+    if len(offsets) > 2:
         reason = (
-            f"{shorten(match['type'])} {shorten(match['offsets'])} has a gap. Discontinuous entities cannot "
-            "be kept; leave it out, or annotate the whole stretch"
+            f"{shorten(match['type'])} {shorten(match['offsets'])} is discontinuous, which is not supported; "
+            "remove it, or annotate the whole span"
         )
-        return Problem(line.number, start, end, reason)
+        return Defect(line.number, start, end, reason)
     phrase = match["text"]
-    if options.check_text and phrase is not None and not same_text(phrase, text[start:end]):
+    if options.check_text and phrase is not None and not is_same_text(phrase, text[start:end]):
         reason = (
-            f"the annotation has the text {quote(phrase)}, but its characters are {quote(text[start:end])}; "
-            "correct it, or say --no-check-text if that is on purpose"
+            f"the annotation has the text {quote(phrase)}, but the characters at its offsets are "
+            f"{quote(text[start:end])}; correct it, or use --no-check-text if this is intended"
         )
-        return Problem(line.number, start, end, reason)
+        return Defect(line.number, start, end, reason)
     if not text[start:end].strip():
-        return Problem(line.number, start, end, f"{match['type']} {match['offsets']} is white space")
+        reason = f"{match['type']} {match['offsets']} contains only white space"
+        return Defect(line.number, start, end, reason)
     return CharSpan(start, end, match["type"])
 
 
-def _sentences(
+def _convert_document(
     text: str,
     spans: list[CharSpan],
-    problems: list[Problem],
+    problems: list[Defect],
     annotations: Source,
     splitter: Splitter,
     name: str | None,
@@ -164,12 +165,12 @@ def _sentences(
     document = split_document(text, spans, splitter, name, name)
     annotations.note(WORD_SPLIT, times=document.words_split)
     starts, ends = [words[0][0] for words in document.offsets], [words[-1][1] for words in document.offsets]
-    invalid: dict[int, Problem] = {}  # by the number of the sentence
+    invalid: dict[int, Defect] = {}  # by the index of the sentence
     for problem in problems:
-        touched = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
-        for index in touched:
+        affected = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
+        for index in affected:
             invalid.setdefault(index, problem)
-        if not touched:
+        if not affected:
             yield Rejected(problem.line, problem.reason, text[problem.start : problem.end])
     for index, sentence in enumerate(document.sentences):
         if index in invalid:
@@ -180,18 +181,18 @@ def _sentences(
 
 
 def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:  # noqa: ARG001
-    """One pair of files for each run of sentences of one document, with a sentence a line."""
+    """Write a pair of files for each document, with a line for each sentence."""
     if path is None:
-        raise UsageError("a BRAT corpus is a folder and cannot go to standard output; give a path")
+        raise UsageError("a BRAT corpus is a folder and cannot be written to standard output; give a path")
     used: Counter[str] = Counter()
     with whole_folder(path) as folder:
         for doc, members in groupby(sentences, key=lambda sentence: sentence.doc):
-            name = _file_name(doc, used)
+            name = _make_file_name(doc, used)
             _write_document(folder / f"{name}.txt", folder / f"{name}.ann", members)
 
 
-def _file_name(doc: str | None, used: Counter[str]) -> str:
-    """A name that is safe on any file system and was not used before."""
+def _make_file_name(doc: str | None, used: Counter[str]) -> str:
+    """Return a file name that is valid on any file system and not used yet."""
     safe = re.sub(r"[^\w.-]", "_", doc or "").lstrip(".")[:NAME_CHARACTERS] or "sentences"
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
@@ -222,13 +223,13 @@ def _write_document(text_path: Path, annotation_path: Path, sentences: Iterable[
             offset += len(text) + 1
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     if not sentence.words:
         return "no words"
     if any(not word or re.search(r"\s", word) for word in sentence.words):
-        return "a word that is empty or holds white space"
+        return "a word that is empty or contains white space"
     if any(re.search(r"\s", entity.type) for entity in sentence.entities):
-        return "a type that holds white space"
+        return "a type that contains white space"
     return None
 
 
@@ -237,7 +238,7 @@ BRAT = Format(
     summary="a folder of .txt files with .ann files beside them",
     read=read,
     write=write,
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="any",
     keeps=frozenset({"doc", "space_after"}),
 )

@@ -1,4 +1,4 @@
-"""CoNLL columns: a word a line with its tag in a column, a blank line between sentences.
+"""CoNLL columns: a line for each word, with its tag in a column, and a blank line between sentences.
 
 There may be any number of columns, separated by tabs or spaces.
 """
@@ -21,20 +21,20 @@ from fencepost.data.source import Line, Reading, ReadSentence, Rejected, Source
 from fencepost.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
-DOCUMENT_LINES = ("#begin document", "#end document")  # as CoNLL-2012 has them
-SENTENCE_LINES = 1_000_000  # a longer block is not a sentence: the file has no blank lines
+DOCUMENT_LINES = ("#begin document", "#end document")  # of CoNLL-2012
+SENTENCE_LINES = 1_000_000  # if there are more, the file has no blank lines between sentences
 SENTENCE_CHARACTERS = 1 << 26
 DETECTION_LINES = 2000
 BLANK = " \t\r"
 _SPACES = re.compile(" +")
 _SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What other programs take for line ends; a word may contain them, any other column may not."""
+"""Characters that other programs read as line ends; they may occur in words but not in other columns."""
 _DOCUMENT = re.compile(r"#begin document \((.*)\); part ([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How a file's lines divide into columns."""
+    """The separator (tabs or spaces) and the number of columns."""
 
     tabs: bool
     count: int
@@ -43,18 +43,18 @@ class Columns:
         return text.split("\t") if self.tabs else _SPACES.split(text)
 
     def index(self, column: int) -> int:
-        """From a column's number, 1 for the first and -1 for the last, to its index."""
+        """Return the index of a column from its number, 1 for the first and -1 for the last."""
         if abs(column) > self.count:
-            raise Invalid(0, f"there is no column {column} among the {self.count} here")
+            raise Invalid(0, f"there is no column {column}; there are {self.count} columns")
         return column - 1 if column > 0 else self.count + column
 
 
 @dataclass
-class Block:
-    """The lines of one sentence, and the document that they belong to: by its number, or by its name."""
+class SentenceLines:
+    """Lines of one sentence, with the comments before it and its document."""
 
-    doc: str | None = None  # counted at the lines -DOCSTART-
-    named_doc: str | None = None  # of the line #begin document
+    doc: str | None = None  # number of the line -DOCSTART-
+    named_doc: str | None = None  # name in the line #begin document
     lines: list[Line] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
 
@@ -69,18 +69,18 @@ ParseWords = Callable[[list[str]], tuple[list[str], dict[str, Any]]]
 def read(
     source: Source, options: ReadOptions, *, parse_words: ParseWords = lambda words: (words, {})
 ) -> Iterator[Reading]:
-    """Yield the sentences; `parse_words` makes words and `meta` of the column of words."""
+    """Yield the sentences; `parse_words` converts the column of words to words and `meta`."""
     head = source.head_lines()
     columns = detect_columns(head)
     if columns is None:
         return
     try:
-        word, tag, pos = _column_indices(columns, options)
+        word, tag, pos = _find_column_indices(columns, options)
     except Invalid as error:
         raise DataError(str(error), source=source.name) from error
     scheme = options.scheme or _detect_scheme(head, columns, tag)
 
-    def convert(block: Block) -> Sentence:
+    def convert(block: SentenceLines) -> Sentence:
         rows, cells = split_rows(block, columns, word)
         words, meta = parse_words(cells)
         tags = [row[tag] for row in rows]
@@ -96,14 +96,14 @@ def read(
 def read_blocks(
     source: Source,
     is_comment: Callable[[str], bool],
-    convert: Callable[[Block], Sentence],
+    convert: Callable[[SentenceLines], Sentence],
     known: tuple[str, ...] = (),
 ) -> Iterator[Reading]:
-    """Yield the sentence of each block, or why there is none; note comments that do not begin as `known`."""
-    for block in _blocks(source, is_comment):
+    """Yield each sentence, or why it is invalid; note comments that do not start with one of `known`."""
+    for block in _group_lines(source, is_comment):
         for comment in block.comments:
             if not comment.startswith(known):
-                source.note("comment line passed over")
+                source.note("comment line skipped")
         if not block.lines:
             continue
         try:
@@ -115,50 +115,52 @@ def read_blocks(
 
 
 def detect_columns(lines: list[str]) -> Columns | None:
-    """The commonest division into columns among the first lines; None when there is no content."""
-    contents = contents_of(lines)
+    """Return the most frequent columns of the first lines; None if there is no content."""
+    contents = find_contents(lines)
     certain = [text for text in contents if not text.startswith("#")]  # no comments
-    seen = Counter(map(columns_of, certain or contents))
-    return seen.most_common(1)[0][0] if seen else None
+    counts = Counter(map(detect_line_columns, certain or contents))
+    return counts.most_common(1)[0][0] if counts else None
 
 
-def contents_of(lines: list[str]) -> list[str]:
-    """The first lines that are neither blank nor a document's mark."""
+def find_contents(lines: list[str]) -> list[str]:
+    """Return the first lines, without those that are blank or start a document."""
     stripped = (text.rstrip(BLANK) for text in lines[:DETECTION_LINES])
-    return [text for text in stripped if text and _first_column(text) != DOCUMENT_START]
+    return [text for text in stripped if text and _get_first_column(text) != DOCUMENT_START]
 
 
-def columns_of(text: str) -> Columns:
+def detect_line_columns(text: str) -> Columns:
     tabs = "\t" in text
     return Columns(tabs, len(Columns(tabs, 0).split(text)))
 
 
 def looks_tagged(lines: list[str]) -> bool:
-    """Whether all first lines have the same columns, and a tag in the last: no JSON or XML does."""
-    contents = contents_of(lines)
-    columns = columns_of(contents[0]) if contents else Columns(tabs=False, count=0)
-    return columns.count > 1 and all(  # JSON ends it at the first line
-        columns_of(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
+    """Return whether all of the first lines have the same columns, with a tag in the last one."""
+    contents = find_contents(lines)
+    columns = detect_line_columns(contents[0]) if contents else Columns(tabs=False, count=0)
+    return columns.count > 1 and all(
+        detect_line_columns(text) == columns and iob.parse(columns.split(text)[-1]) for text in contents
     )
 
 
 def may_have_tags(lines: list[str]) -> bool:
-    """Whether a tag stands in any column of the first lines, or there is nothing there at all."""
-    rows = [columns_of(text).split(text) for text in contents_of(lines)]
+    """Return whether any column of the first lines has a tag, or the file is empty."""
+    rows = [detect_line_columns(text).split(text) for text in find_contents(lines)]
     return not rows or any(iob.parse(field) for row in rows for field in row[1:])
 
 
-def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block]:
-    """Yield the lines of each sentence; comments stand before a sentence, and a document mark ends one."""
-    block, documents, characters = Block(), 0, 0
-    for line in _column_lines(source):
+def _group_lines(source: Source, is_comment: Callable[[str], bool]) -> Iterator[SentenceLines]:
+    """Yield the lines of each sentence, which ends at a blank line or at the start or end of a document."""
+    block, documents, characters = SentenceLines(), 0, 0
+    for line in _split_lines(source):
         text = line.text.rstrip(BLANK)
-        marks_document = _marks_document(text)
+        marks_document = _is_document_line(text)
         if not text or marks_document:
             if block.lines or block.comments:
                 yield block
-            documents += _first_column(text) == DOCUMENT_START
-            block = Block(str(documents) if documents else None, _named_document(text, block.named_doc))
+            documents += _get_first_column(text) == DOCUMENT_START
+            block = SentenceLines(
+                str(documents) if documents else None, _find_document_name(text, block.named_doc)
+            )
             characters = 0
         if text.startswith(DOCUMENT_LINES) or (not block.lines and is_comment(text)):
             block.comments.append(text)
@@ -167,8 +169,8 @@ def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block
         characters += len(text)
         if len(block.lines) + len(block.comments) > SENTENCE_LINES or characters > SENTENCE_CHARACTERS:
             raise DataError(
-                f"over {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank line "
-                "between sentences",
+                f"more than {SENTENCE_LINES:,} lines, or {SENTENCE_CHARACTERS:,} characters, without a blank "
+                "line between sentences",
                 source=source.name,
                 line=line.number,
             )
@@ -176,18 +178,18 @@ def _blocks(source: Source, is_comment: Callable[[str], bool]) -> Iterator[Block
         yield block
 
 
-def _named_document(text: str, before: str | None) -> str | None:
-    """Return the name of the document after this line, given that before it."""
+def _find_document_name(text: str, before: str | None) -> str | None:
+    """Return the name of the document after a line; `before` is the name before it."""
     if match := _DOCUMENT.fullmatch(text):
         part = int(match[2])
         return f"{match[1]}#{part}" if part else match[1]
     return None if text.startswith("#end document") else before
 
 
-def _column_lines(source: Source) -> Iterator[Line]:
-    """The lines, and those that carriage returns divide where a file has line ends of several kinds."""
-    more = 0  # lines than line feeds
-    for line in source.lines_with_marks_noted():
+def _split_lines(source: Source) -> Iterator[Line]:
+    """Yield the lines; in a file with several kinds of line ends, they are also split at carriage returns."""
+    more = 0  # additional lines so far
+    for line in source.lines_noting_marks():
         if not more and "\r" not in line.text:
             yield line
             continue
@@ -199,24 +201,24 @@ def _column_lines(source: Source) -> Iterator[Line]:
         more += len(parts) - 1
 
 
-def _marks_document(text: str) -> bool:
-    return _first_column(text) == DOCUMENT_START or text.startswith(DOCUMENT_LINES)
+def _is_document_line(text: str) -> bool:
+    return _get_first_column(text) == DOCUMENT_START or text.startswith(DOCUMENT_LINES)
 
 
-def _first_column(text: str) -> str:
+def _get_first_column(text: str) -> str:
     return text.split("\t", 1)[0].split(" ", 1)[0]
 
 
 def _is_comment(text: str, columns: Columns, tag: int) -> bool:
-    """Whether a line before a sentence is a comment and not the word `#` with its columns."""
+    """Return whether a line before a sentence is a comment, and not the word `#` with its columns."""
     if not text.startswith("#"):
         return False
     fields = columns.split(text)
     return len(fields) != columns.count or iob.parse(fields[tag]) is None
 
 
-def split_rows(block: Block, columns: Columns, word: int) -> tuple[list[list[str]], list[str]]:
-    """Return the columns of each line, and its word, which is in column `word`; raises `Invalid`."""
+def split_rows(block: SentenceLines, columns: Columns, word: int) -> tuple[list[list[str]], list[str]]:
+    """Return the columns of each line, and the words, which are in column `word`; raises `Invalid`."""
     rows = [_split_row(index, line, columns, word) for index, line in enumerate(block.lines)]
     words = [row[word] for row in rows]
     if "" in words:
@@ -241,12 +243,12 @@ def _split_row(index: int, line: Line, columns: Columns, word: int) -> list[str]
     return fields
 
 
-def _column_indices(columns: Columns, options: ReadOptions) -> tuple[int, int, int | None]:
+def _find_column_indices(columns: Columns, options: ReadOptions) -> tuple[int, int, int | None]:
     word, tag = columns.index(options.word_column or 1), columns.index(options.tag_column or -1)
     if word == tag:
         raise Invalid(
             0,
-            f"the words and the tags would both be column {word + 1} of {columns.count}; "
+            f"column {word + 1} of {columns.count} cannot have both the words and the tags; "
             "name the columns with --word-column and --tag-column",
         )
     return word, tag, columns.index(options.pos_column) if options.pos_column else None
@@ -273,15 +275,15 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
         yield "".join(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, tags, strict=True)) + "\n"
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     if not sentence.words:
         return "no words"
     if any(not word or set(word) & set("\t\n\r") for word in sentence.words):
-        return "a word that is empty or holds a tab or a line end"
-    if any(map(_marks_document, sentence.words)):
-        return f"a word that marks a document, such as {DOCUMENT_START}"
+        return "a word that is empty or contains a tab or a line end"
+    if any(map(_is_document_line, sentence.words)):
+        return f"a word that starts or ends a document, such as {DOCUMENT_START}"
     if any(not _fits_column(entity.type) for entity in sentence.entities):
-        return "a type that holds a tab or a line end, or ends in white space"
+        return "a type that contains a tab or a line end, or ends with white space"
     return None
 
 
@@ -294,8 +296,8 @@ CONLL = Format(
     summary="word and tag in columns; IOB1, IOB2, BIOES, BMES",
     read=read,
     write=text_writer(encode),
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="none",
-    keeps=frozenset(),  # of documents there are the boundaries but not the names
+    keeps=frozenset(),  # it has the boundaries of documents but not their names
     suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
 )

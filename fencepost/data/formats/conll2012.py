@@ -1,8 +1,8 @@
-"""CoNLL-2012 columns: entities as brackets, which may nest: `(PERSON*`, `*`, `*)`, `(GPE)`.
+"""CoNLL-2012 columns: entities are brackets, which may nest: `(PERSON*`, `*`, `*)`, `(GPE)`.
 
-The shared task's files have twelve columns or more, the word in the fourth, its part of speech in the
-fifth and the names in the eleventh, between `#begin document (NAME); part N` and `#end document`. A
-file with fewer columns is read with the word in the first and the brackets in the last.
+The files of the shared task have twelve columns or more, with the word in the fourth, its part of speech in
+the fifth and the entities in the eleventh, between `#begin document (NAME); part N` and `#end document`. In
+a file with fewer columns, the word is in the first and the brackets are in the last.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fencepost.data.formats.conll import (
     DETECTION_LINES,
     DOCUMENT_LINES,
     DOCUMENT_START,
-    Block,
     Columns,
-    columns_of,
+    SentenceLines,
     detect_columns,
+    detect_line_columns,
     read_blocks,
     split_rows,
 )
@@ -30,50 +30,49 @@ from fencepost.data.output import text_writer
 from fencepost.data.source import Reading, Source
 from fencepost.errors import quote, shorten
 
-FULL = 12  # columns of the shared task's files, without those of the predicates
+FULL = 12  # columns of the shared task, without those of the predicates
 NO_POS = "-"
 _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*?(\)*)")
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    usual = detect_columns(source.head_lines())
-    is_comment = partial(_is_comment, usual=usual, options=options)
-    return read_blocks(source, is_comment, partial(_sentence, options=options), known=DOCUMENT_LINES)
+    is_comment = partial(_is_comment, expected=detect_columns(source.head_lines()), options=options)
+    return read_blocks(source, is_comment, partial(_parse_sentence, options=options), known=DOCUMENT_LINES)
 
 
-def _is_comment(text: str, usual: Columns | None, options: ReadOptions) -> bool:
-    """Whether a line before a sentence is a comment and not the word `#` with its columns."""
+def _is_comment(text: str, expected: Columns | None, options: ReadOptions) -> bool:
+    """Return whether a line before a sentence is a comment, and not the word `#` with its columns."""
     if not text.startswith("#"):
         return False
-    columns = columns_of(text)
+    columns = detect_line_columns(text)
     tag = options.tag_column or -1
-    if columns != usual or columns.count < max(abs(tag), 2):
+    if columns != expected or columns.count < max(abs(tag), 2):
         return True
     return not _BRACKETS.fullmatch(columns.split(text)[columns.index(tag)])
 
 
-def _sentence(block: Block, options: ReadOptions) -> Sentence:
+def _parse_sentence(block: SentenceLines, options: ReadOptions) -> Sentence:
     first = block.lines[0].text.rstrip(BLANK)
-    columns = columns_of(first)  # verbs give a sentence more columns
+    columns = detect_line_columns(first)  # sentences differ: there is a column for each verb
     full = columns.count >= FULL
     word = columns.index(options.word_column or (4 if full else 1))
     tag = columns.index(options.tag_column or (11 if full else -1))
     pos_column = options.pos_column or (5 if full else None)
     if word == tag:
-        raise Invalid(0, "one column, but the words and the brackets need one each")
+        raise Invalid(0, "one column cannot have both the words and the brackets")
     rows, words = split_rows(block, columns, word)
     pos = pos_column and [row[columns.index(pos_column)] for row in rows]
     return Sentence(
         words,
-        _entities([row[tag] for row in rows]),
+        _parse_brackets([row[tag] for row in rows]),
         doc=block.named_doc,
         pos=pos if pos and set(pos) != {NO_POS} else None,
     )
 
 
-def _entities(cells: list[str]) -> list[Entity]:
+def _parse_brackets(cells: list[str]) -> list[Entity]:
     entities = []
-    stack: list[tuple[int, str]] = []  # what is open: where it began, and its type
+    stack: list[tuple[int, str]] = []  # starts and types of open entities
     for index, cell in enumerate(cells):
         match = _BRACKETS.fullmatch(cell)
         if match is None or not cell:
@@ -91,9 +90,9 @@ def _entities(cells: list[str]) -> list[Entity]:
 
 
 def looks_bracketed(lines: list[str]) -> bool:
-    """Whether a file has brackets, or their asterisk, everywhere where this format has them."""
+    """Return whether all of the first lines have brackets, or an asterisk, in the column of this format."""
     contents = [text for line in lines[:DETECTION_LINES] if (text := line.rstrip(BLANK)) and text[0] != "#"]
-    rows = (columns_of(text).split(text) for text in contents)  # no more of them than are needed
+    rows = (detect_line_columns(text).split(text) for text in contents)
     return bool(contents) and all(
         len(row) > 1 and _BRACKETS.fullmatch(row[10] if len(row) >= FULL else row[-1]) for row in rows
     )
@@ -109,14 +108,14 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
         name = re.sub(r"[^\w./:-]", "_", doc or "-")
         name = "-" if name == DOCUMENT_START else name or "-"
         pos = sentence.pos or [NO_POS] * len(sentence)
-        cells = _cells(sentence)
+        cells = _format_brackets(sentence)
         for index, (word, tag, cell) in enumerate(zip(sentence.words, pos, cells, strict=True)):
             yield f"{name} 0 {index} {word} {tag} * - - - - {cell} -\n"
         yield "\n"
     yield "#end document\n" * (doc is not None)
 
 
-def _cells(sentence: Sentence) -> list[str]:
+def _format_brackets(sentence: Sentence) -> list[str]:
     opens = [""] * len(sentence)
     closes = [0] * len(sentence)
     # Outer entities open first; of two on one span the order does not matter.
@@ -126,19 +125,19 @@ def _cells(sentence: Sentence) -> list[str]:
     return [f"{o}*{')' * c}" for o, c in zip(opens, closes, strict=True)]
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     if not sentence.words:
         return "no words"
     if any(not word or set(word) & set(" \t\n\r") for word in sentence.words):
-        return "a word that is empty or holds white space"
+        return "a word that is empty or contains white space"
     if any(set(e.type) & set("()*") or re.search(r"\s", e.type) for e in sentence.entities):
-        return "a type that holds a bracket, an asterisk or white space"
+        return "a type that contains a bracket, an asterisk or white space"
     if sentence.pos and any(not pos or re.search(r"\s", pos) for pos in sentence.pos):
-        return "a part of speech that is empty or holds white space"
+        return "a part of speech that is empty or contains white space"
     if sentence.pos and set(sentence.pos) == {NO_POS}:
-        return f"no part of speech but {NO_POS}, which stands for none"
+        return f"only parts of speech {NO_POS}, which means that there are none"
     if sentence.doc is not None and set(sentence.doc) & set("\n\r"):
-        return "a document name that holds a line end"
+        return "a document name that contains a line end"
     return None
 
 
@@ -147,7 +146,7 @@ CONLL2012 = Format(
     summary="entities as brackets in a column, (PERSON* and *), which may nest",
     read=read,
     write=text_writer(encode),
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="nested",
     keeps=frozenset({"doc", "pos"}),
     suffixes=(".v4_gold_conll", ".gold_conll"),

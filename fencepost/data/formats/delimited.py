@@ -1,7 +1,7 @@
-"""Rows of CSV and TSV: a header with the names of the columns, then a row for each record.
+"""Read CSV and TSV: a header with the names of the columns, then a row for each record.
 
-The delimiter (comma, semicolon or tab) is the one by which the header has most of the wanted columns. Fields
-may be quoted and contain line ends; rows are read one by one, in bounded memory.
+The delimiter (comma, semicolon or tab) is the one with which the header has most of the expected columns.
+Fields may be quoted and contain line ends; rows are read one by one, in bounded memory.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ _DELIMITERS = ",;\t"
 
 
 class Delimited:
-    """The header of a file (empty if there is none), and its rows."""
+    """A CSV file: its header (empty if the file is empty), and its rows."""
 
-    def __init__(self, source: Source, wanted: Collection[str]) -> None:
-        """Read the header; raises `DataError` if the first row is none."""
-        self.delimiter, _ = find_header(source, wanted)
-        csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))  # `lines` limits whole rows
+    def __init__(self, source: Source, columns: Collection[str]) -> None:
+        """Read the header, which has some of `columns`; raises `DataError` if it is not valid CSV."""
+        self.delimiter, _ = find_header(source, columns)
+        csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))  # `_Lines` limits whole rows
         self._lines = _Lines(source)
         self._rows = csv.reader(self._lines, delimiter=self.delimiter, strict=True)
         try:
             self.header = next((row for row in self._rows if row), [])
         except csv.Error as error:
-            raise DataError(f"not a header of CSV: {describe_error(error)}", source=source.name) from None
+            raise DataError(f"the header is not CSV: {describe_error(error)}", source=source.name) from None
 
     def close(self) -> None:
-        """Do nothing: who has opened the source closes it."""
+        """Do nothing: the caller closes the source."""
 
-    def repeated(self) -> list[str]:
-        """Return the names that several columns have; those are not in the records."""
+    def find_repeated(self) -> list[str]:
+        """Return the names that several columns have; these columns are not in the records."""
         return sorted({name for name in self.header if self.header.count(name) > 1})
 
     def records(self) -> Iterator[Record]:
-        """Yield the rows as objects from the names in the header to the fields; `line` is where a row begins.
+        """Yield the rows as objects, from the names in the header to the fields.
 
-        A row that cannot be read has a `problem`. Raises `DataError` for a row of more than `LINE_BYTES`.
+        An invalid row has a `problem`. Raises `DataError` for a row of more than `LINE_BYTES`.
         """
-        repeated = set(self.repeated())
+        repeated = set(self.find_repeated())
         lines = self._lines
         while True:
             lines.start_row()
@@ -52,23 +52,23 @@ class Delimited:
             except StopIteration:
                 return
             except csv.Error as error:
-                reason = f"not a row of CSV, up to line {lines.number:,}: {describe_error(error)}"
+                reason = f"the row, up to line {lines.number:,}, is not CSV: {describe_error(error)}"
                 yield Record(lines.first, "".join(lines.row), {}, reason)
                 continue
             if not row:
                 continue
             problem, fields = lines.problem, {}
             if len(row) != len(self.header):
-                wanted = f"{len(self.header)}, separated by {quote(self.delimiter)}"
-                problem = f"{len(row)} fields where the first line has {wanted}"
+                expected = f"{len(self.header)}, separated by {quote(self.delimiter)}"
+                problem = f"the row has {len(row)} fields, but the header has {expected}"
             elif not problem:
                 pairs = zip(self.header, row, strict=True)
                 fields = {name: field for name, field in pairs if name not in repeated}
             yield Record(lines.first, "".join(lines.row), fields, problem)
 
 
-def find_header(source: Source, wanted: Collection[str]) -> tuple[str, list[str]]:
-    """Return the delimiter by which the first row has most wanted columns, or most columns; and the row."""
+def find_header(source: Source, columns: Collection[str]) -> tuple[str, list[str]]:
+    """Return the first row and its delimiter: the one with most of `columns`, or else with most columns."""
     head = source.head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
     headers = {}
     for delimiter in _DELIMITERS:
@@ -77,7 +77,7 @@ def find_header(source: Source, wanted: Collection[str]) -> tuple[str, list[str]
             headers[delimiter] = next((row for row in rows if row), [])
         except csv.Error:
             headers[delimiter] = []
-    known = {name.casefold() for name in wanted}
+    known = {name.casefold() for name in columns}
 
     def rank(delimiter: str) -> tuple[int, int]:
         names = headers[delimiter]
@@ -88,7 +88,7 @@ def find_header(source: Source, wanted: Collection[str]) -> tuple[str, list[str]
 
 
 class _Lines:
-    """The lines of a source for the `csv` module; `row` has those of the row that is being read."""
+    """Lines of a source for the `csv` module; `row` has those of the current row."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -112,6 +112,6 @@ class _Lines:
             self.row.append(text)
             self._characters += len(text)
             if self._characters > LINE_BYTES:
-                reason = f"a row of over {LINE_BYTES >> 20} MB; is the end of a quotation missing?"
+                reason = f"the row is longer than {LINE_BYTES >> 20} MB; is a closing quotation mark missing?"
                 raise DataError(reason, source=self._source.name, line=self.first)
             yield text

@@ -1,10 +1,9 @@
 """spaCy's `DocBin` (`.spacy`), the format that `spacy train` reads.
 
-Entities are the spans of one span group (`sc`, as spaCy's span categoriser has it, unless another is
-named); a file without span groups is read by its `doc.ents`. Sentences are spaCy's, and a document
-without sentence boundaries is one sentence. Written, each sentence is a document of its own, with its
-entities in `sc` and, where they do not overlap, in `doc.ents`; what spaCy has no place for is kept as JSON
-in the documents' user data.
+Entities are the spans of one span group (by default `sc`, that of spaCy's span categoriser) or, in a file
+without span groups, `doc.ents`. Sentences are those of spaCy; a document without sentence boundaries is one
+sentence. In the output, each sentence is a document, with its entities in `sc` and, if they do not overlap,
+in `doc.ents`; parts of a sentence that spaCy cannot represent are stored as JSON in the user data.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.docbin_message import Message, StoredDocument, starts_map, unpack
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.json_fields import is_json, strings
+from fencepost.data.formats.json_fields import check_strings, is_json
 from fencepost.data.output import whole_file
 from fencepost.data.source import Reading, ReadSentence, Rejected, Source
-from fencepost.data.text.alignment import uncrossed
+from fencepost.data.text.alignment import find_uncrossed
 from fencepost.errors import DataError, FencepostError, describe_error, require_extra, shorten
 
 if TYPE_CHECKING:
@@ -37,14 +36,14 @@ SPANS_KEY = "sc"
 USER_DATA = "fencepost"
 _KINDS = {"id": str, "doc": str, "left": list, "right": list, "meta": dict, "entities": list}
 FILE_BYTES = 1 << 28
-USER_CHARACTERS = 1 << 24  # of the text that Fencepost keeps with a document
+USER_CHARACTERS = 1 << 24  # of the JSON in the user data of a document
 ATTRIBUTES = ("ORTH", "TAG", "ENT_IOB", "ENT_TYPE", "SENT_START", "SPACY")
-NO_ENTITIES = "no entities are stored here: there are no span groups, and ENT_IOB and ENT_TYPE are missing"
+NO_ENTITIES = "the file has no entities: there are no span groups, and ENT_IOB and ENT_TYPE are missing"
 NO_SENTENCES = "document without sentence boundaries read as one sentence"
 
 
 def is_docbin(head: bytes) -> bool:
-    """Whether a file begins as a DocBin does: compressed, and inside it a MessagePack map."""
+    """Return whether a file starts like a DocBin, which is a compressed MessagePack map."""
     try:
         return starts_map(zlib.decompressobj().decompress(head[:1000], 1))
     except zlib.error:
@@ -56,62 +55,62 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         from spacy.strings import StringStore
 
     groups: set[str] = set()
-    with _named_errors(source):
+    with _raise_data_errors(source):
         message = Message(unpack(source.read_all(FILE_BYTES)))
         strings_by_hash = StringStore(message.strings())
-    for number, stored in enumerate(_documents(message, source), start=1):
+    for number, stored in enumerate(_read_documents(message, source), start=1):
         groups.update(stored.groups)
         try:
-            sentences = _sentences(stored, strings_by_hash, number, options, source)
+            sentences = _convert_document(stored, strings_by_hash, number, options, source)
         except FencepostError:
             raise
-        except Exception as error:  # noqa: BLE001 - of any kind, where what is packed is broken
+        except Exception as error:  # noqa: BLE001 - damaged data may raise anything
             yield Rejected(number, f"document {number} cannot be read: {describe_error(error)}", "")
         else:
             yield from (ReadSentence(number, sentence) for sentence in sentences)
     if options.spans_key is not None and options.spans_key not in groups:
-        there = shorten(f"there are {', '.join(sorted(groups))}") if groups else "there are none"
-        raise DataError(f"no span group {options.spans_key!r}; {there}", source=source.name)
+        known = shorten(f"there are {', '.join(sorted(groups))}") if groups else "there are none"
+        raise DataError(f"there is no span group {options.spans_key!r}; {known}", source=source.name)
     if not groups and not {"ENT_IOB", "ENT_TYPE"} <= message.attributes.keys():
         source.note(NO_ENTITIES)
 
 
 @contextmanager
-def _named_errors(source: Source) -> Iterator[None]:
-    """Turn whatever is wrong with a file into a `DataError`."""
+def _raise_data_errors(source: Source) -> Iterator[None]:
+    """Convert any error of the block to a `DataError`."""
     try:
         yield
     except FencepostError:
         raise
     except Exception as error:
-        reason = f"not a DocBin that spaCy can read: {describe_error(error)}"
+        reason = f"the DocBin cannot be read: {describe_error(error)}"
         raise DataError(reason, source=source.name) from error
 
 
-def _documents(message: Message, source: Source) -> Iterator[StoredDocument]:
-    """Yield the documents; the file has a checksum, so a damaged one is refused as a whole."""
-    with _named_errors(source):
+def _read_documents(message: Message, source: Source) -> Iterator[StoredDocument]:
+    """Yield the documents; raises `DataError` if the file is damaged."""
+    with _raise_data_errors(source):
         yield from message.documents()
 
 
-def _sentences(
+def _convert_document(
     stored: StoredDocument, strings_by_hash: StringStore, number: int, options: ReadOptions, source: Source
 ) -> list[Sentence]:
     words, pos = ([strings_by_hash[hash_] for hash_ in stored.values(name)] for name in ("ORTH", "TAG"))
     if "" in words:
         raise ValueError("a token without text")
-    hashed = _spans(stored, number, options, source)
+    hashed = _choose_spans(stored, number, options, source)
     spans = [(start, end, strings_by_hash[label]) for start, end, label in hashed]
-    follows = stored.values("SENT_START")[1:]
-    beginnings = [0, *(index for index, start in enumerate(follows, start=1) if start == 1)]
-    if len(words) == 1 or any(follows):
-        beginnings = uncrossed(beginnings, [(start, end) for start, end, _ in spans])
+    marks = stored.values("SENT_START")[1:]
+    starts = [0, *(index for index, mark in enumerate(marks, start=1) if mark == 1)]
+    if len(words) == 1 or any(marks):
+        starts = find_uncrossed(starts, [(start, end) for start, end, _ in spans])
     else:
         source.note(NO_SENTENCES, number)
-    members: list[list[Entity]] = [[] for _ in beginnings]
+    members: list[list[Entity]] = [[] for _ in starts]
     for start, end, type_ in spans:
-        index = bisect_right(beginnings, start) - 1
-        members[index].append(Entity(start - beginnings[index], end - beginnings[index], type_))
+        index = bisect_right(starts, start) - 1
+        members[index].append(Entity(start - starts[index], end - starts[index], type_))
     sentences = [
         Sentence(
             words[first:last],
@@ -119,18 +118,16 @@ def _sentences(
             pos=pos[first:last] if any(pos) else None,
             space_after=None if stored.spaces is None else stored.spaces[first:last],
         )
-        for (first, last), entities in zip(
-            itertools.pairwise([*beginnings, len(words)]), members, strict=True
-        )
+        for (first, last), entities in zip(itertools.pairwise([*starts, len(words)]), members, strict=True)
     ]
-    return [_restore(sentences[0], _user_data(stored))] if len(sentences) == 1 else sentences
+    return [_restore(sentences[0], _read_user_data(stored))] if len(sentences) == 1 else sentences
 
 
-def _spans(
+def _choose_spans(
     stored: StoredDocument, number: int, options: ReadOptions, source: Source
 ) -> list[tuple[int, int, int]]:
     """Return the spans that are read, with the hashes of their labels."""
-    entities = _entities(stored.values("ENT_IOB"), stored.values("ENT_TYPE"))
+    entities = _decode_entities(stored.values("ENT_IOB"), stored.values("ENT_TYPE"))
     key = options.spans_key
     if key is None and stored.groups:
         keys = sorted(stored.groups)
@@ -142,17 +139,17 @@ def _spans(
         return entities
     spans = stored.spans(key)
     if options.spans_key is None and set(entities) - set(spans):
-        source.note("document with entities in doc.ents that are not in the span group that is read", number)
+        source.note("document with entities in doc.ents that are not in its span group, skipped", number)
     return spans
 
 
-def _entities(places: list[int], labels: list[int]) -> list[tuple[int, int, int]]:
-    """Return what `doc.ents` would be; a place is 3 at an entity's first token and 1 at its others."""
+def _decode_entities(places: list[int], labels: list[int]) -> list[tuple[int, int, int]]:
+    """Return the spans of `doc.ents`; a place is 3 at the first token of an entity and 1 at the others."""
     entities: list[tuple[int, int, int]] = []
     start: int | None = None
     for index, (place, label) in enumerate(zip([*places, 2], [*labels, 0], strict=True)):
         if place == 1 and start is None:
-            raise ValueError(f"the entity of token {index} has no beginning")
+            raise ValueError(f"the entity of token {index} has no start")
         if place != 1:
             if start is not None:
                 entities.append((start, index, labels[start]))
@@ -160,11 +157,11 @@ def _entities(places: list[int], labels: list[int]) -> list[tuple[int, int, int]
     return entities
 
 
-def _user_data(stored: StoredDocument) -> dict[str, Any]:
-    """What `_keep` put there, if anything."""
+def _read_user_data(stored: StoredDocument) -> dict[str, Any]:
+    """Return the parts of a sentence that `_encode_user_data` has stored, if there are any."""
     text = stored.user_text(USER_DATA) or "{}"
     if len(text) > USER_CHARACTERS:
-        raise ValueError(f"the user data under {USER_DATA!r} have over {USER_CHARACTERS:,} characters")
+        raise ValueError(f"the user data under {USER_DATA!r} have more than {USER_CHARACTERS:,} characters")
     try:
         extra = json.loads(text)
     except (ValueError, RecursionError):
@@ -172,12 +169,12 @@ def _user_data(stored: StoredDocument) -> dict[str, Any]:
     if not isinstance(extra, dict):
         return {}
     if not is_json(extra):
-        raise ValueError(f"the user data under {USER_DATA!r} hold what no file can")
+        raise ValueError(f"the user data under {USER_DATA!r} have values that JSON cannot represent")
     return {key: extra[key] for key, kind in _KINDS.items() if isinstance(extra.get(key), kind)}
 
 
-def _keep(sentence: Sentence) -> str:
-    """The parts of a sentence for which spaCy has no place, as JSON."""
+def _encode_user_data(sentence: Sentence) -> str:
+    """Return the parts of a sentence that spaCy cannot represent, as JSON."""
     extra = {
         "id": sentence.id,
         "doc": sentence.doc,
@@ -191,25 +188,25 @@ def _keep(sentence: Sentence) -> str:
     }
     if all(entity.score == 1.0 and not entity.meta for entity in sentence.entities):
         del extra["entities"]
-    kept = {key: value for key, value in extra.items() if value or value == ""}
-    return json.dumps(kept, ensure_ascii=False)
+    parts = {key: value for key, value in extra.items() if value or value == ""}
+    return json.dumps(parts, ensure_ascii=False)
 
 
 def _restore(sentence: Sentence, extra: dict[str, Any]) -> Sentence:
-    """The inverse of `_keep`; entities that have changed since keep what spaCy says of them."""
-    kept: dict[tuple[int, int, str], list[Entity]] = {}
+    """Return the sentence with the parts of `_read_user_data`; entities that were changed since stay so."""
+    stored: dict[tuple[int, int, str], list[Entity]] = {}
     try:
         for start, end, type_, score, meta in reversed(extra.pop("entities", [])):
             entity = Entity(start, end, type_, score, dict(meta))
-            kept.setdefault(entity.key, []).append(entity)
+            stored.setdefault(entity.key, []).append(entity)
         for key in extra.keys() & {"left", "right"}:
-            strings(extra, key)
+            check_strings(extra, key)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"the user data under {USER_DATA!r} are not what Fencepost writes: {describe_error(error)}"
+            f"the user data under {USER_DATA!r} are not those that Fencepost writes: {describe_error(error)}"
         ) from error
     entities = [
-        kept[entity.key].pop() if kept.get(entity.key) else entity  # in the order in which they were kept
+        stored[entity.key].pop() if stored.get(entity.key) else entity  # in the original order
         for entity in sentence.entities
     ]
     return replace(sentence, entities=entities, **extra)
@@ -223,12 +220,12 @@ def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOption
     vocab = Vocab()
     documents = DocBin(attrs=ATTRIBUTES, store_user_data=True)
     for sentence in sentences:
-        documents.add(_doc(sentence, vocab))
+        documents.add(_make_doc(sentence, vocab))
     with whole_file(path) as stream:
         stream.write(documents.to_bytes())
 
 
-def _doc(sentence: Sentence, vocab: Vocab) -> Doc:
+def _make_doc(sentence: Sentence, vocab: Vocab) -> Doc:
     from spacy.tokens import Doc, Span
 
     doc = Doc(
@@ -242,13 +239,13 @@ def _doc(sentence: Sentence, vocab: Vocab) -> Doc:
     doc.spans[SPANS_KEY] = spans
     if all(one.end <= two.start for one, two in itertools.pairwise(spans)):
         doc.set_ents(spans)
-    doc.user_data[USER_DATA] = _keep(sentence)
+    doc.user_data[USER_DATA] = _encode_user_data(sentence)
     return doc
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     if not sentence.words or "" in sentence.words:
-        return "no words, or an empty one"
+        return "no words, or an empty word"
     if sentence.pos and "" in sentence.pos:
         return "an empty part of speech"
     return None
@@ -259,7 +256,7 @@ SPACY = Format(
     summary="spaCy's DocBin, with the entities as spans",
     read=read,
     write=write,
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="any",
     keeps=frozenset({"id", "doc", "left", "right", "pos", "space_after", "score", "meta", "entity meta"}),
     suffixes=(".spacy",),

@@ -1,7 +1,7 @@
 """doccano's JSON lines: raw text with entities by character offset, for import into a project.
 
-Read as any raw text with offsets (`jsonl-text`). Written, each sentence is an example with `label`, a list of
-`[start, end, type]`; doccano has no place for words, so that the text is split again where it is read.
+It is read like any raw text with offsets (`jsonl-text`). In the output, each sentence is an example with
+`label`, a list of `[start, end, type]`. doccano does not store words, so readers split the text again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fencepost.data.output import text_writer
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return encode_records(map(_example, sentences), options)
+    return encode_records(map(_make_example, sentences), options)
 
 
-def _example(sentence: Sentence) -> dict[str, Any]:
+def _make_example(sentence: Sentence) -> dict[str, Any]:
     parts = {
         "id": sentence.id,
         "doc": sentence.doc,
@@ -36,7 +36,7 @@ DOCCANO = Format(
     summary="raw text with labels by character offset, as doccano imports it",
     read=json_text.read,
     write=text_writer(encode),
-    obstacle=json_text.text_obstacle,
+    find_obstacle=json_text.find_text_obstacle,
     overlaps="any",
     keeps=frozenset({"id", "doc", "space_after", "meta"}),
 )

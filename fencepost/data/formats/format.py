@@ -1,4 +1,4 @@
-"""What a corpus format is, and the options under which corpora are read and written."""
+"""`Format`, which describes a corpus format, and the options for reading and writing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Overlaps = Literal["any", "nested", "none"]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read what a file cannot say of itself; None means: find out from the content.
+    """Options for reading a corpus; None means that the content of the file decides.
 
-    Numbers of columns count from 1, and from -1 for the last one. `columns` names those of a table, or the
-    keys of JSON objects, by the part of a sentence that they have.
+    Columns are numbered from 1, or backwards from -1 for the last one. `columns` maps the parts of a sentence
+    to the columns of a table or the keys of JSON objects.
     """
 
     word_column: int | None = None
@@ -44,21 +44,21 @@ class ReadOptions:
             object.__setattr__(self, "columns", parse_columns(self.columns))
         for name in ("word_column", "tag_column", "pos_column"):
             if getattr(self, name) == 0:
-                raise UsageError(f"{name} is 0, but columns count from 1 (or from -1 for the last)")
+                raise UsageError(f"{name} is 0, but columns are numbered from 1 (or from -1 for the last)")
         if self.scheme is not None and self.scheme not in iob.READ_SCHEMES:
             raise UsageError.unknown("scheme to read", self.scheme, iob.READ_SCHEMES)
         if self.ends not in (None, "inclusive", "exclusive"):
-            raise UsageError(f"ends are inclusive or exclusive, not {self.ends!r}")
+            raise UsageError(f"ends must be inclusive or exclusive, not {self.ends!r}")
         check_lines(self.lines)
 
     def with_defaults(self, language: str | None, lines: Lines | None) -> ReadOptions:
-        """Return these options, with these rules for raw text where none were chosen."""
+        """Return a copy with this language and line mode if none were set."""
         return replace(self, language=self.language or language, lines=self.lines or lines)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write: the tag scheme of `conll`, and whether JSON is one array or a line each."""
+    """Options for writing a corpus: the tag scheme of `conll`, and whether JSON is written as one array."""
 
     scheme: str = "iob2"
     array: bool = False
@@ -70,17 +70,17 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to keep sentences in files.
+    """A corpus format, with its functions to read and write.
 
-    `overlaps` says which overlaps of entities it can hold, `keeps` which of a sentence's optional
-    parts, and `obstacle` what else in a sentence it cannot hold (None where it can).
+    `overlaps` says which overlaps of entities it can represent, `keeps` which optional parts of a sentence.
+    `find_obstacle` returns what else in a sentence it cannot represent; None if there is nothing.
     """
 
     name: str
     summary: str
     read: Callable[[Source, ReadOptions], Iterator[Reading]]
     write: Callable[[Iterable[Sentence], Path | None, WriteOptions], None]
-    obstacle: Callable[[Sentence], str | None]
+    find_obstacle: Callable[[Sentence], str | None]
     overlaps: Overlaps
     keeps: frozenset[str]
     suffixes: tuple[str, ...] = ()

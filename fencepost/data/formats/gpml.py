@@ -1,8 +1,8 @@
-"""GENIA's GPML: XML in which `<cons sem="G#TYPE">` elements nest inside sentences.
+"""GENIA's GPML: XML in which entities are nested `<cons sem="G#TYPE">` elements.
 
-Words are `<w c="POS">` elements; in the editions without them the sentence's text is split into words.
-A type is what follows `G#`. A coordination such as `(AND G#DNA G#protein)` puts each of its types on
-the whole stretch, and a `cons` without `sem` (a fragment of one) is no entity.
+Words are `<w c="POS">` elements; in editions without them, the text of a sentence is split into words. The
+type is what follows `G#`. A coordination such as `(AND G#DNA G#protein)` has all of its types on the whole
+span, and a `cons` without `sem` (a part of a coordination) is not an entity.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ DEPTH = 1000
 _KNOWN = {"cons", "w", "sentence"}
 _TYPES = re.compile(r"G#([^\s()]+)")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WHITE_SPACE = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}  # parsers would make spaces of them
+_WHITE_SPACE = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}  # parsers convert these to spaces
 
 
 class _Refused(Exception):
-    """The file declares what GPML has no use for."""
+    """The file has content that is refused for safety."""
 
 
 @dataclass
 class _Draft:
-    """A sentence while its elements arrive."""
+    """A sentence that is being parsed."""
 
     line: int
-    byte: int  # of the file, where it begins
+    byte: int  # offset of its start in the file
     id: str | None
     doc: str | None
     pieces: list[str] = field(default_factory=list)
     length: int = 0  # of all pieces
-    words: list[tuple[int, int]] = field(default_factory=list)  # in characters, one for each <w>
+    words: list[tuple[int, int]] = field(default_factory=list)  # offsets of each <w>
     pos: list[str | None] = field(default_factory=list)
     spans: list[tuple[_Place, _Place, str]] = field(default_factory=list)  # start, end, type
     problem: str | None = None
@@ -63,7 +63,7 @@ class _Draft:
 
 
 class _Place(NamedTuple):
-    """A point in a sentence: the number of characters, and of whole words, before it."""
+    """A position in a sentence: the number of characters and of complete words before it."""
 
     character: int
     word: int
@@ -75,44 +75,45 @@ class _Handler:
     def __init__(self, parser: expat.XMLParserType, source: Source) -> None:
         self.parser = parser
         self.source = source
-        self.done: list[_Draft] = []
-        self.root: str | None = None  # the outermost element's name
+        self.complete: list[_Draft] = []
+        self.root: str | None = None  # name of the outermost element
         self.depth = 0
         self.sentences = 0
         self.sentence: _Draft | None = None
-        self.open: list[tuple[_Place, dict[str, str]]] = []  # the elements open in the sentence
+        self.open: list[tuple[_Place, dict[str, str]]] = []  # open elements in the sentence
         self.document: str | None = None
-        self.reference: list[str] | None = None  # the text of <bibliomisc>, while it arrives
+        self.reference: list[str] | None = None  # text of the open <bibliomisc>
         parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.SkippedEntityHandler = self._skipped
-        parser.EntityDeclHandler = self._declared
+        parser.StartElementHandler = self._handle_start
+        parser.EndElementHandler = self._handle_end
+        parser.CharacterDataHandler = self._handle_text
+        parser.SkippedEntityHandler = self._handle_skipped
+        parser.EntityDeclHandler = self._refuse_declaration
 
     def check_size(self, fed: int) -> None:
-        """Refuse a sentence, or a tag, that is longer than allowed, in bytes that the parser was given."""
+        """Refuse a sentence or a tag that is too long; the parser has received `fed` bytes."""
         if self.sentence and fed - self.sentence.byte > LINE_BYTES:
-            raise _Refused(f"it has a sentence of over {LINE_BYTES >> 20} MB")
-        if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # which expat reads again with each piece
-            raise _Refused(f"it has a tag of over {TAG_BYTES >> 20} MB")
+            raise _Refused(f"it has a sentence longer than {LINE_BYTES >> 20} MB")
+        if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # expat reads an open tag again with each chunk
+            raise _Refused(f"it has a tag longer than {TAG_BYTES >> 20} MB")
 
     def take(self) -> list[_Draft]:
-        done, self.done = self.done, []
-        return done
+        """Return the sentences that are complete, and forget them."""
+        drafts, self.complete = self.complete, []
+        return drafts
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _handle_start(self, name: str, attributes: dict[str, str]) -> None:
         self.root = self.root or name
         self.depth += 1
         if self.depth > DEPTH:
             raise _Refused(f"its elements are nested more than {DEPTH:,} deep")
         if name not in _KNOWN if self.sentence else name == "cons":
             where = "inside" if self.sentence else "outside"
-            kind = f"element {where} a <sentence> passed over, without what it marks"
+            kind = f"element {where} a <sentence>, not read as an annotation"
             self.source.note(kind, self.parser.CurrentLineNumber, f"<{name}>")
         if self.sentence:
             if name == "sentence":
-                self.sentence.problem = "a <sentence> stands inside another"
+                self.sentence.problem = "a <sentence> is inside another"
             self.open.append((self.sentence.place, attributes))
         elif name == "sentence":
             self.sentences += 1
@@ -123,51 +124,51 @@ class _Handler:
         elif name == "bibliomisc":
             self.reference = []
 
-    def _end(self, name: str) -> None:
+    def _handle_end(self, name: str) -> None:
         self.depth -= 1
         if self.sentence and self.open:
             start, attributes = self.open.pop()
             if name == "w":
-                self._word(start, attributes, self.sentence)
+                self._add_word(start, attributes, self.sentence)
             elif name == "cons" and "sem" in attributes:
-                types = _types(attributes["sem"])
+                types = _parse_types(attributes["sem"])
                 if not types:
-                    self.sentence.problem = f"sem={quote(attributes['sem'])} names no type"
+                    self.sentence.problem = f"sem={quote(attributes['sem'])} has no type"
                 self.sentence.spans += [(start, self.sentence.place, type_) for type_ in types]
         elif self.sentence:
-            self.done.append(self.sentence)
+            self.complete.append(self.sentence)
             self.sentence = None
         elif name == "bibliomisc":
             reference = "".join(self.reference or ())
             self.document, self.reference = reference if reference.strip() else None, None
 
-    def _word(self, start: _Place, attributes: dict[str, str], draft: _Draft) -> None:
+    def _add_word(self, start: _Place, attributes: dict[str, str], draft: _Draft) -> None:
         if start.word != len(draft.words):
-            draft.problem = "a <w> stands inside another"
+            draft.problem = "a <w> is inside another"
         draft.words.append((start.character, draft.length))
         draft.pos.append(attributes.get("c"))
 
-    def _text(self, data: str) -> None:
+    def _handle_text(self, data: str) -> None:
         if self.sentence:
             self.sentence.pieces.append(data)
             self.sentence.length += len(data)
             if self.sentence.length > SENTENCE_CHARACTERS:
-                raise _Refused(f"it has a sentence of over {SENTENCE_CHARACTERS:,} characters")
+                raise _Refused(f"it has a sentence of more than {SENTENCE_CHARACTERS:,} characters")
         elif self.reference is not None:
             self.reference.append(data)
             if sum(map(len, self.reference)) > REFERENCE_CHARACTERS:
-                raise _Refused(f"it has a <bibliomisc> of over {REFERENCE_CHARACTERS:,} characters")
+                raise _Refused(f"it has a <bibliomisc> of more than {REFERENCE_CHARACTERS:,} characters")
 
-    def _skipped(self, name: str, is_parameter: bool) -> None:  # noqa: ARG002 - expat's signature
+    def _handle_skipped(self, name: str, is_parameter: bool) -> None:  # noqa: ARG002 - expat's signature
         if self.sentence:
             self.sentence.problem = f"the entity &{shorten(name)}; is not defined in the file"
 
-    def _declared(self, name: str, *_: object) -> None:
-        raise _Refused(f"it declares the entity {quote(name)}, and declarations are not expanded")
+    def _refuse_declaration(self, name: str, *_: object) -> None:
+        raise _Refused(f"it declares the entity {quote(name)}; declarations are not supported")
 
 
-def _types(sem: str) -> list[str]:
-    """Return the type, or each different one of a coordination."""
+def _parse_types(sem: str) -> list[str]:
+    """Return the type, or the different types of a coordination."""
     if sem.startswith("("):
         return list(dict.fromkeys(_TYPES.findall(sem)))
     return [sem.removeprefix("G#")] if sem != "G#" else []
@@ -187,10 +188,10 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             fed += len(chunk)
             handler.check_size(fed)
         except expat.ExpatError as error:
-            problem = f"not XML: {expat.ErrorString(error.code)}; nothing after this can be read"
+            problem = f"not XML: {expat.ErrorString(error.code)}; the rest of the file cannot be read"
         except (_Refused, ValueError, LookupError) as error:
-            problem = f"not a file that can be read: {describe_error(error)}"
-        yield from (_reading(draft, splitter, source) for draft in handler.take())
+            problem = f"the file cannot be read: {describe_error(error)}"
+        yield from (_convert(draft, splitter, source) for draft in handler.take())
         if problem:
             yield Rejected(parser.ErrorLineNumber, problem, "")
             return
@@ -198,30 +199,30 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         raise DataError("XML without a <sentence>: not GPML", source=source.name)
 
 
-def _reading(draft: _Draft, splitter: Callable[[], Splitter], source: Source) -> Reading:
+def _convert(draft: _Draft, splitter: Callable[[], Splitter], source: Source) -> Reading:
     try:
         if draft.problem:
             raise ValueError(draft.problem)
         has_words = draft.words or not draft.text.strip()
-        sentence = _from_words(draft) if has_words else _from_text(draft, splitter(), source)
+        sentence = _read_words(draft) if has_words else _split_text(draft, splitter(), source)
     except ValueError as error:
         return Rejected(draft.line, str(error), draft.text)
     return ReadSentence(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
 
 
-def _from_words(draft: _Draft) -> Sentence:
+def _read_words(draft: _Draft) -> Sentence:
     text = draft.text
     position = 0
     for start, end in (*draft.words, (len(text), len(text))):
         if text[position:start].strip():
-            raise ValueError(f"{quote(text[position:start].strip())} stands outside the <w> elements")
+            raise ValueError(f"{quote(text[position:start].strip())} is outside the <w> elements")
         position = end
     entities = [Entity(start.word, end.word, type_) for start, end, type_ in draft.spans]
     pos = [pos or "" for pos in draft.pos] if any(p is not None for p in draft.pos) else None
     return Sentence([text[start:end] for start, end in draft.words], entities, pos=pos)
 
 
-def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
+def _split_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
     spans = [CharSpan(start.character, end.character, type_) for start, end, type_ in draft.spans]
     words = [word for words in splitter.split(draft.text) for word in words]
     document = align(draft.text, spans, [words])
@@ -231,7 +232,7 @@ def _from_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{ROOT}>\n'
-    document: tuple[str | None] | None = None  # the open article's, () before the first
+    document: tuple[str | None] | None = None  # of the open article; None before the first
     for sentence in sentences:
         if document != (sentence.doc,):
             yield "</article>\n" * (document is not None)
@@ -240,36 +241,36 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
             if sentence.doc is not None:
                 reference = escape(sentence.doc, _WHITE_SPACE)
                 yield f"<articleinfo><bibliomisc>{reference}</bibliomisc></articleinfo>\n"
-        yield _element(sentence) + "\n"
+        yield _format_element(sentence) + "\n"
     yield "</article>\n" * (document is not None)
     yield f"</{ROOT}>\n"
 
 
-def _element(sentence: Sentence) -> str:
+def _format_element(sentence: Sentence) -> str:
     opens: list[list[str]] = [[] for _ in range(len(sentence) + 1)]
     closes = [0] * (len(sentence) + 1)
     for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
-        opens[entity.start].append(f"<cons sem={_attribute('G#' + entity.type)}>")
+        opens[entity.start].append(f"<cons sem={_quote_attribute('G#' + entity.type)}>")
         closes[entity.end] += 1
     pieces = []
     for index, word in enumerate(sentence.words):
-        pos = f" c={_attribute(sentence.pos[index])}" if sentence.pos is not None else ""
+        pos = f" c={_quote_attribute(sentence.pos[index])}" if sentence.pos is not None else ""
         pieces.append("</cons>" * closes[index] + " " * (index > 0) + "".join(opens[index]))
         pieces.append(f"<w{pos}>{escape(word, _WHITE_SPACE)}</w>")
     pieces.append("</cons>" * closes[len(sentence)])
-    name = f" id={_attribute(sentence.id)}" if sentence.id is not None else ""
+    name = f" id={_quote_attribute(sentence.id)}" if sentence.id is not None else ""
     return f"<sentence{name}>{''.join(pieces)}</sentence>"
 
 
-def _attribute(value: str) -> str:
+def _quote_attribute(value: str) -> str:
     return quoteattr(value, _WHITE_SPACE)
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     names = (sentence.id or "", sentence.doc or "", *(sentence.pos or ()))
     types = [entity.type for entity in sentence.entities]
     if any(_NOT_IN_XML.search(text) for text in (*sentence.words, *types, *names)):
-        return "a control character, which XML cannot hold"
+        return "a control character, which XML cannot represent"
     if sentence.doc is not None and not sentence.doc.strip():
         return "a document with a blank name"
     return None
@@ -280,7 +281,7 @@ GPML = Format(
     summary="GENIA's XML: nested <cons sem=...> elements",
     read=read,
     write=text_writer(encode),
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="nested",
     keeps=frozenset({"id", "doc", "pos"}),
     suffixes=(".xml", ".gpml"),

@@ -1,4 +1,4 @@
-"""The fields of JSON objects, checked one by one: each error names the field and what is wrong."""
+"""Checks of the fields of JSON objects; a `ValueError` names the field and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from typing import Any
 from fencepost.errors import quote, shorten
 
 NOT_READ = "sentence without entities that has a list of spans under another key, which is kept in meta"
-"""Note on a record whose entities may be where no reader looks for them."""
+"""Note on a record whose entities may be under an unknown key."""
 
-DEPTH = 100
-LARGEST = 10**4300  # Python writes and reads no whole number with more digits
+DEPTH = 100  # maximum depth of nested values
+LARGEST = 10**4300  # Python does not read or write larger integers
 SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
 _OFFSETS = ({"start", "end"}, {"start_offset", "end_offset"})
 
 
-def strings(record: dict[str, Any], key: str) -> list[str]:
+def check_strings(record: dict[str, Any], key: str) -> list[str]:
     values = record.get(key)
     if not isinstance(values, list) or not {str}.issuperset(map(type, values)):
         raise ValueError(f"{key!r} is missing, or not a list of strings")
     return values
 
 
-def whole_number(place: str, value: Any) -> int:
+def check_integer(place: str, value: Any) -> int:
     if type(value) is not int:
-        raise ValueError(f"{place} is {_shown(value)}, not a whole number")
+        raise ValueError(f"{place} is {_describe(value)}, not an integer")
     return value
 
 
-def label(place: str, value: Any) -> str:
+def check_type(place: str, value: Any) -> str:
     if type(value) is not str or not value:
-        raise ValueError(f"{place} is {_shown(value)}, not the name of a type")
+        raise ValueError(f"{place} is {_describe(value)}, not the name of a type")
     return value
 
 
-def confidence(place: str, value: Any) -> float:
+def check_confidence(place: str, value: Any) -> float:
     if type(value) not in (int, float) or not 0 <= value <= 1:
-        raise ValueError(f"{place} is {_shown(value)}, not a number between 0 and 1")
+        raise ValueError(f"{place} is {_describe(value)}, not a number between 0 and 1")
     return float(value)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return "missing" if value is None else quote(value)
 
 
-def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
+def check_booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     values = record.get(key)
     if values is None:
         return None
@@ -57,8 +57,8 @@ def booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     return values
 
 
-def name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str | None, str | None]:
-    """The first of these keys that names something, and the name; None where there is none."""
+def find_name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str | None, str | None]:
+    """Return the first of these keys whose value is a name, and the name; None if there is none."""
     for key in keys:
         value = record.get(key)
         if type(value) in (str, int):
@@ -66,8 +66,8 @@ def name(record: dict[str, Any], keys: Iterable[str]) -> tuple[str | None, str |
     return None, None
 
 
-def meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
-    """What an object holds besides what Fencepost knows; an object `meta` is taken apart."""
+def collect_meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
+    """Return the values of an object that are not under `known` keys, merged with those in its `meta`."""
     rest = {key: value for key, value in item.items() if key not in known}
     inner = rest.get("meta")
     if not isinstance(inner, dict):
@@ -75,12 +75,12 @@ def meta(item: dict[str, Any], known: Collection[str | None]) -> dict[str, Any]:
     del rest["meta"]
     if rest.keys() & inner.keys():
         both = shorten(", ".join(sorted(rest.keys() & inner.keys())))
-        raise ValueError(f"{both} stands in 'meta' and beside it")
+        raise ValueError(f"{both} occurs both in 'meta' and outside of it")
     return rest | inner
 
 
-def span_lists(record: Mapping[str, Any]) -> list[str]:
-    """The keys under which there are lists of spans: objects with a start and an end, or triples of them."""
+def find_span_lists(record: Mapping[str, Any]) -> list[str]:
+    """Return the keys of lists of spans, which are objects with start and end, or `[start, end, type]`."""
     return [
         key
         for key, value in record.items()
@@ -95,14 +95,14 @@ def _is_span(item: Any) -> bool:
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value is the same after it has been written as JSON and read again."""
-    return why_not_json(value) is None
+    """Return whether writing a value as JSON and reading it returns the same value."""
+    return explain_not_json(value) is None
 
 
-def why_not_json(value: Any) -> str | None:
-    """Return what keeps a value from being the same after it has been written as JSON and read again."""
+def explain_not_json(value: Any) -> str | None:
+    """Return why writing a value as JSON and reading it returns another value; None if it does not."""
     level = [value]
-    for _ in range(DEPTH):  # deeper ones can be read but not always written
+    for _ in range(DEPTH):  # deeper values can be read but not always written
         children: list[Any] = []
         texts: list[str] = []
         for item in level:
@@ -115,7 +115,7 @@ def why_not_json(value: Any) -> str | None:
             elif type(item) in (list, tuple):
                 children += item
             elif not _is_plain(item):
-                return f"{quote(item)} is not a value that can be kept"
+                return f"{quote(item)} is not a valid value in JSON"
         if SURROGATES.search("".join(texts)):
             return r"half a character: one of \ud800 to \udfff without its other half"
         if not children:
@@ -130,6 +130,6 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) is bool or (type(value) is int and abs(value) < LARGEST)
 
 
-def same_text(one: str, other: str) -> bool:
-    """Whether two texts differ in nothing but white space."""
+def is_same_text(one: str, other: str) -> bool:
+    """Return whether two texts are equal except for white space."""
     return _SPACE.sub("", one) == _SPACE.sub("", other)

@@ -1,7 +1,7 @@
-"""JSON from files: one object a line, or one array of objects; strict, streamed, line by line.
+"""Read JSON lines, or one array of objects, strictly and in bounded memory.
 
-Strict means: what other programs would read in different ways is refused. Keys that occur twice, NaN,
-numbers beyond float64 and halves of surrogate pairs are all errors here.
+Strict means that content which programs read in different ways is an error: keys that occur twice, NaN,
+numbers outside of float64, and single surrogates.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from itertools import chain, islice
 from typing import Any
 
 from fencepost.data.formats.format import WriteOptions
-from fencepost.data.formats.json_fields import DEPTH, SURROGATES, why_not_json
+from fencepost.data.formats.json_fields import DEPTH, SURROGATES, explain_not_json
 from fencepost.data.source import LINE_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote
 
-# A string, a quotation mark whose string continues beyond the buffer, or a structural character.
+# A string, a quotation mark whose string continues after the buffer, or a structural character.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{},]', re.DOTALL)
-_BLANK = " \t\n\r"  # no other white space may separate JSON's values
+_BLANK = " \t\n\r"  # the only white space that JSON allows between values
 _STRUCTURE = re.compile(r"[\[\]{},]")
 Convert = Callable[[Any], dict[str, Any] | str]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One object of a file; `problem` is set when it is none."""
+    """An object of a file; `problem` says why it is invalid."""
 
     line: int
     raw: str
@@ -38,119 +38,123 @@ class Record:
     problem: str | None = None
 
 
-def as_object(value: Any) -> dict[str, Any] | str:
-    """Return the value, or what is wrong with it if it is no object."""
-    return value if isinstance(value, dict) else f"a JSON object was expected, not {kind_of(value)}"
+def check_object(value: Any) -> dict[str, Any] | str:
+    """Return the value if it is an object, otherwise a message."""
+    return value if isinstance(value, dict) else f"a JSON object was expected, not {name_kind(value)}"
 
 
-def records(source: Source, convert: Convert = as_object, *, array: bool | None = None) -> Iterator[Record]:
+def read_objects(
+    source: Source, convert: Convert = check_object, *, array: bool | None = None
+) -> Iterator[Record]:
     """Yield the objects of a file, which has one array of them or one on each line.
 
-    `convert` makes an object of each value, or returns what is wrong with it; `array` says which of the two
-    the file has, where its first character does not.
+    `convert` converts each value to an object, or returns a message; `array` says which of the two the file
+    has, by default its first character decides.
     """
     if is_array(source) if array is None else array:
-        yield from _array_records(source, convert)
+        yield from _read_array(source, convert)
         return
     for line in source.lines():
         if line.problem:
             yield Record(line.number, line.text, {}, line.problem)
         elif line.text.strip() == "{":
-            problem = "an object over several lines; put each on a line of its own, or all into one array"
+            problem = "an object has several lines; put each on one line, or all into one array"
             yield Record(line.number, line.text, {}, problem)
         elif line.text.strip():
-            yield _record(line.number, line.text, convert)
+            yield _parse_record(line.number, line.text, convert)
 
 
 def is_array(source: Source) -> bool:
     return source.head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
-def head_objects(source: Source, count: int) -> list[dict[str, Any]]:
-    """Return the first objects of a file, for detection; the source is not read any further."""
+def read_head(source: Source, count: int) -> list[dict[str, Any]]:
+    """Return the first objects of a file, to detect its format, without reading the source further."""
     head = Source.from_bytes(source.head, source.name)
     try:
-        found = (record.value for record in records(head) if not record.problem)
-        return list(islice(found, count))
+        values = (record.value for record in read_objects(head) if not record.problem)
+        return list(islice(values, count))
     except DataError:
         return []
 
 
-def _record(line: int, raw: str, convert: Convert) -> Record:
+def _parse_record(line: int, raw: str, convert: Convert) -> Record:
     problem = None
     value: Any = {}
     try:
-        if SURROGATES.search(raw):  # each stands for a byte that is not UTF-8
+        if SURROGATES.search(raw):  # each represents a byte that is not UTF-8
             raise ValueError("its bytes are not UTF-8")
         value = convert(decode_json(raw))
         if isinstance(value, str):
             problem = value
         elif "\\u" in raw or raw.count("[") + raw.count("{") > DEPTH:
-            problem = why_not_json(value)
+            problem = explain_not_json(value)
     except (ValueError, RecursionError) as error:
-        problem = _why_not_json(error, raw)
-    return Record(line, raw, value) if problem is None else Record(line, _printable(raw), {}, problem)
+        problem = _describe_failure(error, raw)
+    return Record(line, raw, value) if problem is None else Record(line, _make_printable(raw), {}, problem)
 
 
-def _why_not_json(error: Exception, raw: str) -> str:
+def _describe_failure(error: Exception, raw: str) -> str:
     if isinstance(error, RecursionError):
-        return "not JSON that can be read: nested too deeply"
+        return "the JSON cannot be read: nested too deeply"
     if isinstance(error, json.JSONDecodeError):
         where = raw[max(0, error.pos - 10) : error.pos + 20]
         return f"not JSON: {error.msg} at character {error.pos + 1}, near {where!r}"
-    return f"not JSON that can be read: {describe_error(error)}"
+    return f"the JSON cannot be read: {describe_error(error)}"
 
 
-def kind_of(value: object) -> str:
-    """Return the words for a value's type in JSON, as part of a message."""
+def name_kind(value: object) -> str:
+    """Return the name of the JSON type of a value, for messages."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {quote(twice)} stands twice in one object")
+        raise ValueError(f"the key {quote(twice)} occurs twice in one object")
     return value
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is not a number that can be kept")
+        raise ValueError(f"{text[:20]} is not a finite number")
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_check_unique, parse_float=_parse_finite, parse_constant=_parse_finite
+)
 decode_json = _DECODER.decode
-"""Return the value of a JSON text; raises `ValueError` or `RecursionError` for what is not strictly JSON."""
+"""Return the value of a JSON text; raises `ValueError` or `RecursionError` if it is not strictly valid."""
 
 
 @dataclass
 class _Array:
-    """Cuts the text of one big array into its elements, piece by piece as the text arrives.
+    """Splits the text of a large array into its elements, chunk by chunk.
 
-    Only strings and brackets are looked at, so that a broken element seldom spoils another.
+    It parses only strings and brackets, so that an invalid element seldom affects others.
     """
 
     buffer: str = ""
-    start: int = 0  # in the buffer: where the current element begins
-    scanned: int = 0  # in the buffer: up to where the tokens have been looked at
+    start: int = 0  # of the current element in the buffer
+    scanned: int = 0  # end of the parsed tokens in the buffer
     line: int = 1  # of the position `start`
     depth: int = 0
-    closed: bool = False  # whether the array has had its end
+    closed: bool = False  # whether the array has ended
     elements: int = 0
-    arrived: list[str] = field(default_factory=list)  # what is not yet in the buffer
-    awaited: int = 0  # how much must arrive before it is worth looking again for the end of a string
+    arrived: list[str] = field(default_factory=list)  # chunks that are not yet in the buffer
+    awaited: int = 0  # number of characters to wait for before searching again for the end of a string
 
     @property
     def size(self) -> int:
-        """How much there is of the current element."""
+        """Number of characters of the current element so far."""
         return len(self.buffer) - self.start + sum(map(len, self.arrived))
 
     def feed(self, text: str, *, last: bool) -> Iterator[tuple[int, str]]:
-        """Each element that ends in `text`, as its line and its own text."""
+        """Yield the line and the text of each element that ends in `text`."""
         self.arrived.append(text)
         if sum(map(len, self.arrived)) < self.awaited and not last:
             return
@@ -176,7 +180,7 @@ class _Array:
                 self.closed = self.depth == 0
 
     def _tokens(self, *, last: bool) -> Iterator[re.Match[str]]:
-        """The tokens up to a string whose end is still to come; it is waited for, unless it never comes."""
+        """Yield the tokens up to a string that does not end in the buffer."""
         for match in _TOKEN.finditer(self.buffer, self.scanned):
             if match[0] == '"':
                 self.scanned, self.awaited = match.start(), len(self.buffer) - match.start()
@@ -184,10 +188,10 @@ class _Array:
             yield match
         else:
             self.scanned, self.awaited = len(self.buffer), 0
-        if last:  # no quotation mark after this one has an end, so none need be tried
+        if last:  # the string never ends, so quotation marks are ignored from here on
             yield from _STRUCTURE.finditer(self.buffer, self.scanned)
 
-    def remainder(self) -> tuple[int, str]:
+    def take_remainder(self) -> tuple[int, str]:
         return self._place(self.buffer[self.start :])
 
     def _begin(self, position: int) -> None:
@@ -199,31 +203,31 @@ class _Array:
         return self.line + before.count("\n"), element.strip(_BLANK)
 
 
-def _array_records(source: Source, convert: Convert) -> Iterator[Record]:
+def _read_array(source: Source, convert: Convert) -> Iterator[Record]:
     array = _Array()
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     for chunk in chain(source.chunks(), [b""]):
         for line, raw in array.feed(decoder.decode(chunk, final=not chunk), last=not chunk):
-            yield _record(line, raw, convert)
+            yield _parse_record(line, raw, convert)
         if array.size > LINE_BYTES:
             raise DataError(
-                f"an element of over {LINE_BYTES >> 20} MB is too long for one; break it up",
+                f"an element is longer than {LINE_BYTES >> 20} MB; split it",
                 source=source.name,
                 line=array.line,
             )
-    line, raw = array.remainder()
+    line, raw = array.take_remainder()
     if array.depth > 0:
-        yield Record(line, _printable(raw), {}, "the file ends before its array does")
+        yield Record(line, _make_printable(raw), {}, "the file ends before its array does")
     elif raw:
-        yield Record(line, _printable(raw), {}, "something follows the end of the array")
+        yield Record(line, _make_printable(raw), {}, "there is text after the end of the array")
 
 
-def _printable(raw: str) -> str:
+def _make_printable(raw: str) -> str:
     return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def encode_records(values: Iterable[Any], options: WriteOptions) -> Iterator[str]:
-    """The values as JSON, a line each; in an array if the options say so."""
+    """Yield the values as JSON lines, or as an array if the options say so."""
     dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     if not options.array:
         for value in values:

@@ -1,4 +1,4 @@
-"""Which entities overlap, and which of them to keep in a format that cannot hold them all."""
+"""Find overlapping entities, and select those to keep in a format that cannot represent all of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PREFERENCES: dict[str, Callable[[Entity], tuple[float, int, int, str, float]]] 
 }
 
 
-def overlapping(entities: Iterable[Entity], allowed: Overlaps) -> bool:
-    """Whether some entities overlap in a way that is not `allowed`."""
+def has_forbidden_overlap(entities: Iterable[Entity], allowed: Overlaps) -> bool:
+    """Return whether some entities overlap in a way that is not `allowed`."""
     if allowed == "any":
         return False
     ordered = sorted(entities, key=lambda entity: (entity.start, -entity.end))
     if allowed == "none":
         return any(one.end > two.start for one, two in itertools.pairwise(ordered))
-    ends: list[int] = []  # of the entities that are open, the innermost last
+    ends: list[int] = []  # of the entities around the current one, the innermost last
     for entity in ordered:
         while ends and ends[-1] <= entity.start:
             ends.pop()
@@ -35,26 +35,26 @@ def overlapping(entities: Iterable[Entity], allowed: Overlaps) -> bool:
     return False
 
 
-def keep_compatible(entities: Iterable[Entity], allowed: Overlaps, prefer: Prefer) -> list[Entity]:
-    """The preferred entities first, and each further one that overlaps with none of them as forbidden."""
-    kept: list[Entity] = []
-    edges, taken = Edges(), set[int]()
+def select_compatible(entities: Iterable[Entity], allowed: Overlaps, prefer: Prefer) -> list[Entity]:
+    """Select entities in the order of preference, without those that overlap in a way not `allowed`."""
+    selected: list[Entity] = []
+    boundaries, covered = Boundaries(), set[int]()
     for entity in sorted(entities, key=_PREFERENCES[prefer]):
         words = range(entity.start, entity.end)
-        if edges.crossing(entity) if allowed == "nested" else not taken.isdisjoint(words):
+        if boundaries.crosses(entity) if allowed == "nested" else not covered.isdisjoint(words):
             continue
-        kept.append(entity)
-        edges.add(entity)
-        taken.update(words)
-    return kept
+        selected.append(entity)
+        boundaries.add(entity)
+        covered.update(words)
+    return selected
 
 
-class Edges:
-    """Where entities begin and end: enough to know whether another one crosses any of them."""
+class Boundaries:
+    """Boundaries of entities, which show whether another entity crosses any of them."""
 
     def __init__(self, entities: Iterable[Entity] = ()) -> None:
-        self._furthest: dict[int, int] = {}  # by start: the last end of those that begin there
-        self._nearest: dict[int, int] = {}  # by end: the first start of those that end there
+        self._furthest: dict[int, int] = {}  # the largest end of the entities with each start
+        self._nearest: dict[int, int] = {}  # the smallest start of the entities with each end
         for entity in entities:
             self.add(entity)
 
@@ -63,8 +63,8 @@ class Edges:
         self._furthest[start] = max(end, self._furthest.get(start, end))
         self._nearest[end] = min(start, self._nearest.get(end, start))
 
-    def crossing(self, entity: Entity) -> bool:
-        """Whether one begins inside the entity and ends after it, or begins before it and ends inside."""
+    def crosses(self, entity: Entity) -> bool:
+        """Return whether the entity overlaps one of these without nesting."""
         start, end = entity.span
         return any(
             self._furthest.get(inside, end) > end or self._nearest.get(inside, start) < start

@@ -1,4 +1,4 @@
-"""Rows of Parquet, read forwards in bounded memory."""
+"""Read the rows of Parquet files in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from fencepost.errors import DataError, describe_error, quote, require_extra, sh
 if TYPE_CHECKING:
     from fencepost.data.source import Source
 
-_BATCH = 1024  # rows that are in memory at a time
+_BATCH = 1024  # rows that are in memory at once
+_NOT_JSON = "what JSON cannot hold is not in the output"
 
 
 def is_parquet(head: bytes) -> bool:
     return head.startswith(b"PAR1")
 
 
-class Table:
-    """A Parquet file, read forwards: reading rows after those that were read last is cheap.
-
-    `column` is that of the texts, if the file has any; it is checked.
-    """
+class ParquetTable:
+    """A Parquet file; reading rows in order is fast. If `column` is given, it must be a column of texts."""
 
     def __init__(self, path: Path | BinaryIO, name: str, column: str | None = None) -> None:
         with require_extra("tables", f"{name}: reading Parquet"):
@@ -37,7 +35,9 @@ class Table:
         try:
             self._file = parquet.ParquetFile(path)
         except self._errors as error:
-            raise DataError(f"not Parquet that can be read: {describe_error(error)}", source=name) from None
+            raise DataError(
+                f"the Parquet file cannot be read: {describe_error(error)}", source=name
+            ) from None
         metadata = self._file.metadata
         sizes = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         self._groups = list(accumulate(sizes, initial=0))  # the first row of each, and the end
@@ -51,7 +51,7 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns that can be read."""
+        """Names of the columns that can be read."""
         return self._columns
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Table:
             raise DataError(f"the column {quote(column)} is {kind}, not string", source=self.name)
 
     def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
-        """Yield the rows from `first` up to `end`; the source notes what JSON cannot hold."""
+        """Yield the rows `[first, end)` as objects; the source notes values that JSON cannot represent."""
         if source:
             for note in self._notes:
                 source.note(note)
@@ -87,7 +87,7 @@ class Table:
                     for key in unfit:
                         del row[key]
                         if source:
-                            source.note(f"what JSON cannot hold is not in the output: column {key!r}", first)
+                            source.note(f"{_NOT_JSON}: column {key!r}", first)
                     yield Record(first, "", row)
         except self._errors as error:
             message = f"this row, or one close after it, cannot be read: {describe_error(error)}"
@@ -100,17 +100,17 @@ class Table:
             groups = list(range(group, len(self._groups) - 1))
             self._batches = self._file.iter_batches(_BATCH, row_groups=groups, columns=self._columns)
             self._end = self._groups[group]
-            self._next()
+            self._advance()
         while row >= self._end:
-            self._next()
+            self._advance()
 
-    def _next(self) -> None:
-        self._batch = next(self._batches).select(self._columns)  # `a` brings a column `a.b` along
+    def _advance(self) -> None:
+        self._batch = next(self._batches).select(self._columns)  # column `a` also matches `a.b`
         self._start, self._end = self._end, self._end + self._batch.num_rows
 
 
 def _choose(columns: Any) -> tuple[list[str], list[str]]:
-    """Return the names of the columns that go to the output, and notes on the others."""
+    """Return the names of the columns that can be read, and notes on the others."""
     chosen: list[str] = []
     notes: dict[str, None] = {}  # each once, in order
     for column in columns:
@@ -118,14 +118,14 @@ def _choose(columns: Any) -> tuple[list[str], list[str]]:
             notes[f"columns with the same name are not in the output: {column.name!r}"] = None
         elif not _fits_json(column.type):
             kind = f"column {column.name!r} ({column.type})"
-            notes[f"what JSON cannot hold is not in the output: {kind}"] = None
+            notes[f"{_NOT_JSON}: {kind}"] = None
         else:
             chosen.append(column.name)
     return chosen, list(notes)
 
 
 def _fits_json(kind: Any) -> bool:
-    """Return whether JSON can hold values of this type, and of all that it consists of."""
+    """Return whether JSON can represent values of this type, including nested types."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -133,7 +133,7 @@ def _fits_json(kind: Any) -> bool:
     if types.is_nested(kind):
         return all(_fits_json(kind.field(number).type) for number in range(kind.num_fields))
     unfit = (
-        types.is_temporal,  # durations too
+        types.is_temporal,  # including durations
         types.is_decimal,
         types.is_binary,
         types.is_large_binary,

@@ -1,7 +1,7 @@
 """Prodigy's JSON lines: raw text with its tokens, and spans by character and by token.
 
-Read as any raw text with offsets (`jsonl-text`). Written, each token says whether white space follows (`ws`),
-and each span has its first and last token (`token_start`, `token_end`), as Prodigy's recipes need them.
+It is read like any raw text with offsets (`jsonl-text`). In the output, each token says whether white space
+follows (`ws`), and each span has its first and last token (`token_start`, `token_end`), which recipes need.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fencepost.data.output import text_writer
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return encode_records(map(_task, sentences), options)
+    return encode_records(map(_make_task, sentences), options)
 
 
-def _task(sentence: Sentence) -> dict[str, Any]:
+def _make_task(sentence: Sentence) -> dict[str, Any]:
     task = json_text.to_record(sentence)
     last = len(sentence) - 1
     for token in task["tokens"]:
@@ -32,10 +32,10 @@ def _task(sentence: Sentence) -> dict[str, Any]:
 
 PRODIGY = Format(
     name="prodigy",
-    summary="raw text with tokens and spans, as Prodigy has them",
+    summary="raw text with tokens and spans, as Prodigy imports it",
     read=json_text.read,
     write=text_writer(encode),
-    obstacle=json_text.obstacle,
+    find_obstacle=json_text.find_obstacle,
     overlaps="any",
     keeps=json_text.JSONL_TEXT.keeps,
 )

@@ -1,4 +1,4 @@
-"""All formats by name, and the detection of a file's format from its content."""
+"""Registry of all formats by name, and detection of the format of a file from its content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fencepost.data.formats.docbin import SPACY, is_docbin
 from fencepost.data.formats.doccano import DOCCANO
 from fencepost.data.formats.format import Format
 from fencepost.data.formats.gpml import GPML
-from fencepost.data.formats.json_records import head_objects
+from fencepost.data.formats.json_records import read_head
 from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.prodigy import PRODIGY
 from fencepost.data.source import BYTE_ORDER_MARK, Source, is_workbook
@@ -56,15 +56,15 @@ def format_by_name(name: str) -> Format:
 
 
 def format_by_suffix(path: Path) -> Format:
-    """The format in which a file of this name is written."""
+    """Return the format in which a file with this name is written; raises `UsageError` if it has none."""
     for format_ in FORMATS.values():
         if path.name.lower().endswith(format_.suffixes):
             return format_
-    raise UsageError(f"{path}: the name does not tell the format; name it with --to ({', '.join(FORMATS)})")
+    raise UsageError(f"{path}: the file name shows no known format; give it with --to ({', '.join(FORMATS)})")
 
 
 def detect_format(source: Source) -> Format:
-    """The format of a file by its content, and by its name only where that is part of the format."""
+    """Return the format of a file by its content (of BRAT, by its name); raises `DataError` if none fits."""
     path = source.path
     if path is not None and (path.is_dir() or path.suffix == ".ann"):
         return BRAT
@@ -81,7 +81,7 @@ def detect_format(source: Source) -> Format:
 
 
 def detect_beginning(source: Source) -> Format | None:
-    """The format of a file whose first bytes no other kind of file has."""
+    """Return the format of a file that its first bytes determine; None if they do not."""
     if is_docbin(source.head):
         return SPACY
     if webanno.fits(source.head):
@@ -90,7 +90,7 @@ def detect_beginning(source: Source) -> Format | None:
 
 
 def detect_table(source: Source) -> Format:
-    """The format of a file whose columns or keys the user names."""
+    """Return the format of a file whose columns or keys the user names."""
     if binary := _detect_binary_table(source):
         return binary
     head = source.head.removeprefix(BYTE_ORDER_MARK).lstrip()
@@ -108,7 +108,7 @@ def _is_csv(path: Path | None) -> bool:
 
 
 def _detect_json(source: Source) -> Format:
-    objects = head_objects(source, 100)
+    objects = read_head(source, 100)
     for record in objects:
         for shape in json_tokens.SHAPES:
             if shape.fits(record):
@@ -118,20 +118,20 @@ def _detect_json(source: Source) -> Format:
         if label_studio.fits(record):
             return label_studio.LABEL_STUDIO
     if not objects:
-        return FORMATS["jsonl"]  # which says what is wrong with the first of them
+        return FORMATS["jsonl"]  # its reader reports what is wrong
     keys = ", ".join(quote(key) for key in list(objects[0])[:12])
     raise DataError(
-        f"JSON in no known shape: the first object has the keys {keys}; known are "
+        f"unknown JSON format: the first object has the keys {keys}; known are "
         "words/entities, tokens/entities, tokens/entity_mentions, sentence/ner, tokenized_text/ner, "
-        "text/spans (or text/entities, text/label) and data/annotations (Label Studio); if yours have other "
-        "names, give them, as --columns text=body,entities=marks",
+        "text/spans (or text/entities, text/label) and data/annotations (Label Studio); name other keys "
+        "with --columns, as --columns text=body,entities=marks",
         source=source.name,
         line=1,
     )
 
 
 def _has_columns(source: Source) -> bool:
-    """Whether a file that begins like JSON or XML has columns, with a bracket for its first word."""
+    """Return whether a file that starts like JSON or XML has columns, with a bracket as its first word."""
     lines = source.head_lines()
     return conll.looks_tagged(lines) or conll2012.looks_bracketed(lines)
 
@@ -144,7 +144,7 @@ def _detect_columns(source: Source) -> Format:
         return weibo.WEIBO
     if b"\x00" in source.head or not conll.may_have_tags(lines):
         raise DataError(
-            "in no known format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "
+            "unknown format: neither JSON nor XML, and no line has a tag such as O or B-PER in a column "
             "(columns are separated by tabs or spaces); unpack it if it is compressed, or name its format "
             f"with --format ({', '.join(FORMATS)})",
             source=source.name,

@@ -1,7 +1,7 @@
-"""Tables: CSV and TSV, Excel workbooks, Parquet, and JSON objects whose keys are named by the user.
+"""Tables: CSV and TSV, Excel workbooks, Parquet, and JSON objects whose keys the user names.
 
-What the columns may have is in `fencepost.data.layouts`. What is written has a row for each sentence: its
-name, its document, its text, and its words and entities (as JSON in a cell of CSV or Excel).
+`fencepost.data.layouts` describes the columns. The output has a row for each sentence, with its id, document,
+text, words and entities; in CSV and Excel, the last two are JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text, json_tokens
 from fencepost.data.formats.delimited import Delimited, find_header
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.json_records import records
-from fencepost.data.formats.parquet import Table
+from fencepost.data.formats.json_records import read_objects
+from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.formats.workbook import CELL_CHARACTERS, Workbook, write_workbook
 from fencepost.data.layouts import has_sentences, read_records
 from fencepost.data.output import whole_file
@@ -32,11 +32,11 @@ from fencepost.errors import require_extra
 _KNOWN = {*chain(*COLUMN_PARTS.values()), *SPAN_KEYS, "word", "token", "tag"}
 _COLUMNS = ("id", "doc", "text", "words", "entities")
 _LISTS = ("left", "right", "pos", "space_after")
-_ROWS = 1000  # of Parquet that are written at a time
+_ROWS = 1000  # that are written to Parquet at once
 
 
 def has_header(source: Source) -> bool:
-    """Return whether a file begins with a header that has the columns of sentences."""
+    """Return whether a file starts with a header of columns with annotated sentences."""
     return has_sentences(find_header(source, _KNOWN)[1])
 
 
@@ -52,12 +52,12 @@ def read_xlsx(source: Source, options: ReadOptions) -> Iterator[Reading]:
 
 def read_parquet(source: Source, options: ReadOptions) -> Iterator[Reading]:
     file = source.path or io.BytesIO(source.read_all(STREAM_BYTES))
-    with closing(Table(file, source.name)) as table:
+    with closing(ParquetTable(file, source.name)) as table:
         yield from read_records(table.records(0, table.rows), source, options, table.names, gaps=True)
 
 
 def read_json(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    return read_records(records(source), source, options)
+    return read_records(read_objects(source), source, options)
 
 
 def _write_csv(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions) -> None:
@@ -65,7 +65,7 @@ def _write_csv(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions
     with whole_file(path) as stream:
         text = io.StringIO(newline="")
         writer = csv.writer(text, delimiter=delimiter)
-        for row in _rows_of_text(sentences):
+        for row in _format_rows(sentences):
             writer.writerow(row)
             stream.write(text.getvalue().encode("utf-8"))
             text.seek(0)
@@ -74,22 +74,22 @@ def _write_csv(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions
 
 def _write_xlsx(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions) -> None:
     with whole_file(path) as stream:
-        write_workbook(_rows_of_text(sentences), stream)
+        write_workbook(_format_rows(sentences), stream)
 
 
-def _rows_of_text(sentences: Iterable[Sentence]) -> Iterator[list[str]]:
+def _format_rows(sentences: Iterable[Sentence]) -> Iterator[list[str]]:
     yield list(_COLUMNS)
     for sentence in sentences:
-        yield _cells(sentence)
+        yield _format_cells(sentence)
 
 
-def _cells(sentence: Sentence) -> list[str]:
-    cells = _record(sentence)
+def _format_cells(sentence: Sentence) -> list[str]:
+    cells = _make_record(sentence)
     lists = (json.dumps(cells[name], ensure_ascii=False) for name in ("words", "entities"))
     return [cells["id"] or "", cells["doc"] or "", cells["text"], *lists]
 
 
-def _record(sentence: Sentence) -> dict[str, Any]:
+def _make_record(sentence: Sentence) -> dict[str, Any]:
     record = json_tokens.to_record(sentence)
     return {"id": sentence.id, "doc": sentence.doc, **record, "text": sentence.text}
 
@@ -109,66 +109,65 @@ def _write_parquet(sentences: Iterable[Sentence], path: Path | None, _: WriteOpt
         "space_after": pa.list_(pa.bool_()),
     }
     schema = pa.schema(list(kinds.items()))
-    rows = map(_record, sentences)
+    rows = map(_make_record, sentences)
     with whole_file(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
         while batch := list(islice(rows, _ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
-def _empty_name(sentence: Sentence) -> str | None:
-    is_empty = "" in (sentence.id, sentence.doc)
-    return "an empty name of a sentence or a document" if is_empty else None
+def _find_empty_name(sentence: Sentence) -> str | None:
+    return "an empty id of a sentence or a document" if "" in (sentence.id, sentence.doc) else None
 
 
-def _csv_obstacle(sentence: Sentence) -> str | None:
-    """Return what a cell of CSV cannot hold."""
-    if any("\0" in text for text in _cells(sentence)):
-        return "a zero character"
-    return _empty_name(sentence)
+def _find_csv_obstacle(sentence: Sentence) -> str | None:
+    """Return what a cell of CSV cannot represent; None if there is nothing."""
+    if any("\0" in text for text in _format_cells(sentence)):
+        return "a null character"
+    return _find_empty_name(sentence)
 
 
-def _xlsx_obstacle(sentence: Sentence) -> str | None:
-    """Return what a cell of a workbook cannot hold."""
-    texts = _cells(sentence)
+def _find_xlsx_obstacle(sentence: Sentence) -> str | None:
+    """Return what a cell of a workbook cannot represent; None if there is nothing."""
+    texts = _format_cells(sentence)
     if any(len(text.encode("utf-16-le", "replace")) > 2 * CELL_CHARACTERS for text in texts):
-        return f"over {CELL_CHARACTERS:,} characters in a cell"
+        return f"more than {CELL_CHARACTERS:,} characters in a cell"
     if any(not _is_printable(text) for text in texts):
         return "a control character"
-    return _csv_obstacle(sentence)
+    return _find_csv_obstacle(sentence)
 
 
 def _is_printable(text: str) -> bool:
     return not any((one < " " and one not in "\t\n") or one in "\ufffe\uffff" for one in text)
 
 
-_KEPT = frozenset({"id", "doc", "score"})
+_KEEPS = frozenset({"id", "doc", "score"})
 CSV = Format(
     name="csv",
     summary="CSV or TSV with a header: a row for each sentence, each entity or each word",
     read=read_csv,
     write=_write_csv,
-    obstacle=_csv_obstacle,
+    find_obstacle=_find_csv_obstacle,
     overlaps="any",
-    keeps=_KEPT | {"entity meta"},
+    keeps=_KEEPS | {"entity meta"},
     suffixes=(".csv",),
 )
 XLSX = replace(
     CSV,
     name="xlsx",
-    summary="an Excel workbook, as csv",
+    summary="an Excel workbook, with the same columns as csv",
     read=read_xlsx,
     write=_write_xlsx,
-    obstacle=_xlsx_obstacle,
+    find_obstacle=_find_xlsx_obstacle,
     suffixes=(".xlsx",),
 )
 PARQUET = Format(
     name="parquet",
-    summary="Parquet, with the same columns as csv, or those of a data set of Hugging Face",
+    summary="Parquet, with the same columns as csv, or those of a Hugging Face data set",
     read=read_parquet,
     write=_write_parquet,
-    obstacle=_empty_name,
+    find_obstacle=_find_empty_name,
     overlaps="any",
-    keeps=_KEPT | set(_LISTS),
+    keeps=_KEEPS | set(_LISTS),
     suffixes=(".parquet",),
 )
 JSON_KEYS = Format(
@@ -176,8 +175,8 @@ JSON_KEYS = Format(
     summary="JSON objects whose keys the user names",
     read=read_json,
     write=json_text.JSONL_TEXT.write,
-    obstacle=json_text.obstacle,
+    find_obstacle=json_text.find_obstacle,
     overlaps="any",
     keeps=json_text.JSONL_TEXT.keeps,
 )
-"""Only read, and only with `--columns`: not among the formats by name."""
+"""Read with `--columns` only; it is not one of the formats by name."""

@@ -1,9 +1,9 @@
-"""WebAnno TSV 3.1 to 3.3, which WebAnno and INCEpTION export: a word a line, its annotations in columns.
+"""WebAnno TSV 3.1 to 3.3, which WebAnno and INCEpTION export: a line for each word, annotations in columns.
 
-A sentence has its text (`#Text=`), and each word its place in it, in UTF-16 units. Annotations of several
-words, and several on one word, have numbers (`PER[1]|LOC[2]`). One may run on into the next sentence; the two
-are joined. Annotations of a part of a word have lines of their own (`1-3.1`); the word is cut there.
-Entities are the values of one feature of one layer (see `webanno_layers`); all others are counted.
+A sentence has its text (`#Text=`), and each word its offsets, in UTF-16 units. Annotations of several words,
+and several on one word, have numbers (`PER[1]|LOC[2]`). If one continues in the next sentence, the two are
+joined. Annotations of a part of a word have separate lines (`1-3.1`), and the word is split there. Entities
+are the values of one feature of one layer (see `webanno_layers`); all others are skipped and counted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.iob import Invalid
 from fencepost.data.formats.webanno_escapes import escape_text, escape_value
 from fencepost.data.formats.webanno_layers import NAMED_ENTITY, read_header
-from fencepost.data.formats.webanno_sentence import ID, TEXT, Block, parse_block
+from fencepost.data.formats.webanno_sentence import ID, TEXT, TsvSentence, parse_sentence
 from fencepost.data.output import text_writer
 from fencepost.data.source import BYTE_ORDER_MARK, Line, Reading, ReadSentence, Rejected, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, align
 from fencepost.data.text.units import count_units
 from fencepost.errors import DataError
 
-_CUT = "an entity of this sentence is also in the sentence before or after it, which is invalid"
+_CUT = "an entity of this sentence is also in the previous or next sentence, which is invalid"
 
 
 def fits(head: bytes) -> bool:
@@ -37,14 +37,14 @@ def fits(head: bytes) -> bool:
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     header, lines = read_header(source.lines(), source, options.spans_key)
-    pending: Block | None = None  # which may run on into the next
-    broken: Line | None = None  # the last line of an invalid sentence just before
-    for rows in _blocks(lines, source):
+    pending: TsvSentence | None = None  # may have to be joined with the next
+    broken: Line | None = None  # the last line of the previous sentence, if that is invalid
+    for rows in _group_lines(lines, source):
         if pending and len(pending.words) > SENTENCE_LINES:
-            reason = f"over {SENTENCE_LINES:,} words in sentences over which entities run"
+            reason = f"more than {SENTENCE_LINES:,} words in sentences that are joined by entities"
             raise DataError(reason, source=source.name, line=pending.line)
         try:
-            block = parse_block(rows, header, options, source)
+            block = parse_sentence(rows, header, options, source)
             if block and broken and block.shares(broken, 0):
                 raise Invalid(0, _CUT)
         except Invalid as error:
@@ -65,8 +65,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         yield _convert(pending, source)
 
 
-def _blocks(lines: Iterable[Line], source: Source) -> Iterator[list[Line]]:
-    """Yield the lines of each sentence: up to a blank line, or to the `#` before the text of the next."""
+def _group_lines(lines: Iterable[Line], source: Source) -> Iterator[list[Line]]:
+    """Yield the lines of each sentence, which ends at a blank line or before the `#` of the next one."""
     block: list[Line] = []
     for line in lines:
         blank = not line.text.strip()
@@ -76,13 +76,13 @@ def _blocks(lines: Iterable[Line], source: Source) -> Iterator[list[Line]]:
         if not blank:
             block.append(line)
         if len(block) > SENTENCE_LINES:
-            reason = f"over {SENTENCE_LINES:,} lines without a blank line between sentences"
+            reason = f"more than {SENTENCE_LINES:,} lines without a blank line between sentences"
             raise DataError(reason, source=source.name, line=line.number)
     if block:
         yield block
 
 
-def _convert(block: Block, source: Source) -> Reading:
+def _convert(block: TsvSentence, source: Source) -> Reading:
     text = "\n".join(block.texts)
     spans = [CharSpan(one.start, one.end, one.type) for one in block.annotations if one.type is not None]
     try:
@@ -102,15 +102,15 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
         units = count_units(text) or range(len(text) + 1)
         yield "\n" if sentence.id is None else f"\n{ID}{escape_text(sentence.id)}\n"
         yield f"{TEXT}{escape_text(text)}\n"
-        rows = zip(sentence.words, sentence.word_offsets(), _cells(sentence, numbers), strict=True)
+        rows = zip(sentence.words, sentence.word_offsets(), _format_cells(sentence, numbers), strict=True)
         for position, (word, (start, end), cell) in enumerate(rows, start=1):
             offsets = f"{begin + units[start]}-{begin + units[end]}"
             yield f"{number}-{position}\t{offsets}\t{word}\t{cell}\t\n"
         begin += units[-1] + 1
 
 
-def _cells(sentence: Sentence, numbers: Iterator[int]) -> list[str]:
-    """Return the types on each word, with numbers for those on several words or beside another."""
+def _format_cells(sentence: Sentence, numbers: Iterator[int]) -> list[str]:
+    """Return the cell of each word: its types, numbered if they have several words or share a word."""
     counts = Counter(index for entity in sentence.entities for index in range(entity.start, entity.end))
     cells: list[list[str]] = [[] for _ in sentence.words]
     for entity in sentence.entities:
@@ -121,12 +121,12 @@ def _cells(sentence: Sentence, numbers: Iterator[int]) -> list[str]:
     return ["|".join(cell) or "_" for cell in cells]
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     if any(re.search(r"[\t\n\r]", word) for word in sentence.words):
-        return "a word that holds a tab or a line end"
+        return "a word that contains a tab or a line end"
     if any("\r" in entity.type for entity in sentence.entities):
-        return "a type that holds a carriage return"
-    return json_text.text_obstacle(sentence)
+        return "a type that contains a carriage return"
+    return json_text.find_text_obstacle(sentence)
 
 
 WEBANNO = Format(
@@ -134,7 +134,7 @@ WEBANNO = Format(
     summary="WebAnno TSV 3, which WebAnno and INCEpTION export",
     read=read,
     write=text_writer(encode),
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="any",
     keeps=frozenset({"id", "space_after"}),
 )

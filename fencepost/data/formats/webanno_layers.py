@@ -1,4 +1,4 @@
-"""The header of a WebAnno TSV file: its version, its layers, and which of them has the entities.
+"""Read the header of a WebAnno TSV file: its version, its layers, and which of them has the entities.
 
 A header has the line `#FORMAT=WebAnno TSV 3.3` and a line for each layer, such as `#T_SP=custom.Span|value`:
 SP for spans, CH for coreference chains, RL for relations, then the features, each of which is a column.
@@ -17,15 +17,15 @@ from fencepost.errors import DataError, quote, shorten
 NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 FIRST_COLUMN = 3  # after the position, the offsets and the word
 OTHER_FEATURE = "feature of the entities' layer other than the one that is read"
-NO_ENTITIES = "no layer with entities, read without them (a layer without annotations is not exported)"
-_BUILT_IN = "de.tudarmstadt.ukp.dkpro.core.api."  # parts of speech, lemmas and the like
+NO_ENTITIES = "no layer with entities (a layer without annotations is not exported)"
+_BUILT_IN = "de.tudarmstadt.ukp.dkpro.core.api."  # package of parts of speech, lemmas and others
 _FORMAT = re.compile(r"#FORMAT=WebAnno TSV (\S+)\s*")
 _LAYER = re.compile(r"#T_(SP|CH|RL)=([^|]+)(?:\|(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: `kind` is SP, CH or RL, `column` the index of its first feature among a line's fields."""
+    """A layer; `kind` is SP, CH or RL, `column` the index of its first feature among the fields of a line."""
 
     kind: str
     name: str
@@ -34,24 +34,24 @@ class Layer:
 
     @property
     def values(self) -> list[str]:
-        """The features with a value; roles and the types of their targets have none."""
+        """Features with a value; roles and the types of their targets have none."""
         return [one for one in self.features if one and not one.startswith("ROLE_") and "." not in one]
 
     def is_called(self, key: str, feature: str) -> bool:
-        """Whether `key` names the layer, or this feature of it, with or without the layer's package."""
+        """Return whether `key` names the layer, or this feature of it, with or without the package."""
         short = self.name.rpartition(".")[2]
         return key in (self.name, short, f"{self.name}.{feature}", f"{short}.{feature}")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first lines say of all others."""
+    """The header: version, layers, and the layer and column of the entities."""
 
     version: str
     layers: tuple[Layer, ...]
-    width: int  # the number of a line's fields
-    entities: Layer | None = None  # the layer that has them
-    column: int = 0  # the index of their types among a line's fields
+    width: int  # number of fields of a line
+    entities: Layer | None = None  # the layer of the entities
+    column: int = 0  # index of their types among the fields of a line
 
 
 def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple[Header, Iterator[Line]]:
@@ -59,7 +59,7 @@ def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple
     first = next(lines, Line(1, ""))
     version = _FORMAT.fullmatch(first.text)
     if version is None or version[1] not in ("3.1", "3.2", "3.3"):
-        reason = "#FORMAT=WebAnno TSV 3.1, 3.2 or 3.3 was expected in the first line"
+        reason = "the first line must be #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3"
         raise DataError(f"{reason}, not {quote(first.text)}", source=source.name, line=1)
     layers: list[Layer] = []
     column = FIRST_COLUMN
@@ -76,7 +76,7 @@ def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple
         column += len(layers[-1].features)
     chosen = _choose(layers, key, source)
     if chosen is None:
-        source.note(NO_ENTITIES, example=_listed(layers))
+        source.note(NO_ENTITIES, example=_list_layers(layers))
         return Header(version[1], tuple(layers), column), lines
     layer, feature = chosen
     for other in layer.values:
@@ -87,30 +87,30 @@ def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple
 
 
 def _choose(layers: list[Layer], key: str | None, source: Source) -> tuple[Layer, str] | None:
-    """Return the layer and the feature with the entities' types; None if no layer can have any."""
+    """Return the layer and the feature with the types of the entities; None if no layer can have any."""
     spans = [layer for layer in layers if layer.kind == "SP"]
     if key is not None:
-        found = [(layer, one) for layer in spans for one in layer.values if layer.is_called(key, one)]
+        matches = [(layer, one) for layer in spans for one in layer.values if layer.is_called(key, one)]
     else:
         named = [layer for layer in spans if "NamedEntity" in layer.name]
         custom = [layer for layer in spans if not layer.name.startswith(_BUILT_IN)]
-        found = [(layer, one) for layer in named or custom for one in layer.values]
+        matches = [(layer, one) for layer in named or custom for one in layer.values]
         if not (named or custom):
             return None
-    if len(found) > 1 and len({id(layer) for layer, _ in found}) == 1:
-        found = [(layer, one) for layer, one in found if one == "value"]
-    if len(found) == 1:
-        return found[0]
+    if len(matches) > 1 and len({id(layer) for layer, _ in matches}) == 1:
+        matches = [(layer, one) for layer, one in matches if one == "value"]
+    if len(matches) == 1:
+        return matches[0]
     reason = "the header does not show which layer has the entities"
     if key is not None:
         reason = f"{quote(key)} is not the name of one span layer and feature"
     raise DataError(
-        f"{reason}; name it with --spans-key as LAYER or LAYER.FEATURE; there are: {_listed(spans)}",
+        f"{reason}; name it with --spans-key as LAYER or LAYER.FEATURE; there are: {_list_layers(spans)}",
         source=source.name,
         line=1,
     )
 
 
-def _listed(layers: Iterable[Layer]) -> str:
-    listed = (f"{layer.name} ({', '.join(layer.values) or 'no features'})" for layer in layers)
-    return shorten("; ".join(listed), 600) or "none"
+def _list_layers(layers: Iterable[Layer]) -> str:
+    texts = (f"{layer.name} ({', '.join(layer.values) or 'no features'})" for layer in layers)
+    return shorten("; ".join(texts), 600) or "none"

@@ -1,4 +1,4 @@
-"""CoNLL columns with Chinese characters, each followed by its position in its word (`科0`, `技1`)."""
+"""CoNLL columns whose words are Chinese characters with their position in the word (`科0`, `技1`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import conll
-from fencepost.data.formats.conll import contents_of, detect_columns
+from fencepost.data.formats.conll import detect_columns, find_contents
 from fencepost.data.formats.format import Format, WriteOptions
 from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
 from fencepost.errors import quote
 
-MANY_WORDS = 20  # that all end in digits are no coincidence
+MANY_WORDS = 20  # if all of them end with digits, these are positions
 _POSITION = re.compile(r"(.+?)(0|[1-9][0-9]{0,8})", re.DOTALL)
 
 
@@ -33,11 +33,11 @@ def _parse_words(words: list[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def has_positions(lines: list[str]) -> bool:
-    """Whether the words are characters with their position in the word, which counts up from 0."""
+    """Return whether the words are characters with their position in the word, which counts from 0."""
     columns = detect_columns(lines)
     if columns is None or columns.count < 2:
         return False
-    rows = map(columns.split, contents_of(lines))
+    rows = map(columns.split, find_contents(lines))
     words = [row[0] for row in rows if len(row) == columns.count]
     matches = [match for match in map(_POSITION.fullmatch, words) if match]
     positions = [int(match[2]) for match in matches]
@@ -49,27 +49,27 @@ def has_positions(lines: list[str]) -> bool:
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return conll.encode(map(_with_positions, sentences), options)
+    return conll.encode(map(_add_positions, sentences), options)
 
 
-def _with_positions(sentence: Sentence) -> Sentence:
+def _add_positions(sentence: Sentence) -> Sentence:
     positions = sentence.meta.get("positions") or [0] * len(sentence)
     words = [f"{word}{position}" for word, position in zip(sentence.words, positions, strict=True)]
     return replace(sentence, words=words)
 
 
-def obstacle(sentence: Sentence) -> str | None:
+def find_obstacle(sentence: Sentence) -> str | None:
     positions = sentence.meta.get("positions")
-    if positions is not None and not _valid_positions(positions, len(sentence)):
-        return "positions that are not one number for each character"
+    if positions is not None and not _are_positions(positions, len(sentence)):
+        return "positions that are not one integer for each character"
     for word, position in zip(sentence.words, positions or [0] * len(sentence), strict=True):
         match = _POSITION.fullmatch(f"{word}{position}")
         if match is None or match[1] != word:
-            return "a word that cannot be told from the position after it"
-    return conll.obstacle(sentence)
+            return "a word that cannot be separated from the position after it"
+    return conll.find_obstacle(sentence)
 
 
-def _valid_positions(positions: object, length: int) -> bool:
+def _are_positions(positions: object, length: int) -> bool:
     return (
         isinstance(positions, list | tuple)
         and len(positions) == length
@@ -82,7 +82,7 @@ WEIBO = Format(
     summary="as conll, with Chinese characters and their position in the word (科0)",
     read=partial(conll.read, parse_words=_parse_words),
     write=text_writer(encode),
-    obstacle=obstacle,
+    find_obstacle=find_obstacle,
     overlaps="none",
     keeps=frozenset({"positions"}),
 )

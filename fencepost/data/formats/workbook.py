@@ -1,4 +1,4 @@
-"""Rows of an Excel workbook (`.xlsx`): the first sheet, whose first row has the names of the columns."""
+"""Read and write Excel workbooks (`.xlsx`): the first row of the first sheet has the names of the columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fencepost.data.formats.json_records import Record
 from fencepost.data.source import STREAM_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote, require_extra
 
-CELL_CHARACTERS = 32767  # in a cell; Excel cannot hold more
-_UNPACKED = 1 << 30  # bytes; the strings of a workbook are all in memory
+CELL_CHARACTERS = 32767  # maximum in Excel
+_UNPACKED = 1 << 30  # bytes; all strings of a workbook are in memory
 _KINDS = (str, int, float, bool)
 
 
 class Workbook:
-    """The header of a workbook's first sheet (empty if there is none), and its rows."""
+    """The first sheet of a workbook: its header (empty if the sheet is empty), and its rows."""
 
     def __init__(self, source: Source) -> None:
         with require_extra("tables", f"{source.name}: reading Excel workbooks"):
@@ -38,26 +38,26 @@ class Workbook:
             names: Iterable[Any] = next((row for _, row in self._rows if _has_value(row)), ())
         except DataError:
             raise
-        except Exception as error:  # noqa: BLE001 - openpyxl raises what its parsers raise
+        except Exception as error:  # noqa: BLE001 - openpyxl may raise anything
             stack.close()
-            reason = f"not a workbook that can be read: {describe_error(error)}"
+            reason = f"the workbook cannot be read: {describe_error(error)}"
             raise DataError(reason, source=source.name) from None
         self.header = ["" if name is None else str(name) for name in names]
         self._name = source.name
         if len(sheets) > 1:
-            source.note(f"only the first sheet is read, {quote(sheets[0].title)}; there are {len(sheets)}")
+            source.note(f"only the first of {len(sheets)} sheets is read, {quote(sheets[0].title)}")
 
-    def repeated(self) -> list[str]:
-        """Return the names that several columns have, or none; those are not in the records."""
+    def find_repeated(self) -> list[str]:
+        """Return the names that are empty or that several columns have; these are not in the records."""
         return sorted({name for name in self.header if self.header.count(name) > 1 or not name})
 
     def records(self) -> Iterator[Record]:
-        """Yield the rows as objects from the names in the header to the values; empty cells are ""."""
-        repeated = set(self.repeated())
+        """Yield the rows as objects, from the names in the header to the values; empty cells are ""."""
+        repeated = set(self.find_repeated())
         try:
             for line, row in self._rows:
                 if _has_value(row):
-                    pairs = zip(self.header, map(_plain, row), strict=False)
+                    pairs = zip(self.header, map(_to_plain, row), strict=False)
                     yield Record(line, "", {name: value for name, value in pairs if name not in repeated})
         except Exception as error:  # noqa: BLE001
             reason = f"the rest of the workbook cannot be read: {describe_error(error)}"
@@ -68,29 +68,29 @@ def _check_size(file: IO[bytes], name: str) -> None:
     with zipfile.ZipFile(file) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > _UNPACKED:
-        raise DataError(f"a workbook of over {_UNPACKED >> 20:,} MB; save it as CSV", source=name)
+        raise DataError(f"larger than {_UNPACKED >> 20:,} MB when unpacked; save it as CSV", source=name)
 
 
 def _has_value(row: Iterable[Any]) -> bool:
     return any(value is not None for value in row)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if value is None:
         return ""
-    return value if isinstance(value, _KINDS) else _as_text(value)
+    return value if isinstance(value, _KINDS) else _to_text(value)
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
 
 
 def write_workbook(rows: Iterable[Iterable[str]], stream: BinaryIO) -> None:
-    """Write rows of texts, the header first, row by row; no text is taken for a formula."""
+    """Write rows of texts, with the header first; no text becomes a formula."""
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in _PARTS.items():
-            archive.writestr(_entry(name), _XML + content)
-        with archive.open(_entry("xl/worksheets/sheet1.xml"), "w", force_zip64=True) as sheet:
+            archive.writestr(_make_entry(name), _XML + content)
+        with archive.open(_make_entry("xl/worksheets/sheet1.xml"), "w", force_zip64=True) as sheet:
             sheet.write(f'{_XML}<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
             for row in rows:
                 cells = (
@@ -101,8 +101,8 @@ def write_workbook(rows: Iterable[Iterable[str]], stream: BinaryIO) -> None:
             sheet.write(b"</sheetData></worksheet>")
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    """Return a part of the archive without a time, so that the same rows give the same file."""
+def _make_entry(name: str) -> zipfile.ZipInfo:
+    """Return the entry of a part of the archive, without a time so that the output is reproducible."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -124,4 +124,4 @@ _PARTS = {
     "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_SCHEMAS}/package/2006/relationships">'
     f'<Relationship Id="r1" Type="{_RELATED}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
 }
-"""The parts of a workbook with one sheet, besides the sheet."""
+"""Parts of a workbook with one sheet, except the sheet."""

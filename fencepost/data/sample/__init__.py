@@ -1,4 +1,4 @@
-"""The sample corpus; its generator is `tools/sample_corpus/generate.py`, with the annotation guideline."""
+"""The sample corpus; `tools/sample_corpus/generate.py` generates it and has the annotation guideline."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from fencepost.errors import UsageError
 
-SPLITS = ("train", "dev", "test")
+PARTS = ("train", "dev", "test")
 
 
-def path(split: str) -> Path:
-    """Return the file of a split."""
-    if split not in SPLITS:
-        raise UsageError(f"the sample corpus has no split {split!r}; it has {', '.join(SPLITS)}")
-    return Path(__file__).parent / f"{split}.jsonl"
+def get_path(part: str) -> Path:
+    """Return the path of a part; raises `UsageError` for an unknown one."""
+    if part not in PARTS:
+        raise UsageError(f"the sample corpus has no part {part!r}; it has {', '.join(PARTS)}")
+    return Path(__file__).parent / f"{part}.jsonl"

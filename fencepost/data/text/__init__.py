@@ -1,4 +1,4 @@
-"""Raw text to words and sentences, and back to characters."""
+"""Split raw text into sentences and words, and align annotations in characters with them."""
 
 from fencepost.data.text.alignment import WORD_SPLIT, CharSpan, Document, align, split_document
 from fencepost.data.text.splitter import RuleSplitter, Splitter, WhitespaceSplitter, make_splitter

@@ -1,8 +1,7 @@
-"""Annotations in characters to entities in words.
+"""Convert annotations in characters to entities in words, without losing any.
 
-People annotate characters and networks read words. Nothing may get lost between the two: white space
-at a span's edges is trimmed, a word that a boundary cuts is split there, and sentences over which an
-annotation runs are joined.
+White space at the boundaries of a span is trimmed, a word that contains a boundary is split there, and
+sentences are joined if a span covers the boundary between them.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from fencepost.data.entity import Entity, Sentence
 if TYPE_CHECKING:
     from fencepost.data.text.splitter import Offsets, Splitter
 
-WORD_SPLIT = "word cut in two because an entity begins or ends inside it (are the offsets right?)"
-"""Note on a document, for each such word."""
+WORD_SPLIT = "word split because an entity starts or ends inside it (are the offsets right?)"
+"""Note for each word that was split."""
 
 
 @dataclass(frozen=True, slots=True)
 class CharSpan:
-    """The characters `[start, end)` of a text are a `type`."""
+    """An entity of a `type` in the characters `[start, end)` of a text."""
 
     start: int
     end: int
@@ -35,92 +34,88 @@ class CharSpan:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text as sentences; `offsets[i]` has the characters of the words of `sentences[i]`."""
+    """The sentences of a text; `offsets[i]` has the offsets of the words of `sentences[i]`."""
 
     sentences: list[Sentence]
     offsets: list[list[Offsets]]
-    words_split: int  # words that had to be cut because a span begins or ends inside them
+    words_split: int  # number of splits of words in which a span starts or ends
 
 
 def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Offsets]]) -> Document:
-    """Put the spans on the words of `sentences` (from a splitter).
+    """Align spans with the words of `sentences`, whose offsets a splitter has returned.
 
-    Raises `ValueError` for a span that lies outside the text or holds nothing but white space.
+    Raises `ValueError` for a span that lies outside the text or contains only white space.
     """
-    trimmed = [trim(text, span) for span in spans]
-    cuts = sorted({edge for span in trimmed for edge in (span.start, span.end)})
-    offsets = [_cut(words, cuts) for words in sentences]
+    spans = [trim(text, span) for span in spans]
+    boundaries = sorted({boundary for span in spans for boundary in (span.start, span.end)})
+    offsets = [_cut(words, boundaries) for words in sentences]
     words_split = sum(map(len, offsets)) - sum(map(len, sentences))
-    offsets = _join(offsets, trimmed)
-    inside = _group(offsets, trimmed)
-    made = [_sentence(text, words, members) for words, members in zip(offsets, inside, strict=True)]
-    return Document(made, offsets, words_split)
+    offsets = _join(offsets, spans)
+    groups = _group(offsets, spans)
+    aligned = [_make_sentence(text, words, members) for words, members in zip(offsets, groups, strict=True)]
+    return Document(aligned, offsets, words_split)
 
 
 def split_document(
     text: str, spans: Sequence[CharSpan], splitter: Splitter, name: str | None, doc: str | None
 ) -> Document:
-    """Split a text into sentences of the document `doc`, named `name-1`, `name-2` and so on."""
+    """Split a text into sentences of the document `doc`, with the ids `name-1`, `name-2` and so on."""
     document = align(text, spans, splitter.split(text))
-    named = [
+    sentences = [
         replace(sentence, doc=doc, id=None if name is None else f"{name}-{number}")
         for number, sentence in enumerate(document.sentences, start=1)
     ]
-    return replace(document, sentences=named)
+    return replace(document, sentences=sentences)
 
 
 def trim(text: str, span: CharSpan) -> CharSpan:
-    """The span without the white space at its edges."""
+    """Return the span without white space at its boundaries; raises `ValueError` if nothing is left."""
     if not 0 <= span.start < span.end <= len(text):
         raise ValueError(
             f"the span {span.type} [{span.start}, {span.end}) is empty or lies outside "
             f"the text's {len(text)} characters"
         )
-    held = text[span.start : span.end]
-    start = span.start + len(held) - len(held.lstrip())
-    end = span.end - len(held) + len(held.rstrip())
+    phrase = text[span.start : span.end]
+    start = span.start + len(phrase) - len(phrase.lstrip())
+    end = span.end - len(phrase) + len(phrase.rstrip())
     if start >= end:
-        raise ValueError(f"the span {span.type} [{span.start}, {span.end}) holds only white space")
+        raise ValueError(f"the span {span.type} [{span.start}, {span.end}) contains only white space")
     return CharSpan(start, end, span.type, span.score, span.meta)
 
 
-def _cut(words: Sequence[Offsets], cuts: list[int]) -> list[Offsets]:
-    """The words, split where a cut falls inside one."""
-    pieces: list[Offsets] = []
+def _cut(words: Sequence[Offsets], boundaries: list[int]) -> list[Offsets]:
+    """Split the words that contain a boundary of a span."""
+    offsets: list[Offsets] = []
     for start, end in words:
-        inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
-        edges = [start, *inner, end]
-        pieces.extend(itertools.pairwise(edges))
-    return pieces
+        inner = boundaries[bisect_right(boundaries, start) : bisect_left(boundaries, end)]
+        offsets.extend(itertools.pairwise([start, *inner, end]))
+    return offsets
 
 
-def _join(sentences: list[list[Offsets]], spans: list[CharSpan]) -> list[list[Offsets]]:
-    """The sentences, joined where a span runs over the boundary between two of them."""
+def _join(sentences: list[list[Offsets]], spans: Sequence[CharSpan]) -> list[list[Offsets]]:
+    """Join the sentences whose boundary a span covers."""
     first_characters = [words[0][0] for words in sentences]
-    beginnings = set(uncrossed(first_characters, [(span.start, span.end) for span in spans]))
-    joined: list[list[Offsets]] = []
+    starts = set(find_uncrossed(first_characters, [(span.start, span.end) for span in spans]))
+    result: list[list[Offsets]] = []
     for words in sentences:
-        if words[0][0] in beginnings:
-            joined.append(words)
+        if words[0][0] in starts:
+            result.append(words)
         else:
-            joined[-1].extend(words)
-    return joined
+            result[-1].extend(words)
+    return result
 
 
-def uncrossed(beginnings: Sequence[int], spans: Iterable[Offsets]) -> list[int]:
-    """Those of the sentences' beginnings over which no span runs."""
-    changes = [0] * (len(beginnings) + 1)  # in how many spans run over a beginning
+def find_uncrossed(starts: Sequence[int], spans: Iterable[Offsets]) -> list[int]:
+    """Return the starts of sentences that are not inside a span."""
+    changes = [0] * (len(starts) + 1)  # of the number of spans that contain a start
     for start, end in spans:
-        changes[bisect_right(beginnings, start)] += 1
-        changes[bisect_left(beginnings, end)] -= 1
-    return [
-        beginning
-        for beginning, crossing in zip(beginnings, itertools.accumulate(changes[:-1]), strict=True)
-        if not crossing
-    ]
+        changes[bisect_right(starts, start)] += 1
+        changes[bisect_left(starts, end)] -= 1
+    counts = itertools.accumulate(changes[:-1])
+    return [start for start, count in zip(starts, counts, strict=True) if not count]
 
 
-def _group(sentences: list[list[Offsets]], spans: list[CharSpan]) -> list[list[CharSpan]]:
+def _group(sentences: list[list[Offsets]], spans: Sequence[CharSpan]) -> list[list[CharSpan]]:
     first_characters = [words[0][0] for words in sentences]
     groups: list[list[CharSpan]] = [[] for _ in sentences]
     for span in spans:
@@ -128,7 +123,7 @@ def _group(sentences: list[list[Offsets]], spans: list[CharSpan]) -> list[list[C
     return groups
 
 
-def _sentence(text: str, words: list[Offsets], spans: list[CharSpan]) -> Sentence:
+def _make_sentence(text: str, words: list[Offsets], spans: list[CharSpan]) -> Sentence:
     starts = {start: index for index, (start, _) in enumerate(words)}
     ends = {end: index + 1 for index, (_, end) in enumerate(words)}
     spaces = [end < start for (_, end), (start, _) in itertools.pairwise(words)]

@@ -1,10 +1,10 @@
-"""Line breaks of raw text: which of them end a sentence, and which are no more than a space.
+"""Line breaks of raw text: decide which of them end a sentence; the others are spaces.
 
-A blank line always ends a sentence. Other line breaks depend on the mode: `break` ends a sentence at each of
-them, `join` at none, and `auto` where a reader would: before list marks, after colons, between the rows of a
-table, where a quotation begins or ends, and in blocks of short lines (forms, addresses, signatures, poems).
+A blank line always ends a sentence. Other line breaks depend on the mode: with `break` each of them ends a
+sentence, with `join` none, and with `auto` those before list marks, after colons, between the rows of a
+table, at the start and end of a quotation, and in blocks of short lines (forms, addresses, poems).
 In a paragraph that was wrapped at some width, a line break is a space. A line was wrapped if the first word
-of the next one would not have fitted into that width, which is the one of the block's longest lines.
+of the next line would not have fitted into that width, which is the width of the longest lines of the block.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from fencepost.errors import UsageError
 
 Lines = Literal["auto", "break", "join"]
 
-LINE_BREAK = re.compile("[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")  # as `str.splitlines` has them
+LINE_BREAK = re.compile("[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")  # those of `str.splitlines`
 
-_BLOCK = 100  # lines that are looked at together, so that no text must be read to its end
-_NARROWEST, _NARROW, _WIDEST = 25, 45, 130  # columns of wrapped text; below `_NARROW` more must speak for it
-_SEVERAL, _MANY = 3, 6  # line breaks of a block from which the beginnings of its lines say something
+_BLOCK = 100  # lines that are analysed together, so that a text need not be read to its end
+_NARROWEST, _NARROW, _WIDEST = (
+    25,
+    45,
+    130,
+)  # columns of wrapped text; below `_NARROW`, conditions are stricter
+_SEVERAL, _MANY = 3, 6  # number of line breaks from which the starts of the lines of a block are conclusive
 
 _WIDE = r"\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"
-_WIDE_LETTER = re.compile(rf"[{_WIDE}]")  # takes two columns, and may begin a line by itself
+_WIDE_LETTER = re.compile(rf"[{_WIDE}]")  # takes two columns, and counts as a word
 _WORD = re.compile(rf"[{_WIDE}]|[^\s{_WIDE}]+")
 _LINE = re.compile(rf"(?!\Z)([^{LINE_BREAK.pattern[1:]}*)(?:\r\n|{LINE_BREAK.pattern}|\Z)")
 _QUOTE_MARKS = re.compile(r"\s*(?:>\s?)*")
-_RULE = re.compile(r"(?:[-=_*~#+.|:\s]{2,})?")  # a whole line of it separates, as ----- and |---|---|
+_RULE = re.compile(r"(?:[-=_*~#+.|:\s]{2,})?")  # a line that separates, such as ----- and |---|---|
 _DASHES = ("-", "\N{EN DASH}", "\N{EM DASH}")
 _MARK = re.compile(
     rf"([{''.join(_DASHES)}*+•‣◦·▪■]|#{{1,6}})\s|\(?(\d{{1,3}}|[a-z]|[ivx]{{2,5}})[.)]\s", re.IGNORECASE
 )
-_LABEL = re.compile(r"[^\W\d_][\w./&()' -]{0,30}:(?:\s|\Z)")  # as Name: in a form
+_LABEL = re.compile(r"[^\W\d_][\w./&()' -]{0,30}:(?:\s|\Z)")  # such as `Name:` in a form
 _COLUMNS = re.compile(r"\S\t|\S {3,}\S|\|")
 _HYPHENATED = re.compile(r"[^\W\d_][-\N{HYPHEN}\N{SOFT HYPHEN}]\Z")
 
 
 def check_lines(lines: str | None) -> None:
-    """Raise `UsageError` for a mode that there is not; None is the default."""
+    """Raise `UsageError` for an unknown mode; None stands for the default."""
     if lines is not None and lines not in get_args(Lines):
         raise UsageError.unknown("value of lines", lines, get_args(Lines))
 
 
-def sentence_ends(text: str, mode: Lines = "auto") -> Iterator[int]:
-    """Yield the positions at which a sentence must end, all of them beginnings of lines, in order.
-
-    The text is read as far as needed only, 100 lines at a time with `auto`.
-    """
+def find_sentence_ends(text: str, mode: Lines = "auto") -> Iterator[int]:
+    """Yield the offsets of the lines before which a sentence must end, in order; the text is read lazily."""
     block: list[_Line] = []
     for match in _LINE.finditer(text):
         blank = not match[1].strip()
@@ -60,26 +61,26 @@ def sentence_ends(text: str, mode: Lines = "auto") -> Iterator[int]:
         elif not blank:
             line = _Line(match.start(), match[1])
             if block and (line.is_rule or block[-1].is_rule or line.depth != block[-1].depth):
-                yield from _Block(block).ends()
+                yield from _Block(block).find_ends()
                 yield line.start
                 block.clear()
             block.append(line)
             if len(block) > _BLOCK:
-                yield from _Block(block).ends()
+                yield from _Block(block).find_ends()
                 del block[:-1]
         else:
             if block:
-                yield from _Block(block).ends()
+                yield from _Block(block).find_ends()
                 block.clear()
             yield match.end()
-    yield from _Block(block).ends()
+    yield from _Block(block).find_ends()
 
 
 class _Line:
     """A line that is not blank.
 
-    Its `content` has neither the marks of quotation before it, which are `depth`, nor white space around it.
-    Columns are `indent` before it, `width` up to its end and `first_width` of its first word.
+    Its `content` is without white space around it and without the `depth` quotation marks (`>`) before it.
+    The content starts after `indent` columns and ends at `width`; its first word has `first_width` columns.
     """
 
     __slots__ = ("content", "depth", "first_width", "indent", "is_new", "is_rule", "mark", "start", "width")
@@ -89,32 +90,32 @@ class _Line:
         self.start, self.indent = start, before.end() if before else 0
         self.depth = line.count(">", 0, self.indent)
         self.content = content = line[self.indent :].strip()
-        self.width = self.indent + _columns(content)
+        self.width = self.indent + _count_columns(content)
         self.is_rule = _RULE.fullmatch(content) is not None
         mark, word, first = _MARK.match(content), _WORD.match(content), content[:1]
         self.mark = mark and (mark[1] or mark[2].lower())  # of an item of a list
-        self.first_width = _columns(word[0]) if word else 0
-        self.is_new = not first.isalpha() or first.isupper()  # as sentences begin, if letters have case
+        self.first_width = _count_columns(word[0]) if word else 0
+        self.is_new = not first.isalpha() or first.isupper()  # it may be the start of a sentence
 
 
-def _columns(text: str) -> int:
+def _count_columns(text: str) -> int:
     return len(text) + (0 if text.isascii() else len(_WIDE_LETTER.findall(text)))
 
 
 class _Block:
-    """Lines that follow each other, without a blank one or a rule, and of one depth of quotation."""
+    """Consecutive lines of the same quotation depth, without a blank line or a rule between them."""
 
     def __init__(self, lines: Sequence[_Line]) -> None:
         self.lines = lines
-        self.width = _wrap_width(lines)
+        self.width = _find_wrap_width(lines)
         self.has_several_long = sum(line.width > 0.8 * self.width for line in lines) > 1
         self.marks = Counter(line.mark for line in lines)
         labels = sum(_LABEL.match(line.content) is not None for line in lines)
         self.is_form = labels > 1 and 2 * labels >= len(lines)
 
-    def ends(self) -> Iterator[int]:
-        """Yield where sentences must end."""
-        item: _Line | None = None  # the last one of a list
+    def find_ends(self) -> Iterator[int]:
+        """Yield the offsets of the lines before which a sentence must end."""
+        item: _Line | None = None  # the last list item
         for line, after in pairwise(self.lines):
             item = line if line.mark else item
             if line.content.endswith((":", "\N{FULLWIDTH COLON}")) or self._is_row(line, after):
@@ -124,7 +125,7 @@ class _Block:
             elif self._is_item(line, after):
                 yield after.start
             elif item is not None and after.indent > item.indent and not after.is_new:
-                continue  # the rest of the item
+                continue  # the line continues the item
             elif not self._is_wrapped(line, after):
                 yield after.start
 
@@ -134,7 +135,7 @@ class _Block:
         return bool(is_table or (self.is_form and _LABEL.match(after.content)))
 
     def _is_item(self, line: _Line, after: _Line) -> bool:
-        """Return whether the second line has a list mark: in wrapped text, a lone dash or initial is none."""
+        """Return whether the second line starts a list item; in wrapped text, a single mark does not."""
         mark = after.mark
         if mark is None:
             return False
@@ -145,11 +146,11 @@ class _Block:
         return not (is_lone and self._is_full(line, after))
 
     def _is_full(self, line: _Line, after: _Line) -> bool:
-        """Return whether the first word of the second line had hardly any room in the first."""
+        """Return whether the first word of the second line would hardly have fitted into the first."""
         return 0 < 0.9 * self.width < line.width + 1 + after.first_width
 
     def _is_wrapped(self, line: _Line, after: _Line) -> bool:
-        """Return whether the second line continues the first, which is full, and not by chance."""
+        """Return whether the second line continues the first one, which must be full."""
         return self._is_full(line, after) and (
             self.has_several_long
             or not after.is_new
@@ -158,13 +159,13 @@ class _Block:
         )
 
 
-def _wrap_width(lines: Sequence[_Line]) -> int:
-    """Return the width at which a block was wrapped; 0 if it was not."""
+def _find_wrap_width(lines: Sequence[_Line]) -> int:
+    """Return the width at which a block was wrapped; 0 if it was not wrapped."""
     breaks = len(lines) - 1
     widths = sorted((line.width for line in lines if _has_several_words(line)), reverse=True)
     if not widths:
         return 0
-    # the longest lines that are no exception, as one with a long address would be
+    # the width of the longest lines; a single longer one, for example with a long address, does not count
     width = next((wide for wide, less in pairwise(widths) if less > 0.9 * wide >= 0.9 * _NARROW), widths[0])
     new = sum(line.is_new for line in lines[1:])
     if width < _NARROW:

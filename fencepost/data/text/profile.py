@@ -1,4 +1,4 @@
-"""What text looks like: its scripts, and its most frequent words, which tell its language."""
+"""Profile of a text: its scripts and its most frequent words, which show its language."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 FREQUENT = 50
-"""Number of words that are remembered."""
+"""Number of words in a profile."""
 
-_ENOUGH = 5_000  # words of text
-_USUAL = 0.05  # share of the letters of training data from which on a script is one of its own
+_ENOUGH = 5_000  # words of a text that are needed for a profile
+_USUAL = 0.05  # minimum share of a script among the letters of a text
 
 
 @lru_cache(maxsize=10_000)
-def script_of(letter: str) -> str:
-    """Return the script of a letter, as the Unicode name of the letter begins: `LATIN`, `CJK`."""
+def find_script(letter: str) -> str:
+    """Return the script of a letter, which is the first word of its Unicode name: `LATIN`, `CJK`."""
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
@@ -27,21 +27,18 @@ def count_scripts(words: Iterable[str]) -> Counter[str]:
         if word.isascii():
             counts["LATIN"] += sum(map(str.isalpha, word))
         else:
-            counts.update(script_of(letter) for letter in word if letter.isalpha())
+            counts.update(find_script(letter) for letter in word if letter.isalpha())
     return counts
 
 
-def usual_scripts(words: Iterable[str]) -> list[str]:
-    """Return the scripts of text, without those of a few letters."""
+def find_usual_scripts(words: Iterable[str]) -> list[str]:
+    """Return the scripts of a text, without those of only a few letters."""
     counts = count_scripts(words)
     return sorted(script for script, count in counts.items() if count >= _USUAL * counts.total())
 
 
-def frequent_words(words: Iterable[str]) -> tuple[list[str], float]:
-    """Return the most frequent words of text, in lower case, and their share of all words of letters.
-
-    There are none if the text is too short to tell.
-    """
+def find_frequent_words(words: Iterable[str]) -> tuple[list[str], float]:
+    """Return the most frequent words in lower case and their share of all; none if there are too few."""
     counts = Counter(word.lower() for word in words if word.isalpha())
     if counts.total() < _ENOUGH:
         return [], 0.0

@@ -1,12 +1,12 @@
-"""A rule tokenizer that gives the tokens of spaCy's, by spaCy's rules for a language, without spaCy.
+"""A rule tokenizer with spaCy's rules for each language, which returns the same tokens without spaCy.
 
-The rules are data (`rules/`, written by `tools/tokenizer_rules.py`), those of a language as differences from
-the language-neutral ones (`xx`):
+The rules are data in `rules/`, written by `tools/tokenizer_rules.py`. Those of a language are stored as
+differences from the language-neutral ones (`xx`):
 
-- `prefix`, `suffix`, `infix`: patterns of what is cut off or out of a word; `whole`, `url`: what stays whole;
-- `special`: words whose tokens are given, or that stay one token;
-- `phrases`: special cases that the patterns alone cut, as tokens with spaces between them: they are looked
-  for among the tokens in the end. `joined`: those that become one token, and so are not in `special`.
+- `prefix`, `suffix`, `infix`: patterns at which a word is split; `whole`, `url`: words that are not split;
+- `special`: words with the tokens that they are split into, or that are not split;
+- `phrases`: special cases that the patterns would split, as tokens separated by spaces; they are searched for
+  among the tokens at the end. `joined`: those that become one token, which are therefore not in `special`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ RULES = Path(__file__).parent / "rules"
 NEUTRAL = "xx"
 _CACHE_SIZE = 20_000  # different words, of less than 1 kB each
 _CACHE_LENGTH = 50  # characters; longer words hardly occur twice
-_CHUNK = re.compile(r"\S+|\A\s+|(?<=\S )\s+|(?<=\S)(?! )\s+")  # one space after a word is no token
+_CHUNK = re.compile(r"\S+|\A\s+|(?<=\S )\s+|(?<=\S)(?! )\s+")  # a single space after a word is not a token
 _NOTHING = "(?!)"
 
 _STOPS = frozenset(
     "!.?։؟۔܀܁܂߹।॥၊။።፧፨᙮᜵᜶᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮⸼。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖"
     "﹗！．？｡𐩖𐩗𑁇𑁈𑂾𑂿𑃀𑃁𑅁𑅂𑅃𑇅𑇆𑇍𑇞𑇟𑈸𑈹𑈻𑈼𑊩𑑋𑑌𑗂𑗃𑗉𑗊𑗋𑗌𑗍𑗎𑗏𑗐𑗑𑗒𑗓𑗔𑗕𑗖𑗗𑙁𑙂𑜼𑜽𑜾𑩂𑩃𑪛𑪜𑱁𑱂𖩮𖩯𖫵𖬷𖬸𖭄𛲟𝪈"
 )
-"""The marks after which spaCy's sentencizer ends a sentence (its MIT licence: `rules/LICENSE`)."""
+"""Characters after which spaCy's sentencizer ends a sentence (MIT licence: `rules/LICENSE`)."""
 
-_Trie = dict[str, Any]  # token -> the tokens that may follow; "" -> a phrase may end here
+_Trie = dict[str, Any]  # from a token to the tokens that may follow; the key "" marks the end of a phrase
 
 
 class Kind(Enum):
-    """What a token is to the rule that ends sentences."""
+    """Kind of a token, for the rule that ends sentences."""
 
     WORD = 0
     PUNCTUATION = 1
@@ -48,7 +48,7 @@ class Kind(Enum):
     SPACE = 3
 
 
-Token = tuple[int, str, Kind]  # with the place where its text starts
+Token = tuple[int, str, Kind]  # offset, text and kind
 
 
 def resolve_language(language: str) -> str | None:
@@ -58,7 +58,7 @@ def resolve_language(language: str) -> str | None:
 
 
 def load_rules(code: str) -> dict[str, Any]:
-    """Return the rules of a language: its own, and the neutral ones where it has none."""
+    """Return the rules of a language; where it has none, the neutral ones."""
     neutral = _read(NEUTRAL)
     own = {} if code == NEUTRAL else _read(code)
     special = neutral["special"] if own.get("inherit", True) else []
@@ -70,8 +70,8 @@ def _read(name: str) -> dict[str, Any]:
     return content
 
 
-def kind_of(token: str) -> Kind:
-    """Return the kind of a token: spaCy's `is_space` and `is_punct`, and the marks of its sentencizer."""
+def classify(token: str) -> Kind:
+    """Return the kind of a token, by spaCy's `is_space`, `is_punct` and the characters of its sentencizer."""
     if token in _STOPS:
         return Kind.STOP
     if token.isspace():
@@ -82,7 +82,7 @@ def kind_of(token: str) -> Kind:
 
 
 class RuleTokenizer:
-    """Cuts texts into tokens by the rules of a language; threads may share one."""
+    """Tokenizer with the rules of a language; threads may share it."""
 
     def __init__(self, rules: Mapping[str, Any]) -> None:
         self._prefix = re.compile(rules["prefix"] or _NOTHING).search
@@ -104,40 +104,40 @@ class RuleTokenizer:
 
     @cached_property
     def _url(self) -> re.Pattern[str]:
-        return re.compile(self._url_pattern)  # at the first word with a dot inside: it takes a while
+        return re.compile(self._url_pattern)  # compiled only when needed, because it is slow
 
     def __call__(self, text: str) -> list[Token]:
-        """Return all tokens; what is not in one are single spaces after a token."""
+        """Return all tokens; they cover the text except for single spaces after a token."""
         tokens: list[Token] = []
-        beginnings = []  # where a phrase may begin
+        firsts = []  # indices of tokens that may start a phrase
         for match in _CHUNK.finditer(text):
             start, chunk = match.start(), match.group()
-            for piece, kind, begins in self._cache.get(chunk) or self._pieces(chunk):
-                if begins:
-                    beginnings.append(len(tokens))
-                tokens.append((start, piece, kind))
-                start += len(piece)
-        return self._apply_phrases(text, tokens, beginnings) if beginnings else tokens
+            for token, kind, starts_phrase in self._cache.get(chunk) or self._tokenize_chunk(chunk):
+                if starts_phrase:
+                    firsts.append(len(tokens))
+                tokens.append((start, token, kind))
+                start += len(token)
+        return self._apply_phrases(text, tokens, firsts) if firsts else tokens
 
-    def _pieces(self, chunk: str) -> list[tuple[str, Kind, bool]]:
-        """Return the tokens of a chunk with all that depends on them alone, and remember them."""
-        pieces = [(piece, kind_of(piece), piece in self._trie) for piece in self._split(chunk)]
+    def _tokenize_chunk(self, chunk: str) -> list[tuple[str, Kind, bool]]:
+        """Return the tokens of a chunk, their kinds, and whether they may start a phrase; cache them."""
+        tokens = [(token, classify(token), token in self._trie) for token in self._split(chunk)]
         if len(chunk) <= _CACHE_LENGTH:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache = {}  # not cleared: another thread may be reading it
-            self._cache[chunk] = pieces
-        return pieces
+            self._cache[chunk] = tokens
+        return tokens
 
     def _split(self, chunk: str) -> list[str]:
-        """Cut prefixes and suffixes off a chunk until it is whole or a special case, then cut its middle."""
+        """Split off prefixes and suffixes until a chunk is whole or a special case, then split the rest."""
         prefixes: list[str] = []
         suffixes: list[str] = []
         while chunk and chunk not in self._specials and not self._whole(chunk):
-            prefix = _length(self._prefix(chunk))
+            prefix = _get_length(self._prefix(chunk))
             rest = chunk[prefix:]
-            suffix = 0 if prefix and rest in self._specials else _length(self._suffix(rest))
+            suffix = 0 if prefix and rest in self._specials else _get_length(self._suffix(rest))
             if suffix and chunk[:-suffix] in self._specials:
-                prefix = 0  # what looks like one belongs to the special case
+                prefix = 0  # it belongs to the special case
             if not prefix and not suffix:
                 break
             end = len(chunk) - suffix
@@ -151,36 +151,36 @@ class RuleTokenizer:
             return self._specials[chunk]
         if self._whole(chunk) or ("." in chunk and self._url.match(chunk)):
             return [chunk] if chunk else []
-        borders = [0]
+        offsets = [0]
         for match in self._infixes(chunk):
             if match.start():
-                borders += match.span()
-        borders.append(len(chunk))
-        return [chunk[start:end] for start, end in pairwise(borders) if start < end]
+                offsets += match.span()
+        offsets.append(len(chunk))
+        return [chunk[start:end] for start, end in pairwise(offsets) if start < end]
 
-    def _apply_phrases(self, text: str, tokens: list[Token], beginnings: list[int]) -> list[Token]:
-        """Replace phrases that are special cases: the longest first, then the first.
+    def _apply_phrases(self, text: str, tokens: list[Token], firsts: list[int]) -> list[Token]:
+        """Replace phrases that are special cases; of overlapping ones, the longest, then the first.
 
-        As in spaCy, what a phrase covers is closed to others even if its text turns out to be none.
+        As in spaCy, the tokens of a phrase cannot be in another one, even if its text is not a special case.
         """
-        phrases = [(first, last) for first in beginnings for last in self._ends(tokens, first)]
-        taken: set[int] = set()
+        phrases = [(first, last) for first in firsts for last in self._find_phrase_ends(tokens, first)]
+        covered: set[int] = set()
         chosen: list[tuple[int, int]] = []
         for first, last in sorted(phrases, key=lambda phrase: (phrase[0] - phrase[1], phrase[0])):
-            if first not in taken and last - 1 not in taken:
+            if first not in covered and last - 1 not in covered:
                 chosen.append((first, last))
-            taken.update(range(first, last))
-        for first, last in sorted(chosen, reverse=True):  # from the end, so that places stay valid
+            covered.update(range(first, last))
+        for first, last in sorted(chosen, reverse=True):  # from the end, so that indices stay valid
             start, end = tokens[first][0], tokens[last - 1][0] + len(tokens[last - 1][1])
             if pieces := self._specials.get(text[start:end]):
                 starts = accumulate(map(len, pieces), initial=start)
                 tokens[first:last] = [
-                    (at, piece, kind_of(piece)) for at, piece in zip(starts, pieces, strict=False)
+                    (at, piece, classify(piece)) for at, piece in zip(starts, pieces, strict=False)
                 ]
         return tokens
 
-    def _ends(self, tokens: list[Token], first: int) -> Iterator[int]:
-        """Yield where phrases that begin at a token end."""
+    def _find_phrase_ends(self, tokens: list[Token], first: int) -> Iterator[int]:
+        """Yield the ends of the phrases that start with a token."""
         node = self._trie
         for last in range(first, len(tokens)):
             if tokens[last][1] not in node:
@@ -190,5 +190,5 @@ class RuleTokenizer:
                 yield last + 1
 
 
-def _length(match: re.Match[str] | None) -> int:
+def _get_length(match: re.Match[str] | None) -> int:
     return match.end() - match.start() if match else 0

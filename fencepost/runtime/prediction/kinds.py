@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.formats import conll, conll2012, iob, json_tokens
 from fencepost.data.formats.json_fields import SURROGATES
-from fencepost.data.formats.json_records import Record, records
+from fencepost.data.formats.json_records import Record, read_objects
 from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.registry import FORMATS, detect_beginning, detect_format
 from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source, is_workbook
@@ -129,7 +129,7 @@ def _has_tags(lines: Sequence[str]) -> bool:
     contents = [text for line in lines if (text := line.strip()) and not text.startswith(("#", "-DOCSTART-"))]
     if len(contents) < 2:
         return False
-    tagged = sum(any(map(iob.parse, conll.columns_of(text).split(text)[1:])) for text in contents)
+    tagged = sum(any(map(iob.parse, conll.detect_line_columns(text).split(text)[1:])) for text in contents)
     return tagged >= _TAGGED * len(contents) or conll2012.looks_bracketed(list(lines))
 
 
@@ -138,7 +138,7 @@ def is_json_text(source: Source) -> bool:
     if len(source.head) == HEAD_BYTES and b"\n" not in source.head.rstrip():  # an object that is cut off
         return _BEGINS_WITH_TEXT.match(_head(source)) is not None
     try:
-        first = list(islice(records(Source.from_bytes(source.head, source.name)), _HEAD))
+        first = list(islice(read_objects(Source.from_bytes(source.head, source.name)), _HEAD))
     except DataError:  # a line without an end
         return False
     values = [record.value for record in first]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, repeat, tee
 from typing import TYPE_CHECKING, Any
 
-from fencepost.data.formats.json_fields import name
+from fencepost.data.formats.json_fields import find_name
 from fencepost.runtime.document import Document
 from fencepost.runtime.offsets import OffsetUnit
 
@@ -88,8 +88,8 @@ def to_sentences(predicted: Iterable[PredictedText], first: int = 1) -> Iterator
 
 def _with_names(text: PredictedText, number: int) -> Iterator[Sentence]:
     fields = text.source.fields
-    id_key, id_ = name(fields, ("id",))
-    doc_key, doc = name(fields, ("doc", "doc_id"))
+    id_key, id_ = find_name(fields, ("id",))
+    doc_key, doc = find_name(fields, ("doc", "doc_id"))
     meta = {key: value for key, value in fields.items() if key not in (id_key, doc_key)}
     pairs = zip(text.annotated.sentences, text.annotated.offsets, strict=True)
     for place, (sentence, offsets) in enumerate(pairs, start=1):

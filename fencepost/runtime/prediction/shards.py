@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import is_array
-from fencepost.data.formats.parquet import Table
+from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.source import BYTE_ORDER_MARK, SAMPLE, STANDARD_INPUT, Source
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.chunks import chunks
@@ -164,7 +164,7 @@ class PartReader:
     """Reads parts of files; the last Parquet file stays open, for the next part is often in it."""
 
     def __init__(self) -> None:
-        self._table: Table | None = None
+        self._table: ParquetTable | None = None
 
     def read(self, file: File, part: Part) -> list[Text]:
         """Return the texts of a part."""
@@ -186,11 +186,11 @@ class PartReader:
             raise _changed(file.path)
         return texts
 
-    def _open(self, file: File) -> Table:
+    def _open(self, file: File) -> ParquetTable:
         if self._table is not None and self._table.name != file.path:
             self._table.close()
             self._table = None
-        self._table = self._table or Table(Path(file.path), file.path, file.text_column)
+        self._table = self._table or ParquetTable(Path(file.path), file.path, file.text_column)
         return self._table
 
 

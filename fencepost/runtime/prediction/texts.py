@@ -16,8 +16,8 @@ from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.formats.delimited import Delimited
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import is_json
-from fencepost.data.formats.json_records import Record, records
-from fencepost.data.formats.parquet import Table
+from fencepost.data.formats.json_records import Record, read_objects
+from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.formats.workbook import Workbook
 from fencepost.data.source import ReadSentence, Rejected, Source, is_workbook
@@ -95,7 +95,7 @@ def read_texts(
 def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
     """Yield each line as a text, blank ones too."""
     end = 0
-    for line in source.lines_with_marks_noted():
+    for line in source.lines_noting_marks():
         end += len(line.text.encode("utf-8")) + 1
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
@@ -106,7 +106,7 @@ def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejecte
 def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     """Yield each object, and each string as an object; and the number of bytes up to its end."""
     end = 0
-    for record in records(source):
+    for record in read_objects(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
         text = string_of(record)
         yield record if text is None else Record(record.line, record.raw, {column: text}), end
@@ -122,7 +122,7 @@ def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
                 "name another one with --text-column",
                 source=source.name,
             )
-        for name in table.repeated():
+        for name in table.find_repeated():
             source.note(f"columns with the same name are not in the output: {quote(name)}")
         for record in table.records():
             yield record, source.bytes_read
@@ -132,12 +132,12 @@ def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     if source.path is None:
         raise UsageError(f"{source.name}: Parquet is read from a file; name it with --input")
     size = source.path.stat().st_size
-    with closing(Table(source.path, source.name, column)) as table:
+    with closing(ParquetTable(source.path, source.name, column)) as table:
         for record in table.records(0, table.rows, source):
             yield record, size * record.line // table.rows
 
 
-def read_rows(table: Table, first: int, end: int) -> Iterator[Text | Rejected]:
+def read_rows(table: ParquetTable, first: int, end: int) -> Iterator[Text | Rejected]:
     """Yield the texts of the rows of Parquet from `first` up to `end`."""
     return _to_texts(
         ((record, 0) for record in table.records(first, end)), table.column or TEXT, ReadOptions()

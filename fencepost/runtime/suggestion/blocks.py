@@ -11,9 +11,9 @@ from fencepost.data.entity import Sentence
 from fencepost.data.formats.json_fields import is_json
 from fencepost.errors import UsageError
 from fencepost.runtime.chunks import chunks
+from fencepost.runtime.document import Document
 from fencepost.runtime.prediction.results import PredictedText, to_sentences
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.document import Document
 from fencepost.runtime.recogniser import Prepared, Recogniser
 
 

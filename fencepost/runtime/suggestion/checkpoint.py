@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fencepost import __version__
 from fencepost.data.formats.format import ReadOptions
-from fencepost.data.formats.json_tokens import as_json
+from fencepost.data.formats.json_tokens import to_json
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.output import whole_file
 from fencepost.data.source import ReadSentence, Source
@@ -48,7 +48,7 @@ class Checkpoint:
         pool = state.pool
         counts = {name: getattr(state, name) for name in _COUNTS}
         about = {**self._job, **counts, "digest": state.digest, "size": pool.size}
-        lines = "\n".join(map(as_json, pool.sentences))
+        lines = "\n".join(map(to_json, pool.sentences))
         with whole_file(self.path) as stream:
             np.savez(
                 stream,

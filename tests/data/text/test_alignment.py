@@ -82,7 +82,7 @@ def test_white_space_at_the_edges_is_trimmed():
         (CharSpan(0, 9, "X"), r"the span X \[0, 9\) is empty or lies outside the text's 4 characters"),
         (CharSpan(-1, 2, "X"), r"\[-1, 2\) is empty or lies outside"),
         (CharSpan(2, 2, "X"), r"\[2, 2\) is empty"),
-        (CharSpan(1, 3, "X"), r"\[1, 3\) holds only white space"),
+        (CharSpan(1, 3, "X"), r"\[1, 3\) contains only white space"),
     ],
 )
 def test_a_span_without_characters_is_refused(span, message):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fencepost.data import ReadOptions, read
 from fencepost.data.text import CharSpan, align, lines, make_splitter
-from fencepost.data.text.lines import LINE_BREAK, sentence_ends
+from fencepost.data.text.lines import LINE_BREAK, find_sentence_ends
 from fencepost.errors import UsageError
 from tests import strategies
 
@@ -43,7 +43,7 @@ TEXTS = st.lists(
 
 def lines_of(text, mode="auto"):
     """The text between the places where sentences must end."""
-    places = [0, *sentence_ends(text, mode), len(text)]
+    places = [0, *find_sentence_ends(text, mode), len(text)]
     return [" ".join(text[a:b].split()) for a, b in pairwise(places) if text[a:b].strip()]
 
 
@@ -156,7 +156,7 @@ def test_every_character_but_white_space_is_in_one_word_in_order(mode, text):
 @settings(max_examples=200)
 def test_sentences_end_at_beginnings_of_lines_and_at_blank_lines(text, mode):
     beginnings = {match.end() for match in re.finditer("\r\n|" + LINE_BREAK.pattern, text)} | {len(text)}
-    ends = list(sentence_ends(text, mode))
+    ends = list(find_sentence_ends(text, mode))
     assert ends == sorted(set(ends))
     assert set(ends) <= beginnings
     at = 0
@@ -177,7 +177,7 @@ def test_break_ends_a_sentence_at_every_line_break(text):
 @given(text=TEXTS)
 @settings(max_examples=200)
 def test_join_is_the_text_with_spaces_for_line_breaks_up_to_blank_lines(text):
-    places = [0, *sentence_ends(text, "join"), len(text)]
+    places = [0, *find_sentence_ends(text, "join"), len(text)]
     expected = []
     for start, end in pairwise(places):
         piece = LINE_BREAK.sub(" ", text[start:end])
@@ -217,10 +217,10 @@ def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeyp
     text = line * (300_000 // len(line))
     read = []
     monkeypatch.setattr(lines, "_Line", lambda *of: read.append(of) or Line(*of))
-    list(islice(sentence_ends(text), 3))
+    list(islice(find_sentence_ends(text), 3))
     assert len(read) <= 102
     begun = time.process_time()
-    list(sentence_ends(text))
+    list(find_sentence_ends(text))
     assert time.process_time() - begun < 15
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.lang.en import English
 
 from fencepost.data.text import WhitespaceSplitter, make_splitter
-from fencepost.data.text.lines import LINE_BREAK, sentence_ends
+from fencepost.data.text.lines import LINE_BREAK, find_sentence_ends
 from fencepost.data.text.splitter import LONG_WORD
 from fencepost.errors import UsageError
 from tests import strategies
@@ -82,7 +82,7 @@ def test_the_sentences_are_those_of_spacy(text, at_once):
         patch.setattr("fencepost.data.text.splitter._AT_ONCE", at_once)
         found = make_splitter("en", lines="join").split(text)
     expected = []
-    borders = [0, *sentence_ends(text, "join"), len(text)]
+    borders = [0, *find_sentence_ends(text, "join"), len(text)]
     for start, end in pairwise(borders):
         for sentence in SENTENCIZER(LINE_BREAK.sub(" ", text[start:end])).sents:
             words = [(start + t.idx, start + t.idx + len(t)) for t in sentence if not t.is_space]

@@ -16,9 +16,9 @@ from spacy.pipeline import Sentencizer
 
 from fencepost.data import read
 from fencepost.data.text import tokenizer
-from fencepost.data.text.tokenizer import RULES, Kind, RuleTokenizer, kind_of, load_rules, resolve_language
+from fencepost.data.text.tokenizer import RULES, Kind, RuleTokenizer, classify, load_rules, resolve_language
 from tests import strategies
-from tools.tokenizer_rules import OWN_SEGMENTER, as_json, export
+from tools.tokenizer_rules import OWN_SEGMENTER, export, to_json
 
 ALL = sorted({module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg})
 FUZZED = ("de", "en", "es", "fr", "hu", "id", "ru", "tr", "xx", "zh")
@@ -93,7 +93,7 @@ def test_corpora_have_the_tokens_of_spacy(shared_data, name):
 def test_kinds_of_tokens_are_those_of_spacy(token):
     lexeme = PAIRS["en"][1].vocab[token]
     expected = Kind.PUNCTUATION if lexeme.is_punct else Kind.SPACE if lexeme.is_space else Kind.WORD
-    assert kind_of(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
+    assert classify(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
 
 
 def test_stops_are_those_of_the_sentencizer():
@@ -121,7 +121,7 @@ def test_grouped_patterns_of_french_match_what_those_of_spacy_do():
 def test_the_shipped_rules_are_what_the_tool_exports():
     languages = ("en", "tr")
     for name, content in export(languages).items():
-        assert (RULES / f"{name}.json").read_text("utf-8") == as_json(content), name
+        assert (RULES / f"{name}.json").read_text("utf-8") == to_json(content), name
 
 
 def test_other_names_of_languages_are_known():

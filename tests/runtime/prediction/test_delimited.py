@@ -70,13 +70,13 @@ def test_a_file_without_the_column_is_refused_with_those_it_has(texts, content):
 def test_broken_rows_are_refused_or_skipped(texts):
     content = b'text,n\none,1\n"two"\n"thr"ee,3\nf\xffur,4\nfive,5\n'
     with pytest.raises(
-        DataError, match=r"texts.csv:3: 1 fields where the first line has 2, separated by ','"
+        DataError, match=r"texts.csv:3: the row has 1 fields, but the header has 2, separated by ','"
     ):
         texts(content)
     found, invalid, _ = texts(content, skip=True)
     assert found == [("one", {"n": "1"}), ("five", {"n": "5"})]
     assert [line for line, _ in invalid] == [3, 4, 5]
-    assert "not a row of CSV" in invalid[1][1]
+    assert "is not CSV" in invalid[1][1]
     assert "not UTF-8 at byte 2" in invalid[2][1]
 
 
@@ -143,7 +143,7 @@ def test_a_row_without_end_is_refused_in_bounded_memory(texts, monkeypatch):
     content = 'text,n\n"' + f"{'a' * 100}\n" * 100_000
     tracemalloc.start()
     with pytest.raises(
-        DataError, match=r"texts.csv:2: a row of over 0 MB; is the end of a quotation missing"
+        DataError, match=r"texts.csv:2: the row is longer than 0 MB; is a closing quotation mark missing"
     ):
         texts(content)
     assert tracemalloc.get_traced_memory()[1] < 20_000_000

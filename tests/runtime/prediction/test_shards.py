@@ -105,7 +105,7 @@ def test_parquet_that_cannot_be_used(tmp_path):
         shard(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-6])
-    with pytest.raises(DataError, match=r"a\.parquet: not Parquet that can be read"):
+    with pytest.raises(DataError, match=r"a\.parquet: the Parquet file cannot be read"):
         shard(path)
     broken = array([b"Ada", b"\xff\xfe"]).cast("string", safe=False)
     parquet.write_table(table({"text": broken}), path)
