@@ -60,7 +60,7 @@ def main() -> None:
         train(config, learnt, folder, chosen, quiet=False)
     model = load_model(folder)
     export(model, folder, int8=True)
-    checked = check(folder, parts["dev"], tell=say)
+    checked = check(folder, parts["dev"], log=say)
     of_test = evaluate(parts["test"], fencepost.load(folder, engine="int8").predict(parts["test"]))
     scores = of_test.to_dict()
     say(f"int8 on the test part: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")

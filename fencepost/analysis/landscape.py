@@ -117,7 +117,7 @@ def _batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Batch, i
     if not kept:
         raise UsageError("a data set has no sentences to compute a loss on")
     batches = []
-    for indices in make_predictor(model).batches(kept):
+    for indices in make_predictor(model).make_batches(kept):
         tensors = model.collate([kept[i] for i in indices])
         batches.append(({name: tensor.to(model.device) for name, tensor in tensors.items()}, len(indices)))
     return batches

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data.files import JSON_BYTES, read_text
 from fencepost.data.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
-from fencepost.runtime.card import NAME, folder_card, has_metadata, with_metadata
+from fencepost.runtime.card import NAME, add_metadata, has_metadata, make_card
 from fencepost.runtime.engine import Predictor
 from fencepost.runtime.folder import (
     CARD_FILE,
@@ -111,7 +111,7 @@ def _contents(folder: Path) -> dict[str, Path | bytes]:
     if SUMS_FILE not in files:  # a model of an older version
         files = {SUMS_FILE: format_sums(compute_sums(folder, files)).encode(), **files}
     if CARD_FILE not in files:
-        files = {CARD_FILE: folder_card(folder).encode(), **files}
+        files = {CARD_FILE: make_card(folder).encode(), **files}
     return files
 
 
@@ -198,13 +198,13 @@ def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
         raise UsageError(
             f'metadata is a dictionary, as {{"license": "apache-2.0"}}, not {type(metadata).__name__}'
         )
-    text = read_text(path, limit=JSON_BYTES) if path.is_file() else folder_card(folder)
+    text = read_text(path, limit=JSON_BYTES) if path.is_file() else make_card(folder)
     text = text.removeprefix("\ufeff").replace(NAME, name)
     more = dict(metadata) if has_metadata(text) else {**_LEAST, **metadata}
     if not more:
         return text
     try:
-        return with_metadata(text, more)
+        return add_metadata(text, more)
     except ValueError as error:
         raise UsageError(
             f"{path}: the lines at its top, or metadata, are not valid YAML: {describe_error(error)}"

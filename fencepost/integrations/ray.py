@@ -23,7 +23,7 @@ from fencepost.runtime.offsets import OffsetUnit
 from fencepost.runtime.prediction.folder import OutputFolder, PartFile, Summary
 from fencepost.runtime.prediction.kinds import PARQUET
 from fencepost.runtime.prediction.results import predict_texts
-from fencepost.runtime.prediction.shards import File, Part, PartReader, Shard
+from fencepost.runtime.prediction.shards import File, PartReader, Shard, ShardPart
 
 MOST_TRIES = 4
 """Number of workers that may die of a part before it is given up."""
@@ -73,7 +73,7 @@ class Worker:
                 f"{row['start']:,} to {row['end']:,} ({'rows' if row['kind'] == PARQUET else 'bytes'})"
             )
         file = File(row["path"], row["kind"], row["size"], row["text_column"])
-        texts = self.reader.read(file, Part(row["start"], row["end"], row["texts"]))
+        texts = self.reader.read(file, ShardPart(row["start"], row["end"], row["texts"]))
         output.write(predict_texts(self.recogniser, texts, row["offsets"]))
         return tries
 
@@ -95,7 +95,7 @@ def predict(
     report: Callable[[Progress], None] = lambda _: None,
     offsets: OffsetUnit = "characters",
 ) -> tuple[list[Summary], Progress]:
-    """Write the output of each shard, as far as it is missing; Ray must be `running`.
+    """Write the output of each shard, as far as it is missing; Ray must be running (see `open_ray`).
 
     `options` are those of `fencepost.load`. The number of `workers` is by default what the processors of the
     cluster allow. `report` is called whenever a part is done. `offsets` is what those of the output count.
@@ -167,7 +167,7 @@ def _address(given: str | None) -> str | None:
 
 
 @contextmanager
-def running(address: str | None, processors: int, threads: int) -> Iterator[None]:
+def open_ray(address: str | None, processors: int, threads: int) -> Iterator[None]:
     """Connect to a cluster, or start a local Ray with this number of processors that ends with the block.
 
     A Ray that this process has started already is used, and left as it is. A worker needs `threads`

@@ -94,7 +94,7 @@ def align(doc: Doc, predicted: Iterable[Predicted], mode: str) -> tuple[list[Ent
     return [best[key] for key in sorted(best)], unaligned
 
 
-def score_of(span: Span) -> float | None:
+def get_score(span: Span) -> float | None:
     """Return the confidence of an entity of Fencepost, be it from `doc.spans` or `doc.ents`.
 
     It is None for other spans, and where the confidences of several components differ.
@@ -115,4 +115,4 @@ def _place(span: Span) -> tuple[int, int, str]:
 
 
 if not Span.has_extension("fencepost_score"):
-    Span.set_extension("fencepost_score", getter=score_of)
+    Span.set_extension("fencepost_score", getter=get_score)

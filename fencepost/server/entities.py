@@ -15,7 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
 from fencepost.runtime.offsets import convert_offsets
-from fencepost.runtime.prediction.results import entity_record
+from fencepost.runtime.prediction.results import make_entity_record
 from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Full, Limits, NotReady, Result, TooManyWords
@@ -134,7 +134,7 @@ def _write(result: Result, question: Question, metrics: Metrics) -> Response:
     for text, spans in zip(question.all_texts, result, strict=True):
         kept = [
             one
-            for one in map(entity_record, convert_offsets(text, spans, question.offsets))
+            for one in map(make_entity_record, convert_offsets(text, spans, question.offsets))
             if one["score"] >= question.min_confidence and (wanted is None or one["type"] in wanted)
         ]
         counts.update(one["type"] for one in kept)

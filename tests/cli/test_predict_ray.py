@@ -19,7 +19,7 @@ def _no_ray(monkeypatch):
     def started(*_):
         raise AssertionError("Ray must not start")
 
-    monkeypatch.setattr(predict_ray, "running", started)
+    monkeypatch.setattr(predict_ray, "open_ray", started)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlie
     def silent(*_):
         raise FencepostError("the Ray cluster does not answer")
 
-    monkeypatch.setattr(predict_ray, "running", silent)
+    monkeypatch.setattr(predict_ray, "open_ray", silent)
     told = run(*asked, "--force", code=1).stderr
     assert "does not answer" in told
     assert "--resume" not in told
@@ -110,7 +110,7 @@ def test_nothing_is_begun_where_ray_does_not_start(run, asked, tmp_path, monkeyp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(predict_ray, "running", interrupted)
+    monkeypatch.setattr(predict_ray, "open_ray", interrupted)
     assert "--resume" not in run(*asked, code=130).stderr
     assert not (tmp_path / "out").exists()
 

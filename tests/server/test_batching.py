@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.data.text import RuleSplitter
 from fencepost.runtime.loading import load
-from fencepost.runtime.prediction.results import entity_record
+from fencepost.runtime.prediction.results import make_entity_record
 from fencepost.server import Batcher, Limits, make_app
 from fencepost.server.metrics import Metrics
 from tests.runtime import models
@@ -156,7 +156,7 @@ def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
     known = [sentence.text for sentence in models.NESTED]
     endless = " ".join(" ".join(known).replace(".", "").split() * 60)
     texts = [endless, " ".join(known * 40), "", "\n\n".join(known * 30)]
-    expected = [[entity_record(span) for span in spans] for spans in model.pipe(texts)]
+    expected = [[make_entity_record(span) for span in spans] for spans in model.pipe(texts)]
 
     async def talk(client):
         together = client.post("/v1/entities", json={"texts": texts})
@@ -416,7 +416,7 @@ def test_workers_do_not_mix_up_texts(tmp_path, engine):
     model = load(models.saved(models.trained(), tmp_path), engine=engine, settings={"batch_size": 1})
     known = [sentence.text for sentence in models.NESTED]
     texts = [" ".join(known[at % 4 :] + known[: at % 3]) for at in range(200)]
-    expected = [[entity_record(span) for span in spans] for spans in model.pipe(texts)]
+    expected = [[make_entity_record(span) for span in spans] for spans in model.pipe(texts)]
 
     async def talk(client):
         return await asyncio.gather(*(ask(client, text) for text in texts))
@@ -466,7 +466,7 @@ def test_a_text_gives_the_same_alone_together_and_in_a_file():
     ] * 3
     model = load()
     assert model.engine == "int8"
-    in_file = [[entity_record(entity) for entity in found] for found in model.pipe(texts)]
+    in_file = [[make_entity_record(entity) for entity in found] for found in model.pipe(texts)]
 
     async def talk(client):
         together = await asyncio.gather(*(ask(client, text) for text in texts))

@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.data.output import remove_leftovers, whole_file
 from fencepost.errors import FencepostError, UsageError
-from fencepost.runtime.folder import sha256_of
+from fencepost.runtime.folder import compute_sha256
 from fencepost.runtime.prediction.lines import EXISTS, check_parent, encode
 from fencepost.runtime.prediction.results import Counts, PredictedText
 
@@ -171,7 +171,7 @@ class OutputFolder:
                 None not in values.values()
                 and path.is_file()
                 and path.stat().st_size == values["bytes"]
-                and sha256_of(path) == values["sha256"]
+                and compute_sha256(path) == values["sha256"]
             )
             yield Summary(**values) if is_same else None
 
@@ -215,7 +215,7 @@ class OutputFolder:
         """Return the summary of the output for an input, if it is there."""
         try:
             summary = Summary(**json.loads(self._record(shard).read_text(encoding="utf-8")))
-            return summary if sha256_of(self.file(shard)) == summary.sha256 else None
+            return summary if compute_sha256(self.file(shard)) == summary.sha256 else None
         except (OSError, ValueError, TypeError):
             return None
 

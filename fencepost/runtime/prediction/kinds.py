@@ -121,7 +121,7 @@ def _is_plain(source: Source) -> bool:
         return False
     # JSON strings, as `jq .text` writes them
     lines = [line for line in source.head_lines() if line.strip()][:_HEAD]
-    return not lines or any(string_of(Record(0, line, {}, "a string")) is None for line in lines)
+    return not lines or any(parse_string(Record(0, line, {}, "a string")) is None for line in lines)
 
 
 def _has_tags(lines: Sequence[str]) -> bool:
@@ -146,7 +146,7 @@ def is_json_text(source: Source) -> bool:
         return False
     if any(shape.fits(value) for value in values for shape in json_tokens.SHAPES):
         return False
-    return any(string_of(record) or isinstance(record.value.get("text"), str) for record in first)
+    return any(parse_string(record) or isinstance(record.value.get("text"), str) for record in first)
 
 
 def _has_entities(record: dict[str, Any]) -> bool:
@@ -155,7 +155,7 @@ def _has_entities(record: dict[str, Any]) -> bool:
     return any(isinstance(item, dict | list) for one in lists if isinstance(one, list) for item in one)
 
 
-def string_of(record: Record) -> str | None:
+def parse_string(record: Record) -> str | None:
     """Return the text of a record that is a string instead of an object."""
     if not record.problem or not record.raw.lstrip().startswith('"'):
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from fencepost.data.output import StandardOutput, open_output
 from fencepost.errors import UsageError
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 
 if TYPE_CHECKING:
     from fencepost.runtime.prediction.results import PredictedText
@@ -99,7 +99,7 @@ class Rest:
     texts: Iterator[Text]
 
 
-def without_done(texts: Iterable[Text], path: Path) -> Rest:
+def find_rest(texts: Iterable[Text], path: Path) -> Rest:
     """Return the texts that the lines of an earlier run leave to predict."""
     if not path.is_file():
         return Rest(0, 0, iter(texts))
@@ -130,7 +130,9 @@ def _computed_together(texts: Iterator[Text]) -> Iterator[list[Text]]:
         return iter(())
     texts = chain([first], texts)
     return (
-        chunks(texts, lambda text: len(text.text)) if first.sentences is None else ([text] for text in texts)
+        chunk_texts(texts, lambda text: len(text.text))
+        if first.sentences is None
+        else ([text] for text in texts)
     )
 
 

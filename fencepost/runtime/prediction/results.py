@@ -29,10 +29,10 @@ class PredictedText:
     def to_record(self) -> dict[str, Any]:
         """Return the other fields of the input, the text, and the entities with their offsets."""
         spans = convert_offsets(self.annotated.text, self.annotated.spans, self.unit)
-        return {**self.source.to_record(), "entities": [entity_record(one) for one in spans]}
+        return {**self.source.to_record(), "entities": [make_entity_record(one) for one in spans]}
 
 
-def entity_record(span: Span) -> dict[str, Any]:
+def make_entity_record(span: Span) -> dict[str, Any]:
     return {
         "start": span.start,
         "end": span.end,

@@ -22,14 +22,14 @@ from fencepost.data.formats.json_records import is_array
 from fencepost.data.formats.parquet import Table
 from fencepost.data.source import BYTE_ORDER_MARK, SAMPLE, STANDARD_INPUT, Source
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT
 from fencepost.runtime.prediction.text import TEXT, Text
 from fencepost.runtime.prediction.texts import Texts, read_rows, read_texts
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShardPart:
     """The `texts` texts between two places of a file."""
 
     start: int
@@ -54,7 +54,7 @@ class Shard:
     name: str
     file: File
     sha256: str
-    parts: Sequence[Part]
+    parts: Sequence[ShardPart]
 
     @property
     def texts(self) -> int:
@@ -101,7 +101,7 @@ def plan_shard(texts: Texts) -> Shard:
     path = Path(source.name)
     before = _state(source.rest)
     lines, counts = [0], []  # the line, or row, before each part; the number of texts of each
-    for chunk in chunks(texts, lambda text: len(text.text)):
+    for chunk in chunk_texts(texts, lambda text: len(text.text)):
         lines.append(chunk[-1].line)
         counts.append(len(chunk))
     with path.open("rb") as stream:
@@ -115,7 +115,7 @@ def plan_shard(texts: Texts) -> Shard:
         raise _changed(source.name)
     if source.head.startswith(BYTE_ORDER_MARK) and texts.kind != PARQUET:
         places[0] = len(BYTE_ORDER_MARK)
-    parts = [Part(*place, count) for place, count in zip(pairwise(places), counts, strict=True)]
+    parts = [ShardPart(*place, count) for place, count in zip(pairwise(places), counts, strict=True)]
     return Shard(source.name, File(str(path.resolve()), texts.kind, size, texts.text_column), sha256, parts)
 
 
@@ -166,7 +166,7 @@ class PartReader:
     def __init__(self) -> None:
         self._table: Table | None = None
 
-    def read(self, file: File, part: Part) -> list[Text]:
+    def read(self, file: File, part: ShardPart) -> list[Text]:
         """Return the texts of a part."""
         path = Path(file.path)
         try:

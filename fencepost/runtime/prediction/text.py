@@ -40,14 +40,14 @@ class Text:
         return {**self.fields, TEXT: self.text}
 
 
-def texts_of_command(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
+def read_command_texts(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
     for number, text in enumerate(texts, start=1):
         if SURROGATES.search(text):
             raise UsageError(f"text {number} of the command is not UTF-8")
-        yield with_words(Text(text), options)
+        yield add_words(Text(text), options)
 
 
-def with_words(text: Text, options: ReadOptions) -> Text:
+def add_words(text: Text, options: ReadOptions) -> Text:
     """Return the text with its words, if white space separates them."""
     if not options.pretokenized:
         return text

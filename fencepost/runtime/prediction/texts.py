@@ -29,9 +29,9 @@ from fencepost.runtime.prediction.kinds import (
     PLAIN_TEXT,
     XLSX,
     detect_kind,
-    string_of,
+    parse_string,
 )
-from fencepost.runtime.prediction.text import TEXT, Text, with_words
+from fencepost.runtime.prediction.text import TEXT, Text, add_words
 
 if TYPE_CHECKING:
     from fencepost.data.reader import OnInvalid
@@ -100,7 +100,7 @@ def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejecte
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
         else:
-            yield with_words(Text(line.text, end=end, line=line.number), options)
+            yield add_words(Text(line.text, end=end, line=line.number), options)
 
 
 def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
@@ -108,7 +108,7 @@ def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     end = 0
     for record in records(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
-        text = string_of(record)
+        text = parse_string(record)
         yield record if text is None else Record(record.line, record.raw, {column: text}), end
 
 
@@ -154,7 +154,7 @@ def _to_texts(
             _note_replaced(record, source, column)
         if isinstance(text, str) and not problem:
             fields = _other_fields(record.value, column)
-            yield with_words(Text(text, fields, end=end, line=record.line), options)
+            yield add_words(Text(text, fields, end=end, line=record.line), options)
         else:
             problem = problem or f"{quote(column)} is missing, or not a string"
             yield Rejected(record.line, problem, record.raw)

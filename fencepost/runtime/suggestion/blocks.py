@@ -10,7 +10,7 @@ from itertools import chain, islice, tee
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.json_fields import is_json
 from fencepost.errors import UsageError
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.prediction.results import PredictedText, to_sentences
 from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.recogniser import Annotated, Prepared, Recogniser
@@ -28,7 +28,7 @@ def read_blocks(
         texts, again = tee(texts)
         stream = recogniser.prepare_sentences(one for text in again for one in text.sentences or ())
     passed = 0
-    for block in chunks(texts, lambda text: len(text.text)):
+    for block in chunk_texts(texts, lambda text: len(text.text)):
         prepared: list[Prepared] = []
         for number, text in enumerate(block, start=passed + 1):
             if (text.sentences is None) != (stream is None):

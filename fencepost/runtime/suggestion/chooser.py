@@ -18,7 +18,7 @@ from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.recogniser import Prepared, Recogniser
 from fencepost.runtime.suggestion.blocks import extend_digest, read_blocks, to_text
 from fencepost.runtime.suggestion.evidence import Evidence, examine
-from fencepost.runtime.suggestion.pool import Pool, draw_number, key_of
+from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
 from fencepost.runtime.suggestion.spread import spread
 
 FloatArray = npt.NDArray[np.float64]
@@ -125,7 +125,7 @@ class Chooser:
         self._known: list[Sentence] = []
         self._excluded: set[bytes] = set()
         for sentence in exclude:
-            self._excluded.add(key_of(sentence.words))
+            self._excluded.add(compute_key(sentence.words))
             if compares and sentence.words:
                 self._known.append(sentence.with_entities(()))
         size = max(count, min(POOL * count, LARGEST_POOL)) if self.strategy.spreads else count
@@ -179,7 +179,7 @@ class Chooser:
         excluded = 0
         new: dict[bytes, tuple[Prepared, float]] = {}
         for one in prepared:
-            key = key_of(one.sentence.words)
+            key = compute_key(one.sentence.words)
             if key in self._excluded:
                 excluded += 1
             elif key not in new and key not in state.pool.keys:
@@ -223,7 +223,7 @@ class Chooser:
 
     def _examine_known(self) -> npt.NDArray[np.float32] | None:
         """Return the vectors of the sentences that are annotated already, where they matter."""
-        different = {key_of(sentence.words): sentence for sentence in self._known}
+        different = {compute_key(sentence.words): sentence for sentence in self._known}
         prepared = self.recogniser.prepare_sentences(different.values())
         parts = []
         while block := list(islice(prepared, LOOK_AHEAD)):

@@ -17,7 +17,7 @@ VectorArray = npt.NDArray[np.float32]
 _SPACE = 2.0**64
 
 
-def key_of(words: Iterable[str]) -> bytes:
+def compute_key(words: Iterable[str]) -> bytes:
     """Return what two sentences share if their texts differ in white space alone."""
     text = "".join("".join(word.split()) for word in words)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -42,7 +42,7 @@ class Pool:
     @cached_property
     def keys(self) -> frozenset[bytes]:
         """The texts of the sentences."""
-        return frozenset(key_of(sentence.words) for sentence in self.sentences)
+        return frozenset(compute_key(sentence.words) for sentence in self.sentences)
 
     @property
     def lowest(self) -> float:

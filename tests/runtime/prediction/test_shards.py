@@ -13,7 +13,7 @@ from pyarrow import StructArray, Table, array, date32, list_, parquet, table
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.prediction.shards import Part, PartReader, Shard, find_files, plan_shard
+from fencepost.runtime.prediction.shards import PartReader, Shard, ShardPart, find_files, plan_shard
 from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.prediction.texts import Texts, open_texts
 
@@ -207,9 +207,9 @@ def test_a_file_that_changes_meanwhile(tmp_path):
     with pytest.raises(DataError, match=r"a\.txt: has changed since"):
         PartReader().read(cut.file, cut.parts[0])
     path.write_text("Adamet\n\n")
-    assert [text.text for text in PartReader().read(cut.file, Part(0, 8, 2))] == ["Adamet", ""]
+    assert [text.text for text in PartReader().read(cut.file, ShardPart(0, 8, 2))] == ["Adamet", ""]
     with pytest.raises(DataError, match="has changed since"):
-        PartReader().read(cut.file, Part(0, 7, 2))
+        PartReader().read(cut.file, ShardPart(0, 7, 2))
 
 
 @pytest.mark.parametrize("replaced", [False, True])
