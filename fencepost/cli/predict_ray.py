@@ -136,8 +136,8 @@ class RayPrediction:
             counts.add(one)
         files = many(len(done), "file")
         self._say(f"{describe(counts)} -> {self.output} ({files}); {rate:,.1f} texts a second")
-        if progress.again:
-            self._say(f"{many(progress.again, 'part')} done again, since a worker had died")
+        if progress.repeated:
+            self._say(f"{many(progress.repeated, 'part')} repeated because a worker died")
 
     @contextmanager
     def _how_to_continue(self) -> Iterator[None]:

@@ -101,7 +101,7 @@ class Prediction:
         done = again = 0
         if path is not None and resume:
             rest = find_rest(self.texts, path)
-            done, again, self.texts = rest.done, rest.again, rest.texts
+            done, again, self.texts = rest.predicted, rest.repeated, rest.texts
         predicted = self._predict(done=done, again=again, silent=path is None)
         with resumable(f"continue with the same command and --resume ({output} has what is done)", path):
             write_lines(predicted, path, resume=resume)

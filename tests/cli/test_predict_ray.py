@@ -40,8 +40,8 @@ def asked(tmp_path, small_model) -> list[object]:
         (["--pretokenized"], "--pretokenized does not go with --engine ray"),
         (["--output", "-"], "--engine ray writes a file for each input: give --output, the name of a folder"),
         (["--input", "-"], "--engine ray reads files: give --input, a file, a folder or a quoted pattern"),
-        (["--input", "nowhere*"], "nowhere*: no file fits it"),
-        (["--input", ""], "an empty file name"),
+        (["--input", "nowhere*"], "nowhere*: no file matches this pattern"),
+        (["--input", ""], "the file name is empty"),
         (["--ray-address", "ray://head:10001"], "on a machine of the cluster, with --ray-address auto"),
         (["--resume", "--force"], "choose one of them"),
         (["--types", "PERS"], "there is no type 'PERS'"),
@@ -151,7 +151,7 @@ def test_parquet_needs_a_file(run, small_model, tmp_path):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
     told = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
-    assert "Parquet is read from a file; name it with --input" in told
+    assert "Parquet can only be read from a file; use --input" in told
 
 
 def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):

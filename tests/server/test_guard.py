@@ -30,7 +30,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
                 limits={"body": limit},
             )
             assert answer.status_code == status
-    assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are read"
+    assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are accepted"
 
 
 def test_with_a_token_only_who_bears_it_is_answered():

@@ -184,7 +184,7 @@ def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
     texts, notes = noted(path)
     assert [text.fields for text in texts] == [{}] * 3
     told = (
-        ":1: the output has entities of its own, not what the input has as 'entities' (3 times, first here)"
+        ":1: 'entities' of the input are replaced by the predicted ones in the output (3 times, first here)"
     )
     assert notes == ([] if entities == "[]" else [told])
 
@@ -245,13 +245,13 @@ def test_which_files_are_meant(tmp_path):
     assert names(tmp_path / "c.jsonl") == ["c.jsonl"]
     for given, told in (
         (tmp_path / "nowhere", "there is no such file or folder"),
-        (tmp_path / "*.parquet", "no file fits it"),
-        ("-", "several processes read files"),
-        ("sample:test", "several processes read files"),
-        ("", "an empty file name"),
+        (tmp_path / "*.parquet", "no file matches this pattern"),
+        ("-", "several processes need files"),
+        ("sample:test", "several processes need files"),
+        ("", "the file name is empty"),
     ):
         with pytest.raises(UsageError, match=told):
             find_files(str(given))
     (tmp_path / "deep" / "d.txt").unlink()
-    with pytest.raises(UsageError, match="there is no file in it"):
+    with pytest.raises(UsageError, match="the folder has no files"):
         find_files(str(tmp_path / "deep"))
