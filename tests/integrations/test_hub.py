@@ -361,7 +361,7 @@ def test_what_the_hub_shall_read_can_be_added(server, trained):
     with pytest.raises(UsageError, match="not valid YAML"):
         load(trained).push_to_hub("me/model", token=TOKEN, metadata={"license": object()})
     for wrong in (["mit"], "mit", []):
-        with pytest.raises(UsageError, match=f"metadata must be a dictionary like .*, not {type(wrong).__name__}"):
+        with pytest.raises(UsageError, match=f"must be a dictionary like .*, not {type(wrong).__name__}"):
             load(trained).push_to_hub("me/model", token=TOKEN, metadata=wrong)
 
 
@@ -389,7 +389,7 @@ def test_the_model_that_ships_keeps_its_card(server):
 def test_a_card_whose_top_is_broken_is_told(server, trained, tmp_path, front):
     load(trained).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(f"---\n{front}---\n# Mine\n")
-    with pytest.raises(UsageError, match=r"README.md: its metadata, or the given metadata, is not valid YAML"):
+    with pytest.raises(UsageError, match=r"README.md: its metadata, or the given .*not valid YAML"):
         load(tmp_path / "model").push_to_hub("me/model", token=TOKEN, metadata={"license": "mit"})
     assert server.made == []
 
@@ -532,7 +532,7 @@ def test_what_is_no_folder_and_no_name_is_called_that(name):
 
 def test_without_a_network_it_says_so(monkeypatch):
     with pytest.raises(
-        UsageError, match=r"^you/model: .*not completely in the cache.* hub was not reached \(\S|is incomplete"
+        UsageError, match=r"^you/model: .*not completely in the cache.* not reached \(\S|is incomplete"
     ):
         Recogniser.from_pretrained("you/model")
     with pytest.raises(UsageError, match=r"hub was not reached \(local_files_only is set\)"):
