@@ -219,10 +219,7 @@ def _explain_errors(name: str, first: str = "") -> Iterator[None]:
     known: tuple[tuple[type[Exception], str], ...] = (
         (errors.HFValidationError, f"{first}a name on the hub has the form owner/name"),
         (errors.GatedRepoError, f"access must be requested on the model's page; then {_LOG_IN}"),
-        (
-            errors.RepositoryNotFoundError,
-            f"{first}the hub has no such model, or you have no access to it; check the name, or {_LOG_IN}",
-        ),
+        (errors.RepositoryNotFoundError, f"{first}the hub has no such model, or it is private; {_LOG_IN}"),
         (errors.RevisionNotFoundError, "there is no such revision; give a branch, a tag or a commit"),
     )
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from fencepost.runtime.prediction.folder import OutputFolder, PartFile, Summary
 from fencepost.runtime.prediction.kinds import PARQUET
 from fencepost.runtime.prediction.results import predict_texts
 from fencepost.runtime.prediction.shards import File, PartReader, Shard, ShardPart
+from fencepost.runtime.silence import silence_logging, silence_stderr
 
 MAX_TRIES = 4
 """Number of workers that may die while predicting a part before the run fails."""
@@ -221,7 +221,7 @@ def _start(address: str | None, processors: int) -> None:
     if address is None:
         settings |= {"num_cpus": processors, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
     try:
-        with _silence_stderr(), _block_cloud_queries(address):
+        with silence_stderr(), _block_cloud_queries(address):
             ray.init(address=address or "local", **settings)
     except Exception as error:  # Ray raises this class when a node times out
         problem = f"the Ray cluster {address} does not answer" if address else "Ray does not start"
@@ -249,25 +249,5 @@ def _block_cloud_queries(address: str | None) -> Iterator[None]:
 @contextmanager
 def _silence() -> Iterator[None]:
     """Suppress messages and warnings of Ray that no setting suppresses."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-
-
-@contextmanager
-def _silence_stderr() -> Iterator[None]:
-    """Suppress what libraries in C++ write to standard error."""
-    stderr = os.dup(2)
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 2)
-    try:
+    with silence_logging(logging.ERROR), redirect_stdout(io.StringIO()):
         yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(devnull)

@@ -102,10 +102,7 @@ class FencepostComponent(Pipe):
         *,
         awaits_files: bool,
     ) -> None:
-        """Create a component without a loaded model.
-
-        `configured` is the folder of the model in the config; `options` are those of `fencepost.load`.
-        """
+        """Create a component for the model of the config, with `options` of `fencepost.load`."""
         self.name = name
         self.marking = marking
         self._model: Source = None if configured is None else Path(configured).absolute()
@@ -132,8 +129,7 @@ class FencepostComponent(Pipe):
 
             torch.set_num_threads(1)
         else:
-            # a reference is needed, since deleting the model would also wait for these threads
-            self._parents, self._recogniser = inherited, None
+            self._parents, self._recogniser = inherited, None  # deleting it would also wait for the threads
 
     def load(self) -> "Recogniser":
         """Load the model and return it."""
@@ -167,10 +163,7 @@ class FencepostComponent(Pipe):
             yield from self._process_batch(docs)
 
     def _process_batch(self, docs: Sequence[Doc]) -> Iterator[Doc]:
-        """Yield the documents of a batch; after an error, process each separately.
-
-        spaCy's error handler is called for those that fail.
-        """
+        """Yield the documents of a batch; after an error, each is tried alone, with spaCy's error handler."""
         predicted: Sequence[list[Predicted] | None]
         try:
             predicted = list(self.recogniser.pipe([doc.text for doc in docs]))

@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +41,7 @@ from fencepost.runtime.loading import load
 from fencepost.runtime.onnx import Precision, get_graph_file, list_precisions, load_predictor
 from fencepost.runtime.pytorch import make_graphs
 from fencepost.runtime.quantise import measure_sensitivity, optimise, quantise
+from fencepost.runtime.silence import silence_logging, silence_stderr
 
 _OPSET = 18
 
@@ -78,19 +76,14 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
                 _write_graph(graph, temporary / get_graph_file(name))
         if int8:
             quantise(temporary / get_graph_file(ENCODER), temporary / get_graph_file(ENCODER, "int8"))
-        facts: dict[str, Any] = {
-            "fencepost": __version__,
-            "types": model.types,
-            "room": embedder.room,
-            "graphs": list(graphs),
-        }
+        facts = {"types": model.types, "room": embedder.room, "graphs": list(graphs)}
         target.mkdir(exist_ok=True)
         (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, incomplete graphs are not used
         for old in target.glob("*.onnx"):
             old.unlink()
         for path in temporary.iterdir():
             path.replace(target / path.name)
-        write_facts(folder, facts)
+        write_facts(folder, {"fencepost": __version__, **facts})
     return target
 
 
@@ -119,7 +112,8 @@ def _write_graph(graph: Graph, path: Path) -> None:
         name: {number: axis for number, axis in enumerate(axes) if axis is not None}
         for name, axes in graph.axes.items()
     }
-    with _silence():
+    # the exporter's messages about constants in graphs are for authors of networks
+    with silence_logging(logging.WARNING), silence_stderr():
         try:
             torch.onnx.export(
                 graph.module.eval(),
@@ -153,26 +147,6 @@ def _use_eager_attention(embedder: Embedder) -> Iterator[None]:
         yield
     finally:
         transformer.set_attn_implementation(before)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress the exporter's messages about constants in graphs, which are for authors of networks.
-
-    Some of them are written by C++ directly to the standard error of the process.
-    """
-    before, stderr = logging.root.manager.disable, os.dup(2)
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), Path(os.devnull).open("w") as devnull:
-            warnings.simplefilter("ignore")
-            sys.stderr.flush()
-            os.dup2(devnull.fileno(), 2)
-            yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        logging.disable(before)
 
 
 def check(

@@ -22,9 +22,7 @@ def find_not_finite(path: Path) -> str | None:
     """Return the name of a weight that contains NaN or infinity; None if all are finite.
 
     onnxruntime accepts such weights, and some of its operations turn NaN into numbers. A single infinity is
-    allowed: it is a constant that replaces padding before a maximum is computed.
-
-    Raises `ValueError` for a file that is not a protocol buffer.
+    allowed: a constant that replaces padding before a maximum. Raises `ValueError` for other kinds of files.
     """
     content = np.memmap(path, dtype=np.uint8, mode="r").data
     for graph in _read_messages(content, _GRAPH):

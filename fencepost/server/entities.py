@@ -111,8 +111,7 @@ async def _predict(batcher: Batcher, request: Request, question: Question) -> Re
     except QueueFull as error:
         raise HTTPException(429, str(error), {"Retry-After": str(error.retry_after)}) from None
     except TimeoutError:
-        seconds = f"{batcher.limits.timeout:g} s"
-        message = f"the request was not answered within {seconds}; send less text, or try again later"
+        message = f"not answered within {batcher.limits.timeout:g} s; send less text, or try again later"
         raise HTTPException(503, message) from None
     except NotReady as error:
         raise HTTPException(503, str(error)) from None

@@ -43,7 +43,6 @@ class Question(BaseModel):
         default=None,
         description="True if entities may not overlap, false if they may be nested; by default as the model.",
     )
-
     offsets: OffsetUnit = Field(
         default="characters",
         description="Unit of `start` and `end`: characters (Unicode code points), UTF-16 units (as in "

@@ -54,10 +54,7 @@ class PartFile:
         self._tries = path.with_suffix(_TRIES)
 
     def count_try(self) -> int:
-        """Record an attempt to predict the part, and return the number of attempts.
-
-        A part may crash the process that predicts it.
-        """
+        """Record an attempt to predict the part, which may crash the process; return their number."""
         tries = 1 + (int(self._tries.read_text() or 0) if self._tries.is_file() else 0)
         self._tries.write_text(str(tries))
         return tries

@@ -90,9 +90,7 @@ def _assign_lanes(spans: Sequence[Span]) -> list[int]:
     return lanes
 
 
-def _make_style(
-    covering: set[int], spans: Sequence[Span], lanes: Sequence[int], colours: dict[str, str]
-) -> str:
+def _make_style(covering: set[int], spans: Sequence[Span], lanes: list[int], colours: dict[str, str]) -> str:
     """Return the style that draws a line for each entity, at the distance of its lane from the text."""
     step = _LINE + _GAP
     height = (max(lanes[index] for index in covering) + 1) * step

@@ -25,10 +25,7 @@ _OTHER = "does not match text {:,} of the input, so it was made from another one
 
 
 def write_lines(predicted: Iterable[PredictedText], path: Path | None, *, resume: bool = False) -> None:
-    """Write a line for each text to a file, or to standard output if `path` is None.
-
-    With `resume`, the lines are appended to those of an earlier run.
-    """
+    """Write a line for each text to a file, or to standard output (None); with `resume`, append the lines."""
     with _open_lines(path, "ab" if resume else "wb") as stream:
         for one in predicted:
             stream.write(encode(one.to_record()) + b"\n")
@@ -103,10 +100,7 @@ class Rest:
 
 
 def find_rest(texts: Iterable[Text], path: Path) -> Rest:
-    """Return the texts for which the output of an earlier run has no lines.
-
-    Raises `UsageError` if the output was made from other texts.
-    """
+    """Return the texts without a line in the output; raise `UsageError` if that is of other texts."""
     if not path.is_file():
         return Rest(0, 0, iter(texts))
     count, last, end = _scan_lines(path)

@@ -197,5 +197,4 @@ class PartReader:
 
 
 def _make_change_error(name: str) -> DataError:
-    message = "has changed since it was first read; run the command again when the file is complete"
-    return DataError(message, source=name)
+    return DataError("has changed since it was first read; run the command again", source=name)

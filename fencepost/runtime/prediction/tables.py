@@ -30,10 +30,7 @@ Losses = Counter[str]
 
 
 def write_table(predicted: Iterable[PredictedText], path: Path | None, kind: str) -> Losses:
-    """Write a table of this kind (csv, xlsx, parquet or html) to a file, or to standard output (None).
-
-    Returns how many values could not be written.
-    """
+    """Write csv, xlsx, parquet or html to a file or standard output (None); return what was not written."""
     losses: Losses = Counter()
     with whole_file(path) as stream:
         if kind == "html":
@@ -71,9 +68,7 @@ def _write_xlsx(
 ) -> None:
     def fit(cell: str) -> str:
         shortened = cell.translate(_CONTROL)[:CELL_CHARACTERS]
-        losses["texts that are too long or have control characters, which Excel does not allow"] += (
-            shortened != cell
-        )
+        losses["texts that Excel does not allow (too long, or control characters)"] += shortened != cell
         return shortened
 
     write_workbook(chain([columns], ([fit(cell) for cell in _format_row(row)] for row in rows)), stream)

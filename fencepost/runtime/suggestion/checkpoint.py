@@ -61,10 +61,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self) -> State | None:
-        """Return the saved state; None if there is no file.
-
-        Raises `UsageError` if the file is of another run, and `DataError` if it cannot be read.
-        """
+        """Return the saved state, if any; raise `UsageError` if it is of another run or damaged."""
         if not self.path.exists():
             return None
         try:

@@ -59,10 +59,7 @@ STRATEGIES = {
 
 @dataclass(frozen=True)
 class State:
-    """Best sentences of the texts read so far, and numbers of texts and sentences.
-
-    `digest` is that of all texts read so far.
-    """
+    """Best sentences of the texts read so far, and counts; `digest` is that of these texts."""
 
     pool: Pool
     texts: int = 0
