@@ -293,7 +293,7 @@ def test_a_save_that_is_interrupted_leaves_no_model(trained, tmp_path, monkeypat
     assert files_in(tmp_path / "model") == ALL
 
 
-def test_files_that_are_gone_are_told(trained, tmp_path):
+def test_missing_files_are_an_error(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     recogniser = load(tmp_path / "model", engine="onnx")
     shutil.rmtree(tmp_path / "model")
@@ -386,7 +386,7 @@ def test_the_model_that_ships_keeps_its_card(server):
 
 
 @pytest.mark.parametrize("front", ["- a\n- b\n", "a: [\n"])
-def test_a_card_whose_top_is_broken_is_told(server, trained, tmp_path, front):
+def test_invalid_metadata_of_a_card_is_an_error(server, trained, tmp_path, front):
     load(trained).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(f"---\n{front}---\n# Mine\n")
     with pytest.raises(UsageError, match=r"README.md: its metadata, or the given .*not valid YAML"):
@@ -394,7 +394,7 @@ def test_a_card_whose_top_is_broken_is_told(server, trained, tmp_path, front):
     assert server.made == []
 
 
-def test_who_may_not_write_is_told_to_log_in(server, trained):
+def test_without_write_access_the_error_says_to_log_in(server, trained):
     for token in (None, "hf_of_somebody_else"):
         with pytest.raises(UsageError, match=r"^me/model: the hub refuses: .*401.*hf auth login") as caught:
             load(trained).push_to_hub("me/model", token=token)
@@ -455,7 +455,7 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_cache_that_is_not_whole_is_told(server, trained, listed):
+def test_an_incomplete_cache_is_an_error(server, trained, listed):
     """Also where the cache has no list of the files, by which the client would notice."""
     server.add("you/model", trained)
     if listed:
@@ -553,7 +553,7 @@ def test_without_a_network_it_says_so(monkeypatch):
         (TimeoutError(), "its client has failed: TimeoutError"),
     ],
 )
-def test_other_troubles_are_told(monkeypatch, error, message):
+def test_other_errors_are_explained(monkeypatch, error, message):
     def fails(*_: Any, **__: Any) -> None:
         raise error
 

@@ -151,7 +151,7 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, monkeypatch):
+def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkeypatch):
     output = tmp_path / "out"
     arguments = asked(model, inputs, output)
 
@@ -280,6 +280,6 @@ def test_what_a_worker_cannot_do_it_says(model, tmp_path):
     assert "there is no model here" in nowhere(row(tmp_path / "in.txt", output))["problem"]
 
 
-def test_a_client_is_told_where_to_run():
+def test_an_address_of_a_client_is_refused():
     with pytest.raises(UsageError, match="on a machine of the cluster, with --ray-address auto"):
         on_ray.check_ready("ray://head:10001")

@@ -413,7 +413,7 @@ def test_a_process_does_not_use_the_threads_of_another(folder) -> None:
     assert entities(nlp(TEXTS[0])) == [("Ada", "PER"), ("Charles", "PER"), ("London", "LOC")]
 
 
-def test_a_pipeline_goes_to_a_process_that_is_started_anew(folder) -> None:
+def test_a_pipeline_works_in_a_spawned_process(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "ents": "best"})
     sent = pickle.dumps(nlp)
@@ -497,7 +497,7 @@ def test_a_component_from_another_pipeline_is_saved_with_its_model(folder, tmp_p
     assert len(entities(again(TEXTS[0]))) == 3
 
 
-def test_a_component_is_made_anew_in_a_pipeline_that_was_saved(folder, tmp_path) -> None:
+def test_a_component_is_created_again_in_a_saved_pipeline(folder, tmp_path) -> None:
     """Its name is then known as that of a saved one, which is not being read."""
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder)})

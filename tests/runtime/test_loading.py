@@ -214,7 +214,7 @@ def test_the_room_is_a_number_of_pieces(folder: Path, room) -> None:
         load(folder, engine="onnx")
 
 
-def test_a_wrong_value_in_the_config_is_told_by_its_key(folder: Path) -> None:
+def test_an_error_names_the_wrong_key_of_the_config(folder: Path) -> None:
     change(folder / "config.json", lambda tree: tree["config"]["encoder"].update(pooling="sum", contxt=1))
     with pytest.raises(UsageError) as caught:
         load(folder, engine="onnx")

@@ -280,7 +280,7 @@ def test_a_text_that_the_model_fails_on_costs_nobody_else_anything():
     assert ready.status_code == 200
 
 
-def test_who_waits_too_long_is_told_so_and_not_computed():
+def test_a_request_that_times_out_is_refused_and_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 

@@ -190,7 +190,7 @@ def test_the_metrics_are_what_prometheus_reads_and_tell_what_was_done():
     assert values["process_resident_memory_bytes",] > 1e6
 
 
-def test_what_runs_is_told():
+def test_the_model_is_described():
     assert get("/v1/model", limits={"texts": 7, "body": 99}).json() == {
         "name": "double",
         "method": "none",

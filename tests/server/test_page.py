@@ -454,7 +454,7 @@ def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server:
     assert server.questions[-1]["text"] == TEXT
 
 
-def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
+def test_a_stopped_server_is_an_error_on_the_page(browser: webdriver.Chrome) -> None:
     with stand_in_server() as server:
         page = Page(browser, server.url)
         page.until(lambda: page.every("#model"))

@@ -61,7 +61,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self) -> State | None:
-        """Return the saved state, if any; raise `UsageError` if it is of another run or damaged."""
+        """Return the saved state, if any; raise `FencepostError` if it is of another run or damaged."""
         if not self.path.exists():
             return None
         try:

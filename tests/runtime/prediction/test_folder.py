@@ -131,7 +131,7 @@ def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_only_the_same_job_goes_on(tmp_path, complete):
+def test_only_the_same_job_is_continued(tmp_path, complete):
     given = job("a", "b")
     folder = filled(tmp_path / "out", given)
     folder.get_part(0, 0).count_try()
