@@ -205,7 +205,7 @@ def test_numbers_of_arrays_are_numbers():
     assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
 
 
-def test_names_are_text_or_numbers_and_others_are_refused():
+def test_names_are_text_or_numbers_and_others_are_noted():
     names = [3.0, np.float32(0.5), float("nan"), True, ["a"], "b"]
     reading = Rows([{"id": name, "tokens": ["a"], "tags": ["O"]} for name in names])
     assert [(one.id, one.meta) for one in reading] == [
