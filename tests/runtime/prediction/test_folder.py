@@ -150,7 +150,7 @@ def test_only_the_same_job_is_continued(tmp_path, complete):
             folder.begin(other, resume=True)
     folder.check(resume=True, force=False)
     folder.check(resume=False, force=True)
-    with pytest.raises(UsageError, match="already exists; --resume continues where it stopped"):
+    with pytest.raises(UsageError, match="already exists; use --resume to continue"):
         folder.check(resume=False, force=False)
 
 
