@@ -29,7 +29,7 @@ LENGTHS = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "3+": (3, math.inf), "6+": (6,
 
 
 def corpora() -> Path | None:
-    """The folder of the real corpora; None where they are absent."""
+    """Return the folder of the real corpora; None if it does not exist."""
     folder = Path(os.environ.get("FENCEPOST_DATA") or ROOT.parent / "shared" / "data")
     return folder if folder.is_dir() else None
 
@@ -54,7 +54,7 @@ def say(message: str) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What a figure depends on besides the code."""
+    """Return what a measurement depends on besides the code."""
     return {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
 
 
@@ -74,7 +74,7 @@ def _git(*arguments: str) -> str:
 
 
 def report(result: dict[str, Any]) -> None:
-    """The result, as the last line of standard output."""
+    """Print the result as the last line of standard output."""
     print(json.dumps(result, ensure_ascii=False), flush=True)
 
 

@@ -87,7 +87,7 @@ def make_int8_tasks(sentences: Sequence[Any]) -> dict[str, Callable[[], Any]]:
     read = [part.sentence for text in texts for one in ner.prepare(text) for part in one.parts]
     batches = [
         {key: value for key, value in predictor.inputs([read[i] for i in batch]).items() if key in wanted}
-        for batch in predictor.batches(read)
+        for batch in predictor.make_batches(read)
     ]
 
     def bare() -> None:
@@ -136,7 +136,7 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
 
     def predict() -> None:
         model.eval()
-        predictor.find_entities(sentences[:100])
+        predictor.predict_entities(sentences[:100])
 
     return {"train": train, "predict": predict}
 

@@ -43,7 +43,7 @@ def count_sentences(path: Path, format_: str | None = None) -> int:
 
 
 def timed(action: Callable[[], int], size: int, runs: int) -> dict[str, Any]:
-    """The fastest of some runs: what the machine can do, without its other work."""
+    """Measure the fastest of some runs, which other processes disturb least."""
     seconds = []
     for _ in range(runs):
         begun = time.perf_counter()
@@ -97,7 +97,7 @@ def convert_both(gigabytes: float) -> dict[str, Any]:
 
 
 def repeat_sample(path: Path, size: int) -> None:
-    """A file of whole lines, of at least so many bytes."""
+    """Write a file of whole lines with at least `size` bytes."""
     block = sample_bytes()
     with path.open("wb") as stream:
         for _ in range(-(-size // len(block))):
@@ -105,7 +105,7 @@ def repeat_sample(path: Path, size: int) -> None:
 
 
 def convert(source: Path, target: Path, options: list[str]) -> dict[str, Any]:
-    """Runs `fencepost convert`; its peak memory is asked of the system while it works."""
+    """Run `fencepost convert`, and measure its time and its peak memory."""
     account = target.with_suffix(".account.json")
     command = [sys.executable, "-m", "fencepost", "convert", str(source), str(target), *options]
     begun = time.perf_counter()
@@ -132,7 +132,7 @@ def convert(source: Path, target: Path, options: list[str]) -> dict[str, Any]:
 
 
 def peak_megabytes(pid: int) -> float:
-    """The most memory that a process has had resident; 0 when it has ended."""
+    """Return the peak resident memory of a process; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -145,7 +145,7 @@ def peak_megabytes(pid: int) -> float:
 
 
 def read_formats(runs: int) -> dict[str, Any]:
-    """The sample corpus, written and read in each format (flat ones with the outermost entities)."""
+    """Measure writing and reading the sample corpus in each format (flat ones with outermost entities)."""
     sentences = [sentence for part in sample.PARTS for sentence in Reader(sample.get_path(part))] * REPEATS
     results = {}
     with tempfile.TemporaryDirectory(prefix="fencepost-corpus-io-") as folder:

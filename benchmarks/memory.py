@@ -59,7 +59,7 @@ def joined(sentences: list[Any], words: int) -> Any:
 
 
 def with_types(sentence: Any, types: int) -> Any:
-    """The same with so many types, dealt out to its entities in turn."""
+    """Return the sentence with this number of types, assigned to its entities in turn."""
     from dataclasses import replace
 
     entities = [replace(e, type=f"type {i % types}") for i, e in enumerate(sentence.entities)]

@@ -40,8 +40,8 @@ from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.runtime.engine import ENCODER, EngineName, Predictor
 from fencepost.runtime.folder import GRAPH_FOLDER, SUMS_FILE
-from fencepost.runtime.onnx import graph_file, load_predictor
-from fencepost.runtime.quantise import parts_of, quantise
+from fencepost.runtime.onnx import get_graph_file, load_predictor
+from fencepost.runtime.quantise import find_parts, quantise
 
 KINDS = ("float", "dynamic", "rows")
 
@@ -80,7 +80,7 @@ def main() -> None:
 def make_folder(model: Path, folder: Path, kind: str) -> Path:
     """Return a copy of a model's folder with a graph of this kind."""
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors", "checkpoints", SUMS_FILE))
-    source, target = (folder / GRAPH_FOLDER / graph_file(ENCODER, one) for one in ("float32", "int8"))
+    source, target = (folder / GRAPH_FOLDER / get_graph_file(ENCODER, one) for one in ("float32", "int8"))
     if kind == "rows":
         quantise(source, target)
     elif kind == "dynamic":
@@ -88,7 +88,7 @@ def make_folder(model: Path, folder: Path, kind: str) -> Path:
             str(source),
             str(target),
             op_types_to_quantize=["MatMul", "Gather"],
-            nodes_to_quantize=[name for names in parts_of(source).values() for name in names],
+            nodes_to_quantize=[name for names in find_parts(source).values() for name in names],
             per_channel=True,
             weight_type=QuantType.QInt8,
             extra_options={"MatMulConstBOnly": True, "DefaultTensorType": onnx.TensorProto.FLOAT},
@@ -113,11 +113,11 @@ def add_seconds(
     rounds: int,
 ) -> None:
     some = fit(predictors["float"], sentences)
-    batches = [[some[index] for index in batch] for batch in predictors["float"].batches(some)]
+    batches = [[some[index] for index in batch] for batch in predictors["float"].make_batches(some)]
     arrays = [predictors["float"].inputs(batch) for batch in batches]
     tasks: dict[str, Callable[[Predictor], Any]] = {
         "encoder_seconds": lambda predictor: [predictor.engine.graphs[ENCODER](**one) for one in arrays],
-        "words_to_entities_seconds": lambda predictor: predictor.find_entities(some),
+        "words_to_entities_seconds": lambda predictor: predictor.predict_entities(some),
     }
     for name, task in tasks.items():
         taken: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
@@ -140,7 +140,7 @@ def encode(
     """Return the word vectors of each sentence, without padding."""
     some = fit(predictor, sentences)
     vectors: list[npt.NDArray[np.float32]] = [np.zeros((0, 1), np.float32)] * len(some)
-    for batch in predictor.batches(some) if together else [[index] for index in range(len(some))]:
+    for batch in predictor.make_batches(some) if together else [[index] for index in range(len(some))]:
         outputs = predictor.engine.graphs[ENCODER](**predictor.inputs([some[index] for index in batch]))[0]
         for index, output in zip(batch, outputs, strict=True):
             vectors[index] = output[: len(some[index])]
@@ -154,9 +154,9 @@ def compare(
     off, of_all = np.concatenate(together) - np.concatenate(exact), np.concatenate(exact)
     some = fit(predictor, sentences)
     differ, farthest, count = 0, 0.0, 0
-    for sentence, found in zip(some, predictor.find_entities(some), strict=True):
+    for sentence, found in zip(some, predictor.predict_entities(some), strict=True):
         here = {entity.key: entity.score for entity in found}
-        there = {entity.key: entity.score for entity in predictor.find_in_batch([sentence], None)[0]}
+        there = {entity.key: entity.score for entity in predictor.predict_batch([sentence], None)[0]}
         differ, count = differ + len(here.keys() ^ there.keys()), count + len(here)
         farthest = max([farthest, *(abs(here[key] - there[key]) for key in here.keys() & there.keys())])
     vectors = max(float(np.abs(one - other).max()) for one, other in zip(together, alone, strict=True))

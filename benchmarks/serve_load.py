@@ -43,7 +43,7 @@ class Server:
 
 @contextmanager
 def serving(model: str | None, *options: str) -> Iterator[Server]:
-    """A server in a process of its own, stopped as an administrator would."""
+    """Run a server in another process, and stop it with SIGTERM at the end."""
     command = [
         sys.executable,
         "-m",
@@ -73,7 +73,7 @@ class Client:
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = field(default=None)
 
     async def ask(self, texts: Sequence[str]) -> list[Found]:
-        """The entities of each text; when the server has no room, it is asked again when it says."""
+        """Return the entities of each text; after a 429, wait for the time in `Retry-After` and try again."""
         body = json.dumps({"texts": texts}).encode()
         while True:
             status, headers, answer = await self.exchange(body)
@@ -127,7 +127,7 @@ async def closed_loop(server: Server, texts: Sequence[str], clients: int, per_re
 
 
 async def open_loop(server: Server, texts: Sequence[str], rate: float, seconds: float) -> list[float]:
-    """The latencies, in seconds, of requests that come at random, `rate` of them a second."""
+    """Return the latencies, in seconds, of requests at random times, `rate` per second on average."""
     dice, idle, latencies = random.Random(0), [Client(server) for _ in range(64)], list[float]()
 
     async def one(text: str) -> None:
@@ -148,7 +148,7 @@ async def open_loop(server: Server, texts: Sequence[str], rate: float, seconds: 
 
 
 async def all_at_once(server: Server, texts: Sequence[str]) -> list[Found]:
-    """A connection for each text, all open at the same time."""
+    """Send each text over its own connection, all open at the same time, and return the entities."""
     door = asyncio.Semaphore(_CONNECTING)
     clients = [Client(server) for _ in texts]
 

@@ -60,7 +60,7 @@ def main() -> None:
         train(config, learnt, folder, chosen, quiet=False)
     model = load_model(folder)
     export(model, folder, int8=True)
-    checked = check(folder, parts["dev"], tell=say)
+    checked = check(folder, parts["dev"], log=say)
     of_test = evaluate(parts["test"], fencepost.load(folder, engine="int8").predict(parts["test"]))
     scores = of_test.to_dict()
     say(f"int8 on the test part: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")
@@ -78,7 +78,7 @@ def free(sentences: list[Sentence]) -> list[Sentence]:
 
 
 def wanted(folder: Path) -> list[Path]:
-    """What prediction needs: the graphs of the method in single precision, of the encoder in int8 alone."""
+    """Return the files that prediction needs: of the encoder only the int8 graph."""
     graphs = json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))["graphs"]
     return [Path(name) for name in (*FILES, *(f"onnx/{name}.onnx" for name in graphs if name != "encoder"))]
 
@@ -98,7 +98,7 @@ def install(folder: Path, text: str) -> None:
 
 
 def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int, tested: int) -> str:
-    """The model card; every figure is of this run."""
+    """Return the model card with the scores of this run."""
     lengths = scores.by_length_group([1, 2, 3, 5, 10])
     return TEMPLATE.read_text(encoding="utf-8").format(
         types=", ".join(f"`{type_}`" for type_ in model.types),

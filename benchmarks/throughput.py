@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def documents(path: Path) -> list[str]:
-    """The raw text of each document."""
+    """Return the raw text of each document."""
     groups = itertools.groupby(read(path), key=lambda sentence: sentence.doc)
     return [" ".join(sentence.text for sentence in group) for _, group in groups]
 
@@ -130,7 +130,7 @@ def run(recogniser: Recogniser, texts: list[str]) -> None:
 
 
 def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]:
-    """The encoder alone, and what it gets: the same sentences, padded, in batches sorted by length."""
+    """Return the encoder alone and its inputs: the same sentences, padded, in batches sorted by length."""
     embedder = model.encoder.embedder
     assert isinstance(embedder, Pretrained)
     subwords, splitter = embedder.subwords, make_splitter("en")
@@ -153,7 +153,7 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
 
 
 def timed(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each task in each round; they take turns, and a first round is not counted."""
+    """Return the seconds of each task in each round; tasks alternate, and a first round is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for number in range(rounds + 1):
         for name, task in tasks.items():
@@ -167,7 +167,7 @@ def timed(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list
 
 
 def ratio(one: list[float], other: list[float]) -> float:
-    """The median of the ratios of the rounds."""
+    """Return the median of the ratios of the rounds."""
     return round(statistics.median(a / b for a, b in zip(one, other, strict=True)), 3)
 
 

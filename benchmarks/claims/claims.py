@@ -76,7 +76,7 @@ DENOISING = Variant("diffusion")
 
 
 def _common(*groups: Group) -> list[int]:
-    """The seeds that all have."""
+    """Return the seeds that all groups have."""
     return sorted(set.intersection(*(set(group) for group in groups)))
 
 
@@ -116,7 +116,7 @@ def strong_smoothing_underconfident(strong: Group, plain: Group) -> Found:
 
 
 def _overconfidence(run: FinishedRun) -> float:
-    """The mean confidence, as the network gives it, minus the share of predictions that are right."""
+    """Return the mean confidence without calibration minus the precision."""
     from fencepost.evaluation import Temperature, match
     from fencepost.runtime.pytorch import make_predictor
     from fencepost.runtime.recogniser import Recogniser
@@ -206,7 +206,7 @@ def regressor_rescues_long(with_: Group, without: Group) -> Found:
 
 
 def _long(run: FinishedRun, longest: int) -> dict[str, float]:
-    """The scores of entities with more words than that."""
+    """Return the scores of entities with more than `longest` words."""
     rows = [row for length, row in run.test["by_length"].items() if int(length) > longest]
     right, predicted, gold = (sum(r[k] for r in rows) for k in ("true_positives", "predicted", "support"))
     return {

@@ -33,7 +33,7 @@ longer training. With three seeds, the interval is wide: undecided does not mean
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the Markdown of the page."""
     results = {claim.name: _read(claim) for claim in CLAIMS}
     run = sum(found is not None for found in results.values())
     settings = "\n".join(f"- {method}: `{' '.join(changes)}`" for method, changes in SETTINGS.items())

@@ -84,7 +84,7 @@ class Runs:
         return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.of_state("complete")}
 
     def train(self, variant: Variant) -> None:
-        """What is not finished."""
+        """Train the runs of a variant that are not finished."""
         sweep = self._sweep(variant)
         for ended in sweep.go():
             say(f"{variant.method} {ended.task.label}: {ended.failure.message if ended.failure else 'done'}")
@@ -100,7 +100,7 @@ class Runs:
 
 
 def made_with() -> dict[str, Any]:
-    """What all runs have in common, for the record."""
+    """Return the versions and settings that all runs share."""
     import torch
 
     from fencepost import __version__
@@ -123,7 +123,7 @@ def made_with() -> dict[str, Any]:
 
 @cache
 def data() -> Data:
-    """A tenth of the training documents, always the same, is the development set."""
+    """Return the data; a fixed tenth of the training documents is the development data."""
     from fencepost.data import read
     from fencepost.experiments.sweep import Data
     from fencepost.training import hold_out

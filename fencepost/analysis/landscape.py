@@ -119,7 +119,7 @@ def _make_batches(model: Model, sentences: Sequence[Sentence]) -> list[tuple[Bat
     if not windows:
         raise UsageError("a corpus has no sentences to compute a loss on")
     batches = []
-    for indices in make_predictor(model).batches(windows):
+    for indices in make_predictor(model).make_batches(windows):
         tensors = model.collate([windows[i] for i in indices])
         batches.append(({name: tensor.to(model.device) for name, tensor in tensors.items()}, len(indices)))
     return batches

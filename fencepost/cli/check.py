@@ -77,9 +77,9 @@ def _run_engines(folder: Path) -> dict[str, str | None]:
     from importlib.util import find_spec
 
     from fencepost.runtime.loading import load
-    from fencepost.runtime.onnx import exported_precisions
+    from fencepost.runtime.onnx import list_precisions
 
-    names: list[EngineName] = ["onnx" if one == "float32" else one for one in exported_precisions(folder)]
+    names: list[EngineName] = ["onnx" if one == "float32" else one for one in list_precisions(folder)]
     if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:
         names.append("pytorch")
     if not names:

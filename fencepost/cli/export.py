@@ -52,5 +52,5 @@ def export(
     if sentences is None:
         reading.say("not checked: give annotated data with --check to know whether these graphs are good")
         return
-    exporting.check(model, sentences, max_loss=max_loss, tell=reading.say)
+    exporting.check(model, sentences, max_loss=max_loss, log=reading.say)
     reading.say(f"the export is good on {check}")

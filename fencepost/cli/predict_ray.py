@@ -15,12 +15,12 @@ from fencepost.cli.prediction import Input, describe, many
 from fencepost.cli.progress import progress_bar
 from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
-from fencepost.integrations.ray import Progress, check_ready, predict, running
+from fencepost.integrations.ray import Progress, check_ready, open_ray, predict
 from fencepost.runtime.loading import SHIPPED, describe_model
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
-from fencepost.runtime.threads import usable_cores
+from fencepost.runtime.threads import count_cores
 
 if TYPE_CHECKING:
     from fencepost.runtime.offsets import OffsetUnit
@@ -113,7 +113,7 @@ class RayPrediction:
         self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any], offsets: OffsetUnit
     ) -> None:
         """Predict; the output is not touched before Ray runs."""
-        processors = (self.workers or usable_cores() // self.threads or 1) * self.threads
+        processors = (self.workers or count_cores() // self.threads or 1) * self.threads
         texts = sum(shard.texts for shard in shards)
 
         def show(progress: Progress) -> None:
@@ -121,7 +121,7 @@ class RayPrediction:
             report(done, done, progress.texts)
 
         with (
-            running(self.address, processors, self.threads),
+            open_ray(self.address, processors, self.threads),
             progress_bar(texts, quiet=self.reading.quiet) as report,
             self._how_to_continue(),
         ):
@@ -136,8 +136,8 @@ class RayPrediction:
             counts.add(one)
         files = many(len(done), "file")
         self._say(f"{describe(counts)} -> {self.output} ({files}); {rate:,.1f} texts a second")
-        if progress.again:
-            self._say(f"{many(progress.again, 'part')} done again, since a worker had died")
+        if progress.repeated:
+            self._say(f"{many(progress.repeated, 'part')} repeated because a worker died")
 
     @contextmanager
     def _how_to_continue(self) -> Iterator[None]:

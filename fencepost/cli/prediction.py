@@ -17,9 +17,9 @@ from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import resumable, say
 from fencepost.cli.progress import shown
 from fencepost.errors import UsageError
-from fencepost.runtime.prediction.lines import without_done, write_lines
+from fencepost.runtime.prediction.lines import find_rest, write_lines
 from fencepost.runtime.prediction.results import Counts, PredictedText, predict_texts, to_sentences
-from fencepost.runtime.prediction.text import texts_of_command
+from fencepost.runtime.prediction.text import read_command_texts
 
 if TYPE_CHECKING:
     from fencepost.data import ReadOptions
@@ -64,7 +64,7 @@ class Input:
         elif self.text_column is not None:
             raise UsageError("--text-column is about --input, which is missing")
         else:
-            yield texts_of_command(texts, self.options), None
+            yield read_command_texts(texts, self.options), None
 
 
 @dataclass
@@ -100,8 +100,8 @@ class Prediction:
         path = None if output == "-" else Path(output)
         done = again = 0
         if path is not None and resume:
-            rest = without_done(self.texts, path)
-            done, again, self.texts = rest.done, rest.again, rest.texts
+            rest = find_rest(self.texts, path)
+            done, again, self.texts = rest.predicted, rest.repeated, rest.texts
         predicted = self._predict(done=done, again=again, silent=path is None)
         with resumable(f"continue with the same command and --resume ({output} has what is done)", path):
             write_lines(predicted, path, resume=resume)

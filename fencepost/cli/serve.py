@@ -18,7 +18,7 @@ from fencepost.cli.frame import Quiet, command, say
 from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
-from fencepost.runtime.threads import chosen_threads, usable_cores
+from fencepost.runtime.threads import count_cores, read_omp_threads
 
 TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -142,7 +142,7 @@ def serve(
             "raise the other"
         )
     folder = model or SHIPPED
-    workers, threads = share_cores(chosen_threads() or usable_cores(), workers, options.threads)
+    workers, threads = share_cores(read_omp_threads() or count_cores(), workers, options.threads)
     recogniser = replace(options, threads=threads).load(folder, lines)
     recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
     sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting

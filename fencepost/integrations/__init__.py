@@ -1,1 +1,1 @@
-"""Where Fencepost meets other tools: spaCy, Ray, the Hugging Face Hub and its data sets."""
+"""Integrations with spaCy, Ray, the Hugging Face Hub and its data sets."""

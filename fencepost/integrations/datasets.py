@@ -1,4 +1,4 @@
-"""Data sets of the `datasets` library to sentences; any other rows that are dictionaries are read as well."""
+"""Conversion of data sets of the `datasets` library, or of any dictionaries, to sentences."""
 
 from fencepost.data.rows import Rows, sentences
 

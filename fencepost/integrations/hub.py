@@ -1,7 +1,7 @@
-"""Models on the Hugging Face Hub: fetched, saved as a folder, and uploaded with their card.
+"""Models on the Hugging Face Hub: download, saving as a folder, and upload with a card.
 
-Only the files of a model travel: weights as safetensors, graphs, JSON, the card. Nothing that is a program,
-and nothing that a run leaves besides (its data's fingerprints, its report with examples).
+Only the files of a model are transferred: weights as safetensors, graphs, JSON and the card; no code, and no
+other files of a training, such as fingerprints of its data or a report with examples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data.files import JSON_BYTES, read_text
 from fencepost.data.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
-from fencepost.runtime.card import NAME, folder_card, has_metadata, with_metadata
+from fencepost.runtime.card import NAME, add_metadata, has_metadata, make_card
 from fencepost.runtime.engine import Predictor
 from fencepost.runtime.folder import (
     CARD_FILE,
@@ -37,10 +37,10 @@ from fencepost.runtime.loading import load
 if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
-_NEVER = ["*..*", "onnx/*/*"]  # a `*` of the client's patterns matches folders too, which may lead elsewhere
-_EITHER = (WEIGHTS_FILE, FACTS_FILE)  # a model has at least one of these
+_IGNORED = ["*..*", "onnx/*/*"]  # `*` in the patterns of the client also matches folders
+_REQUIRED = (WEIGHTS_FILE, FACTS_FILE)  # a model has at least one of these
 _LOG_IN = "log in with `hf auth login`, or give a token"
-_LEAST = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
+_DEFAULT_METADATA = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
 
 
 def from_pretrained(
@@ -52,7 +52,7 @@ def from_pretrained(
     local_files_only: bool = False,
     **options: Any,
 ) -> Recogniser:
-    """Load the model in a folder, or else on the hub, with the options of `fencepost.load`."""
+    """Load a model from a folder, or else from the hub, with the options of `fencepost.load`."""
     try:
         is_folder = Path(name).is_dir()
     except (OSError, ValueError):  # a name that no folder can have
@@ -64,76 +64,76 @@ def from_pretrained(
 
 
 def fetch(name: str, *, revision: str | None = None, **download: Any) -> Path:
-    """Return the folder in the cache to which a model on the hub has been downloaded.
+    """Download a model from the hub, and return its folder in the cache.
 
-    Its config is downloaded first: nothing else is, unless it is a model of ours. Raises `DataError` if a
-    file is not the one that was saved, by its SHA-256 sum. `download` are options of `snapshot_download`.
+    The config is downloaded first, and nothing else unless it is that of a fencepost model. `download` are
+    options of `snapshot_download`. Raises `DataError` if a file does not have its SHA-256 checksum.
     """
     with _explain_errors(name, "there is no such folder, and "):
         from huggingface_hub import snapshot_download
 
-        download |= {"ignore_patterns": _NEVER}
+        download |= {"ignore_patterns": _IGNORED}
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG_FILE], **download))
         try:
             read_saved_config(folder)
         except FencepostError:
             raise UsageError(
-                f"{name}: this is no fencepost model (its {CONFIG_FILE} is missing, or of another kind); "
-                "an encoder is given to fencepost train, as --encoder"
+                f"{name}: this is not a fencepost model (its {CONFIG_FILE} is missing or of another tool); "
+                "for an encoder, use fencepost train --encoder"
             ) from None
-        # the same commit, even if there is a newer one by now
+        # the same commit, even if there is a newer one now
         folder = Path(snapshot_download(name, revision=folder.name, allow_patterns=list(FILES), **download))
-        if not any((folder / file).is_file() for file in _EITHER):
+        if not any((folder / file).is_file() for file in _REQUIRED):
             raise UsageError(
-                f"{name}: the model is not whole, in the cache ({folder} has neither {_EITHER[0]} nor "
-                f"{_EITHER[1]}); load it again while the hub can be reached. If it was reached, the hub has "
-                "no weights of this model either"
+                f"{name}: the model in the cache is incomplete ({folder} has neither {_REQUIRED[0]} nor "
+                f"{_REQUIRED[1]}); load it again with a connection to the hub. If there was one, the model "
+                "on the hub has no weights"
             )
         verify_sums(folder, name)
         return folder
 
 
 def save_pretrained(source: Path | None, predictor: Predictor, folder: str | Path) -> None:
-    """Write the files of a model, which are in `source` or else in memory, into a new folder."""
+    """Write the files of a model, from the folder `source` or else from memory, into a new folder."""
     folder = Path(folder)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder}: already exists and is not an empty folder; give another name")
-        with _files(source, predictor) as there:
-            _copy(there, folder)
+        with _open_folder(source, predictor) as model:
+            _copy(model, folder)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
-def _contents(folder: Path) -> dict[str, Path | bytes]:
-    """Return the files of a model by name, the config last; sums and a card are made if they are missing."""
+def _list_contents(folder: Path) -> dict[str, Path | bytes]:
+    """Return the files of a model by name, the config last; missing checksums and cards are added."""
     files: dict[str, Path | bytes] = {name: folder / name for name in files_of(folder)}
-    if SUMS_FILE not in files:  # a model of an older version
+    if SUMS_FILE not in files:  # a model of an earlier version
         files = {SUMS_FILE: format_sums(compute_sums(folder, files)).encode(), **files}
     if CARD_FILE not in files:
-        files = {CARD_FILE: folder_card(folder).encode(), **files}
+        files = {CARD_FILE: make_card(folder).encode(), **files}
     return files
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy all files, or nothing that would be taken for a model."""
+    """Copy all files of a model; an interrupted copy has no config."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = _contents(source)
-    with temporary_folder(folder) as made:
+    files = _list_contents(source)
+    with temporary_folder(folder) as temporary:
         for name, content in files.items():
-            (made / name).parent.mkdir(exist_ok=True)
+            (temporary / name).parent.mkdir(exist_ok=True)
             if isinstance(content, Path):
-                shutil.copyfile(content, made / name)
+                shutil.copyfile(content, temporary / name)
             else:
-                (made / name).write_bytes(content)
+                (temporary / name).write_bytes(content)
         for name in files:
             (folder / name).parent.mkdir(exist_ok=True)
-            (made / name).replace(folder / name)
+            (temporary / name).replace(folder / name)
 
 
 @contextmanager
-def _files(source: Path | None, predictor: Predictor) -> Iterator[Path]:
-    """Yield the folder with the model's files; a temporary one for a model that is only in memory."""
+def _open_folder(source: Path | None, predictor: Predictor) -> Iterator[Path]:
+    """Yield the folder with the model's files; it is temporary for a model that is only in memory."""
     if source is not None and (source / CONFIG_FILE).is_file():
         verify_sums(source, str(source))
         yield source
@@ -141,11 +141,11 @@ def _files(source: Path | None, predictor: Predictor) -> Iterator[Path]:
         from fencepost.runtime.pytorch import TorchEngine, save_model
 
         assert isinstance(predictor.engine, TorchEngine)  # noqa: S101 - by its name
-        with tempfile.TemporaryDirectory() as made:
-            save_model(predictor.engine.model, made)
-            yield Path(made)
+        with tempfile.TemporaryDirectory() as temporary:
+            save_model(predictor.engine.model, temporary)
+            yield Path(temporary)
     else:
-        raise UsageError(f"{source}: the model's files are no longer where it was loaded from")
+        raise UsageError(f"{source}: the files of the model are no longer in the folder it was loaded from")
 
 
 def push_to_hub(
@@ -160,13 +160,13 @@ def push_to_hub(
     create_pr: bool = False,
     metadata: Mapping[str, Any] | None = None,
 ) -> str:
-    """Upload a model as one commit, and return its address; see `Recogniser.push_to_hub`."""
+    """Upload a model as one commit, and return the URL of the commit; see `Recogniser.push_to_hub`."""
     if create_pr and branch not in (None, "main"):
-        raise UsageError(f"create_pr is for the branch main, not {branch!r}; leave one of them out")
+        raise UsageError(f"create_pr is for the branch main, not {branch!r}; leave out one of them")
     if not commit_message:
-        raise UsageError("commit_message is empty; say what this version of the model is")
-    with _files(source, predictor) as folder:
-        text = _card(folder, name, {} if metadata is None else metadata)
+        raise UsageError("commit_message is empty; describe this version of the model")
+    with _open_folder(source, predictor) as folder:
+        text = _prepare_card(folder, name, {} if metadata is None else metadata)
         with _explain_errors(name):
             from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -174,70 +174,65 @@ def push_to_hub(
             api.create_repo(name, private=private, exist_ok=True)
             if branch not in (None, "main"):
                 api.create_branch(name, branch=branch, exist_ok=True)
-            files = {**_contents(folder), CARD_FILE: text.encode("utf-8")}
+            files = {**_list_contents(folder), CARD_FILE: text.encode("utf-8")}
             operations = [CommitOperationAdd(file, content) for file, content in files.items()]
-            outdated = [  # graphs of other weights, for example, which would be taken for this model's
+            outdated = [  # for example graphs of other weights, which would be used with this model
                 CommitOperationDelete(file)
                 for file in api.list_repo_files(name, revision=branch)
                 if file not in files and is_model_file(file)
             ]
-            done = api.create_commit(
+            commit = api.create_commit(
                 name,
                 [*operations, *outdated],
                 commit_message=commit_message,
                 revision=branch,
                 create_pr=create_pr,
             )
-            return done.pr_url or done.commit_url
+            return commit.pr_url or commit.commit_url
 
 
-def _card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
-    """Return the folder's own card, or a new one, with the model's name and this metadata."""
+def _prepare_card(folder: Path, name: str, metadata: Mapping[str, Any]) -> str:
+    """Return the card in the folder, or a new one, with the model's name and this metadata."""
     path = folder / CARD_FILE
     if not isinstance(metadata, Mapping):
         raise UsageError(
-            f'metadata is a dictionary, as {{"license": "apache-2.0"}}, not {type(metadata).__name__}'
+            f'metadata must be a dictionary like {{"license": "apache-2.0"}}, not {type(metadata).__name__}'
         )
-    text = read_text(path, limit=JSON_BYTES) if path.is_file() else folder_card(folder)
+    text = read_text(path, limit=JSON_BYTES) if path.is_file() else make_card(folder)
     text = text.removeprefix("\ufeff").replace(NAME, name)
-    more = dict(metadata) if has_metadata(text) else {**_LEAST, **metadata}
+    more = dict(metadata) if has_metadata(text) else {**_DEFAULT_METADATA, **metadata}
     if not more:
         return text
     try:
-        return with_metadata(text, more)
+        return add_metadata(text, more)
     except ValueError as error:
         raise UsageError(
-            f"{path}: the lines at its top, or metadata, are not valid YAML: {describe_error(error)}"
+            f"{path}: its metadata, or the given metadata, is not valid YAML: {describe_error(error)}"
         ) from None
 
 
 @contextmanager
 def _explain_errors(name: str, first: str = "") -> Iterator[None]:
-    """Raise errors of the hub's client as a `UsageError`; its message begins with `first`."""
+    """Raise errors of the hub's client as a `UsageError`, whose message starts with `first`."""
     with require_extra("hub", "the hub"):
         from huggingface_hub import errors
     known: tuple[tuple[type[Exception], str], ...] = (
-        (errors.HFValidationError, f"{first}names on the hub are like owner/name"),
-        (errors.GatedRepoError, f"it is given on request; ask on its page, then {_LOG_IN}"),
-        (
-            errors.RepositoryNotFoundError,
-            f"{first}the hub has no such model, or does not show it to you; check the name, or {_LOG_IN}",
-        ),
-        (errors.RevisionNotFoundError, "it has no such revision; give a branch, a tag or a commit of it"),
+        (errors.HFValidationError, f"{first}a name on the hub has the form owner/name"),
+        (errors.GatedRepoError, f"access must be requested on the model's page; then {_LOG_IN}"),
+        (errors.RepositoryNotFoundError, f"{first}the hub has no such model, or it is private; {_LOG_IN}"),
+        (errors.RevisionNotFoundError, "there is no such revision; give a branch, a tag or a commit"),
     )
     try:
         yield
     except FencepostError:
         raise
-    except Exception as error:  # noqa: BLE001 - a network and a disk have many ways to fail
-        words = next((words for class_, words in known if isinstance(error, class_)), None)
+    except Exception as error:  # noqa: BLE001 - errors of the network and the disk are of many classes
+        message = next((message for class_, message in known if isinstance(error, class_)), None)
         if isinstance(error, errors.LocalEntryNotFoundError):
             reason = describe_error(error.__cause__) if error.__cause__ else "local_files_only is set"
-            words = (
-                f"{first}the model is not, or not whole, in the cache, and the hub was not reached ({reason})"
-            )
-        elif words is None and isinstance(error, errors.HfHubHTTPError):
-            refused = error.response.status_code in (401, 403)
-            words = f"the hub refuses: {describe_error(error)}" + (f"; {_LOG_IN}" if refused else "")
-        words = words or f"the hub was not reached, or its client has failed: {describe_error(error)}"
-        raise UsageError(f"{name}: {words}") from None
+            message = f"{first}it is not completely in the cache, and the hub was not reached ({reason})"
+        elif message is None and isinstance(error, errors.HfHubHTTPError):
+            is_denied = error.response.status_code in (401, 403)
+            message = f"the hub refuses: {describe_error(error)}" + (f"; {_LOG_IN}" if is_denied else "")
+        message = message or f"the hub was not reached, or its client has failed: {describe_error(error)}"
+        raise UsageError(f"{name}: {message}") from None

@@ -1,9 +1,9 @@
-"""The spaCy component `fencepost`: nested entities in `doc.spans`, and flat ones in `doc.ents`.
+"""spaCy component `fencepost`: nested entities in `doc.spans`, and flat ones in `doc.ents`.
 
-spaCy imports this module for every pipeline that anybody makes, so heavy imports are inside functions.
+spaCy imports this module for every pipeline, so slow imports are inside functions.
 """
 
-# Annotations are not postponed here: spaCy checks the component's config by those of its factory.
+# Without `from __future__ import annotations`: spaCy checks the config by the annotations of the factory.
 
 import json
 import os
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
-_MOST_BYTES = 2**32 - 1  # that MessagePack holds in one piece
+_MAX_BYTES = 2**32 - 1  # of a value in MessagePack
 
 Source = Path | Mapping[str, bytes] | None
-"""A model: its folder, or its files by name; None is the one that ships with Fencepost."""
+"""Folder of a model, or its files by name; None is the model that ships with Fencepost."""
 
 
 @Language.factory(
@@ -75,23 +75,23 @@ def make(
     return component
 
 
-_MADE_HERE: WeakSet[Language] = WeakSet()
+_NEW_PIPELINES: WeakSet[Language] = WeakSet()
 
 
 def _is_being_read(nlp: Language, name: str) -> bool:
-    """Return whether this pipeline was saved and is about to get its own copy of the model.
+    """Return whether this is a saved pipeline that is being read, with its own copy of the model.
 
-    The folder that its config names may be gone, or be on another machine. spaCy saves the names of all
-    components; until the property `meta` is read, which replaces them, they are still those of the saved one.
+    The folder in its config may no longer exist, or be on another machine. spaCy saves the names of all
+    components in `_meta`, where they stay until the property `meta` is read.
     """
-    if nlp.path is None and nlp not in _MADE_HERE and name in (nlp._meta.get("components") or ()):
+    if nlp.path is None and nlp not in _NEW_PIPELINES and name in (nlp._meta.get("components") or ()):
         return True
-    _MADE_HERE.add(nlp)
+    _NEW_PIPELINES.add(nlp)
     return False
 
 
 class FencepostComponent(Pipe):
-    """Finds entities in a document's text and puts them on its tokens."""
+    """Pipeline component that predicts the entities of a document and sets them on its tokens."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class FencepostComponent(Pipe):
         *,
         awaits_files: bool,
     ) -> None:
-        """`configured` is the folder of the model in the config; `options` are those of `fencepost.load`."""
+        """Create a component for the model of the config, with `options` of `fencepost.load`."""
         self.name = name
         self.marking = marking
         self._model: Source = None if configured is None else Path(configured).absolute()
@@ -116,20 +116,20 @@ class FencepostComponent(Pipe):
 
     @property
     def recogniser(self) -> "Recogniser":
-        """The loaded model; each process loads its own."""
+        """Loaded model; each process loads its own."""
         if self._recogniser is not None and self._process != os.getpid():
-            self._forked(self._recogniser)
+            self._handle_fork(self._recogniser)
         return self._recogniser or self.load()
 
-    def _forked(self, inherited: "Recogniser") -> None:
-        """A forked process has none of its parent's threads, for which the model would wait."""
+    def _handle_fork(self, inherited: "Recogniser") -> None:
+        """Replace the model in a forked process, where it would wait for threads of the parent process."""
         self._process = os.getpid()
         if inherited.engine == "pytorch":
             import torch
 
             torch.set_num_threads(1)
         else:
-            self._parents, self._recogniser = inherited, None  # kept, since its end would wait for them too
+            self._parents, self._recogniser = inherited, None  # deleting it would also wait for the threads
 
     def load(self) -> "Recogniser":
         """Load the model and return it."""
@@ -146,87 +146,87 @@ class FencepostComponent(Pipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The types of entities; none while no model is loaded."""
+        """Types of entities; empty while no model is loaded."""
         if self._recogniser is None:
             return ()
-        wanted = self._options["types"]
-        return tuple(type_ for type_ in self._recogniser.types if wanted is None or type_ in wanted)
+        types = self._options["types"]
+        return tuple(type_ for type_ in self._recogniser.types if types is None or type_ in types)
 
     def __call__(self, doc: Doc) -> Doc:
-        self._mark(doc, self.recogniser(doc.text))
+        self._set_entities(doc, self.recogniser(doc.text))
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield the documents with their entities; the texts of each batch are predicted together."""
         stream = iter(stream)
         while docs := list(islice(stream, batch_size)):
-            yield from self._batch(docs)
+            yield from self._process_batch(docs)
 
-    def _batch(self, docs: Sequence[Doc]) -> Iterator[Doc]:
-        """If a batch fails, each document is tried alone: spaCy's error handler gets those that fail."""
+    def _process_batch(self, docs: Sequence[Doc]) -> Iterator[Doc]:
+        """Yield the documents of a batch; after an error, each is tried alone, with spaCy's error handler."""
         predicted: Sequence[list[Predicted] | None]
         try:
             predicted = list(self.recogniser.pipe([doc.text for doc in docs]))
-        except Exception:  # noqa: BLE001 - it will be raised again for the document that causes it
+        except Exception:  # noqa: BLE001 - it is raised again for the document that causes it
             predicted = [None] * len(docs)
         for doc, entities in zip(docs, predicted, strict=True):
             try:
-                self._mark(doc, self.recogniser(doc.text) if entities is None else entities)
+                self._set_entities(doc, self.recogniser(doc.text) if entities is None else entities)
             except Exception as error:  # noqa: BLE001 - the handler decides
                 self.get_error_handler()(self.name, self, [doc], error)
             else:
                 yield doc
 
-    def _mark(self, doc: Doc, predicted: Sequence["Predicted"]) -> None:
+    def _set_entities(self, doc: Doc, predicted: Sequence["Predicted"]) -> None:
         unaligned = self.marking(doc, predicted)
         if unaligned and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"{self.name}: of the {len(predicted)} entities in a text, {len(unaligned)} cannot be put on "
-                f"its tokens, such as {unaligned[0].text!r}, which begins or ends inside one. These are in "
-                f"doc.spans[{self.marking.spans_key!r}].attrs[{UNALIGNED!r}] instead; with alignment_mode "
-                "'expand' each would have all tokens that it touches. (This is said once.)",
+                f"{self.name}: of the {len(predicted)} entities in a text, {len(unaligned)} do not align "
+                f"with its tokens, such as {unaligned[0].text!r}, which starts or ends inside a token. They "
+                f"are in doc.spans[{self.marking.spans_key!r}].attrs[{UNALIGNED!r}]; use alignment_mode "
+                "'expand' to extend them to whole tokens. (Shown once.)",
                 stacklevel=2,
             )
 
-    def _files(self) -> Path | Mapping[str, bytes]:
-        """Return the files of the model that belong to the pipeline."""
+    def _get_files(self) -> Path | Mapping[str, bytes]:
+        """Return the files of the model that are saved with the pipeline; empty for the shipped model."""
         if isinstance(self._model, Path) and not (self._model / CONFIG_FILE).is_file():
-            raise UsageError(f"{self._model}: the model is no longer here; the pipeline is saved with it")
+            raise UsageError(f"{self._model}: the model no longer exists, but is needed to save the pipeline")
         return {} if self._model is None else self._model
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002
-        """Save into a folder: the model too, unless it is the one that ships with Fencepost."""
+        """Save the component to a folder, with the model unless it is the one that ships with Fencepost."""
         from fencepost import __version__
 
-        path, files = Path(path), self._files()
+        path, files = Path(path), self._get_files()
         about = {"fencepost": __version__, "shipped": self._model is None, "model": self._configured}
         _write_file(f"{json.dumps(about)}\n".encode(), path / _ABOUT_FILE)
         _write(files, path / _MODEL_FOLDER)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:  # noqa: ARG002
-        """Load the model that was saved there, or else the one that the pipeline's config names."""
+        """Load the model that was saved in a folder, or else the one in the pipeline's config."""
         about = Path(path) / _ABOUT_FILE
         if about.exists():
             saved = read_json_object(about, limit=SETTINGS_BYTES)
             if not isinstance(saved.get("shipped"), bool):
-                message = "this is not what Fencepost saves: shipped is missing; save the pipeline again"
+                message = "this is not a file of Fencepost: shipped is missing; save the pipeline again"
                 raise DataError(message, source=str(about))
             if not self._names_another(saved):
                 return self._replace(None if saved["shipped"] else Path(path).absolute() / _MODEL_FOLDER)
         return self._replace(self._model)
 
     def _names_another(self, saved: Mapping[str, Any]) -> bool:
-        """Return whether the config for a saved pipeline names another model than the saved one."""
+        """Return whether the config has another model than the one that was saved."""
         return self.awaits_files and saved.get("model", self._configured) != self._configured
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:  # noqa: ARG002
         """Return all files of the model, unless it is the one that ships with Fencepost."""
         files = {
             name: content if isinstance(content, bytes) else content.read_bytes()
-            for name, content in _contents(self._files())
+            for name, content in _list_contents(self._get_files())
         }
-        if sum(map(len, files.values())) > _MOST_BYTES:
+        if sum(map(len, files.values())) > _MAX_BYTES:
             raise UsageError(f"{self.name}: the model is too large for bytes; save the pipeline to a folder")
         saved = {"shipped": self._model is None, "model": self._configured, "files": files}
         return bytes(srsly.msgpack_dumps(saved))
@@ -238,12 +238,12 @@ class FencepostComponent(Pipe):
             if not all(is_model_file(name) and isinstance(content, bytes) for name, content in files.items()):
                 raise ValueError(f"files are {quote(sorted(map(str, files)))}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            message = f"these are not bytes of Fencepost's: {describe_error(error)}"
+            message = f"these bytes are not a component of Fencepost: {describe_error(error)}"
             raise DataError(message, source=self.name) from None
         return self._replace(self._model if another else None if shipped else files)
 
     def _replace(self, model: Source) -> Self:
-        """Load another model; if that fails, the component stays as it was."""
+        """Load another model; if that fails, the component is unchanged."""
         before, self._model = self._model, model
         try:
             self.load()
@@ -254,7 +254,7 @@ class FencepostComponent(Pipe):
         return self
 
     def __reduce__(self) -> tuple[Callable[..., "FencepostComponent"], tuple[dict[str, Any]]]:
-        """Leave out the loaded model, which another process loads for itself."""
+        """Leave out the loaded model, since each process loads its own."""
         return _unpickle, ({**vars(self), "name": self.name, "_recogniser": None, "_parents": None},)
 
 
@@ -265,8 +265,8 @@ def _unpickle(state: dict[str, Any]) -> FencepostComponent:
     return component
 
 
-def _contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | bytes]]:
-    """Yield the files of a model by name, in the order in which they are written."""
+def _list_contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | bytes]]:
+    """Yield the names and contents of the files of a model, in the order in which they are written."""
     if isinstance(model, Mapping):
         yield from sorted(model.items(), key=lambda item: item[0] == CONFIG_FILE)
     else:
@@ -274,15 +274,15 @@ def _contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Path | b
 
 
 def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
-    """Write the files of a model into a folder, in place of those of another; all other files stay."""
+    """Write the files of a model into a folder, and remove those of an earlier model; other files stay."""
     for part in (folder, folder / "onnx"):
         if part.is_symlink():
-            raise UsageError(f"{part}: is a link, and would lead out of the pipeline's folder; remove it")
+            raise UsageError(f"{part}: is a link, which may lead out of the pipeline's folder; remove it")
     if isinstance(model, Path) and folder.exists() and folder.samefile(model):
         return
-    old = dict(_contents(folder))
+    old = dict(_list_contents(folder))
     (folder / CONFIG_FILE).unlink(missing_ok=True)
-    for name, content in _contents(model):
+    for name, content in _list_contents(model):
         _write_file(content, folder / name)
         old.pop(name, None)
     for name in old:
@@ -290,7 +290,7 @@ def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
 
 
 def _write_file(content: Path | bytes, path: Path) -> None:
-    """Replace a file instead of writing into it: it may be a link, or be in use."""
+    """Write a new file and move it to `path`, where an existing file may be a link or in use."""
     with raise_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")

@@ -1,4 +1,4 @@
-"""Entities of a text on the tokens of a spaCy document: in `doc.spans` and `doc.ents`, with scores."""
+"""Setting of the entities of a text on a spaCy document: in `doc.spans` and `doc.ents`, with scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fencepost.runtime.document import Span as Predicted
 
 SCORES, UNALIGNED = "scores", "unaligned"
-"""Attributes of a group of spans: a score for each, and the entities that fit on no tokens."""
+"""Attributes of a span group: the score of each span, and the entities that do not align with tokens."""
 
 ALIGNMENT_MODES = ("strict", "contract", "expand")
 FLAT = ("outermost", "innermost", "best")
@@ -26,7 +26,7 @@ FLAT = ("outermost", "innermost", "best")
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """How entities are put on a document; see docs/spacy.md."""
+    """Options for setting entities on a document; see docs/spacy.md."""
 
     spans_key: str
     ents: str | None
@@ -40,7 +40,7 @@ class Marking:
             raise UsageError.unknown("alignment_mode", self.alignment_mode, ALIGNMENT_MODES)
 
     def __call__(self, doc: Doc, predicted: Sequence[Predicted]) -> list[Predicted]:
-        """Put the entities of the document's text on its tokens; return those that do not fit on them."""
+        """Set the entities of the document's text on its tokens; return those that do not align."""
         entities, unaligned = align(doc, predicted, self.alignment_mode)
         spans = [Span(doc, entity.start, entity.end, label=entity.type) for entity in entities]
         attributes = {
@@ -58,27 +58,27 @@ class Marking:
     def _set_ents(self, doc: Doc, entities: Sequence[Entity]) -> None:
         from fencepost.data.formats.overlaps import select_compatible
 
-        there = list(doc.ents)
+        existing = list(doc.ents)
         if not self.overwrite_ents:
-            taken = {word for span in there for word in range(span.start, span.end)}
-            entities = [one for one in entities if taken.isdisjoint(range(one.start, one.end))]
-        chosen = select_compatible(entities, "none", cast("Prefer", self.ents))
-        wanted = {word for one in chosen for word in range(one.start, one.end)}
-        spans = [Span(doc, one.start, one.end, label=one.type) for one in chosen]
-        for span in there:
-            if wanted.isdisjoint(range(span.start, span.end)):
+            occupied = {word for span in existing for word in range(span.start, span.end)}
+            entities = [one for one in entities if occupied.isdisjoint(range(one.start, one.end))]
+        flat = select_compatible(entities, "none", cast("Prefer", self.ents))
+        words = {word for one in flat for word in range(one.start, one.end)}
+        spans = [Span(doc, one.start, one.end, label=one.type) for one in flat]
+        for span in existing:
+            if words.isdisjoint(range(span.start, span.end)):
                 spans.append(span)
                 continue
-            for token in span:  # or else spaCy gives the identity of the old entity to the new one
+            for token in span:  # otherwise, spaCy gives the identity of the old entity to the new one
                 token.ent_id = token.ent_kb_id = 0
         doc.set_ents(spans)
 
 
 def align(doc: Doc, predicted: Iterable[Predicted], mode: str) -> tuple[list[Entity], list[Predicted]]:
-    """Return the entities on the document's tokens, each once and in order, and those that fit on none.
+    """Return the entities aligned with the document's tokens, each once and in order, and those not aligned.
 
-    By `mode`, as in `Doc.char_span`, an entity that begins or ends inside a token is left out (`strict`), has
-    the tokens that lie within it (`contract`), or all that it touches (`expand`).
+    As in `Doc.char_span`, an entity that starts or ends inside a token is not aligned (`strict`), is aligned
+    with the tokens inside it (`contract`), or with all tokens that it overlaps (`expand`).
     """
     best: dict[tuple[int, int, str], Entity] = {}
     unaligned: list[Predicted] = []
@@ -94,25 +94,25 @@ def align(doc: Doc, predicted: Iterable[Predicted], mode: str) -> tuple[list[Ent
     return [best[key] for key in sorted(best)], unaligned
 
 
-def score_of(span: Span) -> float | None:
-    """Return the confidence of an entity of Fencepost, be it from `doc.spans` or `doc.ents`.
+def get_score(span: Span) -> float | None:
+    """Return the confidence of an entity of Fencepost in `doc.spans` or `doc.ents`.
 
-    It is None for other spans, and where the confidences of several components differ.
+    It is None for other spans, and if the confidences of several components differ.
     """
-    wanted, found = _place(span), set()
+    key, confidences = _get_key(span), set()
     for group in span.doc.spans.values():
         scores = group.attrs.get(SCORES, ())
         if UNALIGNED not in group.attrs or len(scores) != len(group):
             continue
-        at = bisect_left(group, wanted, key=_place)
-        if at < len(group) and _place(group[at]) == wanted:
-            found.add(float(scores[at]))
-    return found.pop() if len(found) == 1 else None
+        index = bisect_left(group, key, key=_get_key)
+        if index < len(group) and _get_key(group[index]) == key:
+            confidences.add(float(scores[index]))
+    return confidences.pop() if len(confidences) == 1 else None
 
 
-def _place(span: Span) -> tuple[int, int, str]:
+def _get_key(span: Span) -> tuple[int, int, str]:
     return span.start, span.end, span.label_
 
 
 if not Span.has_extension("fencepost_score"):
-    Span.set_extension("fencepost_score", getter=score_of)
+    Span.set_extension("fencepost_score", getter=get_score)

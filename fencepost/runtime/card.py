@@ -1,6 +1,6 @@
-"""The model card, `README.md` in a model's folder: its types, settings and scores, and what was not measured.
+"""Model card (`README.md` in a model's folder) with the types, settings and scores of the model.
 
-The text is in `templates/card.md`. The lines at its top are the metadata that the Hugging Face Hub reads.
+The text is in `templates/card.md`. It starts with the metadata that the Hugging Face Hub reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 NAME = "name-or-folder-of-this-model"
-"""The model's name in a card, until it has one on the hub."""
+"""Placeholder for the model's name in a card, until it has a name on the hub."""
 
 _MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -32,14 +32,14 @@ _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The content of a card; None is not measured."""
+    """Content of a card; None means not measured."""
 
     types: Sequence[str]
     config: Mapping[str, Any]
     """All settings."""
     weights: int | None = None
     dev: Mapping[str, Any] | None = None
-    """The record of the epoch that was kept."""
+    """Record of the selected epoch."""
     test: Mapping[str, Any] | None = None
     """An `Evaluation`, as a dictionary."""
     calibration: Mapping[str, float | None] | None = None
@@ -53,8 +53,8 @@ class Facts:
         return str(self.config["encoder"]["name"])
 
 
-def folder_card(folder: Path) -> str:
-    """Return the card of the model in this folder, from its files."""
+def make_card(folder: Path) -> str:
+    """Return the card of the model in this folder."""
     from jinja2 import TemplateError
 
     saved = read_saved_config(folder)
@@ -62,15 +62,15 @@ def folder_card(folder: Path) -> str:
     result = read_json_object(metrics) if metrics.is_file() else {}
     measured = {name: result.get(name) for name in ("dev", "test", "calibration")}
     try:
-        return card(Facts(saved.types, saved.config, **measured))
+        return render_card(Facts(saved.types, saved.config, **measured))
     except (AttributeError, KeyError, TypeError, ValueError, TemplateError) as error:
         message = f"config.json and metrics.json are not those of a fencepost model: {describe_error(error)}"
         raise DataError(message, source=str(folder)) from None
 
 
-def card(facts: Facts) -> str:
+def render_card(facts: Facts) -> str:
     """Return the Markdown of `README.md`."""
-    body = _template().render(
+    body = _load_template().render(
         name=NAME,
         version=__version__,
         types=facts.types,
@@ -82,11 +82,11 @@ def card(facts: Facts) -> str:
         calibration=facts.calibration,
         language=facts.language,
     )
-    return with_metadata(body, metadata(facts))
+    return add_metadata(body, make_metadata(facts))
 
 
 @cache
-def _template() -> Template:
+def _load_template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(  # noqa: S701 - Markdown, not HTML
@@ -95,42 +95,42 @@ def _template() -> Template:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(code=_code, percent=lambda share: f"{100 * share:.1f}")
+    environment.filters.update(code=_format_code, percent=lambda share: f"{100 * share:.1f}")
     return environment.get_template("card.md")
 
 
-def _code(text: object) -> str:
-    """Return the text as Markdown code; what would end the code is left out."""
+def _format_code(text: object) -> str:
+    """Return the text as Markdown code, without backticks and line breaks, which would end the code."""
     plain = " ".join(str(text).replace("`", "'").split())
     return f"`{plain}`"
 
 
-def metadata(facts: Facts) -> dict[str, Any]:
-    """Return the hub's metadata, without a licence and the data's name, which are not known here."""
-    found: dict[str, Any] = {
+def make_metadata(facts: Facts) -> dict[str, Any]:
+    """Return the metadata for the hub, except the licence and the name of the data, which are unknown."""
+    metadata: dict[str, Any] = {
         "library_name": "fencepost",
         "pipeline_tag": "token-classification",
         "tags": ["named-entity-recognition", str(facts.config["method"]["name"])],
     }
-    if facts.language != "en":  # the default, so "en" may not have been chosen
-        found["language"] = facts.language
+    if facts.language != "en":  # "en" is the default, and need not be the language of the data
+        metadata["language"] = facts.language
     base = _MINILM if facts.encoder == "minilm" else facts.encoder
     if base != "scratch" and not Path(base).is_dir() and _HUB_NAME.fullmatch(base):
-        found["base_model"] = base
+        metadata["base_model"] = base
     dev_ece = (facts.calibration or {}).get("dev_ece_after")
     results = [
-        *_results("validation", facts.dev, dev_ece, "dev_"),
-        *_results("test", facts.test, (facts.test or {}).get("ece")),
+        *_make_results("validation", facts.dev, dev_ece, "dev_"),
+        *_make_results("test", facts.test, (facts.test or {}).get("ece")),
     ]
     if results:
-        found["model-index"] = [{"name": NAME, "results": results}]
-    return found
+        metadata["model-index"] = [{"name": NAME, "results": results}]
+    return metadata
 
 
-def _results(
+def _make_results(
     split: str, scores: Mapping[str, Any] | None, ece: float | None, prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """Return the scores of one part of the data as entries of a `model-index`."""
+    """Return the scores on one part of the data as entries of a `model-index`."""
     if scores is None:
         return []
     names = {"precision": "Precision, strict", "recall": "Recall, strict", "f1": "F1, strict"}
@@ -148,19 +148,19 @@ def _results(
     ]
 
 
-def with_metadata(text: str, more: Mapping[str, Any]) -> str:
-    """Return the card with these metadata added to its own; equal keys are replaced.
+def add_metadata(text: str, more: Mapping[str, Any]) -> str:
+    """Return the card with further metadata, which replace those with the same keys.
 
-    Raises `ValueError` if its own metadata cannot be read.
+    Raises `ValueError` if the card's own metadata cannot be read.
     """
     top = _FRONT.match(text)
     body = text[top.end() :] if top else text
     try:
         if top and any(isinstance(token, yaml.AliasToken) for token in yaml.scan(top[1])):
-            raise ValueError("it has aliases; write their values out")
+            raise ValueError("it contains aliases; replace them with their values")
         own = (yaml.safe_load(top[1]) or {}) if top else {}
         if not isinstance(own, dict):
-            raise ValueError("it has no keys")
+            raise ValueError("it must be a mapping")
         front = yaml.safe_dump({**own, **more}, sort_keys=False, allow_unicode=True, width=110)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(getattr(error, "problem", None) or describe_error(error)) from None

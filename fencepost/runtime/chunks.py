@@ -1,7 +1,7 @@
-"""Groups of texts that are computed together, by a rule that depends on the texts alone.
+"""Chunks of texts that are computed together, by a rule that depends only on the texts.
 
-The entities of a text depend a little on the other texts of its batch. Since chunks follow this rule
-everywhere, each gives the same entities in whatever process it is computed.
+The confidences of a text's entities depend slightly on the other texts in its batch. With the same chunks
+everywhere, a text has the same entities in whichever process it is computed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TEXTS = 1024
-"""Largest number of texts of a chunk."""
+"""Maximum number of texts in a chunk."""
 
 CHARACTERS = 128_000
-"""Largest number of characters of a chunk, unless one text alone has more."""
+"""Maximum number of characters in a chunk, unless a single text has more."""
 
 
-def chunks(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield the items in lists, as a stream; `length` returns the number of characters of an item.
+def chunk_texts(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield lists of consecutive items; `length` returns the number of characters of an item.
 
-    A chunk alone gives the same chunk again, and several in a row give the same chunks.
+    Applied to the items of one chunk, or of several consecutive ones, it yields the same chunks again.
     """
     chunk: list[T] = []
     characters = 0

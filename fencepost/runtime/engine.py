@@ -1,7 +1,7 @@
 """Engines and predictors.
 
-An engine runs the named graphs of a model: arrays in, arrays out. It is PyTorch (`runtime/pytorch.py`) or
-onnxruntime (`runtime/onnx.py`). A `Predictor` does the rest, the same for both:
+An engine runs the named graphs of a model on arrays, with PyTorch (`runtime/pytorch.py`) or onnxruntime
+(`runtime/onnx.py`). A `Predictor` does everything else, in the same way for both:
 
 sentences -> arrays -> encoder graph -> the method's decoder, which runs the method's graphs -> entities
 """
@@ -35,48 +35,48 @@ from fencepost.methods.registry import METHODS
 from fencepost.methods.settings import PredictSettings
 
 ENCODER = "encoder"
-"""The name of the graph that every model has; all others are its method's."""
+"""Name of the graph that every model has; all others belong to its method."""
 
 LOOK_AHEAD = 1024
-"""Sentences that are sorted by length at a time."""
+"""Number of sentences that are sorted by length at a time."""
 
 WORD_PAIRS = 1_000_000
-"""Pairs of words of a batch with its padding, unless one sentence alone has more."""
+"""Maximum number of word pairs in a batch, with padding, unless a single sentence has more."""
 
 EXAMPLE = ("Ada", "met", "Charles", ".")
-"""The sentence that a model is tested with when it is loaded."""
+"""Sentence that a model is tested with when it is loaded."""
 
 EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 
 Watch = Callable[[Sequence[Sentence], WordArrays, Any], None]
-"""Is called with each batch of sentences, their word vectors and what the method's decoder scores."""
+"""Function that is called with each batch: its sentences, their word vectors and the decoder's scores."""
 
 
 class Engine(Protocol):
-    """Runs the graphs of a model."""
+    """Interface of what runs the graphs of a model."""
 
     name: str
     """`pytorch`, `onnx` or `int8`."""
 
     @property
     def graphs(self) -> Graphs:
-        """What runs each graph, by name; `encoder` is one of them."""
+        """Callables that run the graphs, by name; `encoder` is one of them."""
 
     @property
-    def pieces(self) -> int | None:
-        """Pieces of a batch at which it is fastest; None if the number of sentences alone counts."""
+    def subwords_per_batch(self) -> int | None:
+        """Size of the fastest batches; None if only the number of sentences is limited."""
 
     @property
     def threads(self) -> int:
         """Number of batches that may be computed at once."""
 
     def open_single(self) -> Graphs | None:
-        """Return graphs of which each call takes one thread; None if there are none."""
+        """Return graphs that use one thread per call; None if the engine has none."""
 
 
 class Predictor:
-    """Finds entities in sentences that fit into the encoder."""
+    """Prediction of entities in sentences that fit into the encoder."""
 
     def __init__(
         self,
@@ -87,20 +87,20 @@ class Predictor:
         calibration: Temperature,
         source: str = "the model",
     ) -> None:
-        """`source` is how errors name the model."""
+        """Create a predictor; `source` is the name of the model in error messages."""
         self.engine, self.config, self.inputs, self.calibration = engine, config, inputs, calibration
         self.types = tuple(types)
         self.predict_settings: PredictSettings = config.predict
         self._source = source
         try:
             self.decoder: Decoder[Any] = METHODS[config.method.name].decoder(config.method, self.types)
-        except Exception as error:  # noqa: BLE001 - a decoder of another package checks in its own way
+        except Exception as error:  # noqa: BLE001 - decoders of other packages may raise anything
             message = f"the settings of the method cannot be used: {describe_error(error)}"
             raise DataError(message, source=source) from None
 
     @property
     def name(self) -> str:
-        """The engine's name."""
+        """Name of the engine."""
         return self.engine.name
 
     @property
@@ -110,32 +110,32 @@ class Predictor:
 
     @property
     def language(self) -> str:
-        """The language whose rules split raw text."""
-        return self.config.text.language or "en"  # older models do not say
+        """Language whose rules split raw text."""
+        return self.config.text.language or "en"  # models of earlier versions have no language
 
     @property
     def lines(self) -> Lines:
-        """Which line breaks of raw text end a sentence."""
+        """Line breaks of raw text that end a sentence."""
         return self.config.text.lines
 
     @property
     def profile(self) -> TextProfile | None:
-        """What the training text looks like; None for models of earlier versions."""
+        """Statistics of the training text; None for models of earlier versions."""
         return self.config.text.profile
 
     @property
     def subwords(self) -> Subwords | None:
-        """The tokenizer, if the encoder has one."""
+        """Tokenizer of the encoder, if it has one."""
         return self.inputs.subwords
 
     @property
     def context(self) -> int:
-        """The number of neighbouring sentences on each side that the encoder reads."""
+        """Number of neighbouring sentences on each side that the encoder reads."""
         return self.config.encoder.context
 
     @property
     def room(self) -> int | None:
-        """The largest size of a sentence, in the unit of `sizes`; None is any."""
+        """Maximum size of a sentence, in the unit of `sizes`; None if unlimited."""
         return self.inputs.room
 
     def sizes(self, words: Sequence[str]) -> list[int]:
@@ -143,22 +143,24 @@ class Predictor:
         return self.inputs.sizes(words)
 
     def with_options(self, settings: dict[str, Any]) -> Self:
-        """Return the same predictor with other settings of prediction."""
+        """Return a copy of this predictor with other settings of prediction."""
         other = copy.copy(self)
         other.predict_settings = self.predict_settings.with_changes(settings)
-        other.predict_settings.thresholds(self.types)  # of types that the model has
+        other.predict_settings.thresholds(self.types)  # refuses those of types that the model does not have
         return other
 
-    def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
-        """Return the entities of each sentence; none may be larger than the room.
+    def predict_entities(
+        self, sentences: Sequence[Sentence], watch: Watch | None = None
+    ) -> list[list[Entity]]:
+        """Return the entities of each sentence; no sentence may be larger than `room`.
 
-        `watch` is called with one batch after another; without it, several are computed at once.
+        With `watch`, batches are computed one after another; without it, several may be computed at once.
         """
         entities: list[list[Entity]] = [[] for _ in sentences]
-        batches = self.batches(sentences)
-        for batch, of_batch in zip(batches, self._compute(sentences, batches, watch), strict=True):
-            for index, of_sentence in zip(batch, of_batch, strict=True):
-                entities[index] = of_sentence
+        batches = self.make_batches(sentences)
+        for batch, batch_entities in zip(batches, self._compute(sentences, batches, watch), strict=True):
+            for index, sentence_entities in zip(batch, batch_entities, strict=True):
+                entities[index] = sentence_entities
         return entities
 
     def _compute(
@@ -166,34 +168,34 @@ class Predictor:
     ) -> Iterator[list[list[Entity]]]:
         """Yield the entities of each batch, in order.
 
-        Where each thread of the engine has a batch to compute, that is faster than to share each batch
-        among them: they wait for each other only once, and not after each operation.
+        If there is a batch for each thread, each thread computes its own: this is faster than sharing every
+        batch among the threads, which then wait for each other after each operation.
         """
-        owned = ([sentences[index] for index in batch] for batch in batches)
+        parts = ([sentences[index] for index in batch] for batch in batches)
         threads = self.engine.threads
         graphs = self.engine.open_single() if watch is None and len(batches) >= threads > 1 else None
         if graphs is None:
-            yield from (self.find_in_batch(batch, watch) for batch in owned)
+            yield from (self.predict_batch(part, watch) for part in parts)
             return
         with ThreadPoolExecutor(threads) as executor:  # an error or Ctrl-C cancels what is not computed yet
-            yield from executor.map(partial(self.find_in_batch, graphs=graphs), owned)
+            yield from executor.map(partial(self.predict_batch, graphs=graphs), parts)
 
-    def batches(self, sentences: Sequence[Sentence]) -> list[list[int]]:
-        """Return the indices of sentences that are computed together; those without words are in no batch."""
+    def make_batches(self, sentences: Sequence[Sentence]) -> list[list[int]]:
+        """Return the indices of the sentences of each batch; sentences without words are in none."""
         return list(
             group_by_length(
                 [sum(self.sizes(sentence.words)) for sentence in sentences],
                 lengths=[len(sentence) for sentence in sentences],
                 count=self.predict_settings.batch_size,
-                area=self.engine.pieces or np.inf,
+                area=self.engine.subwords_per_batch or np.inf,
                 pairs=WORD_PAIRS,
             )
         )
 
-    def find_in_batch(
+    def predict_batch(
         self, sentences: Sequence[Sentence], watch: Watch | None = None, graphs: Graphs | None = None
     ) -> list[list[Entity]]:
-        """Return the entities of sentences that are computed together, by the engine's graphs or these."""
+        """Return the entities of sentences that are computed together; `graphs` replaces the engine's."""
         arrays, predict = self.inputs(sentences), self.predict_settings
         graphs = self.engine.graphs if graphs is None else graphs
         try:
@@ -201,31 +203,31 @@ class Predictor:
             scores = self.decoder.score(words, graphs, predict)
             if watch is not None:  # before candidates, which are refused if they are NaN
                 watch(sentences, words, scores)
-            kept = self.select(sentences, scores)
+            selection = self.select(sentences, scores)
         except GraphMismatch as error:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None
-        return self._make_entities(kept, len(sentences), words.vectors.shape[1])
+        return self._make_entities(selection, len(sentences), words.vectors.shape[1])
 
     def select(self, sentences: Sequence[Sentence], scores: Any) -> Candidates:
-        """Return what the decoder's scores of a batch make entities, with calibrated confidences."""
+        """Return the candidates of a batch that are selected as entities, with calibrated confidences."""
         candidates = self.decoder.candidates(scores, self.predict_settings)
         if candidates.type.max(initial=-1) >= len(self.types):
-            raise GraphMismatch(f"the graphs find more types than the {len(self.types)} of the model")
-        kept = self.predict_settings.select_entities(candidates, self.types, sentences)
-        return replace(kept, confidence=self.calibration.apply(kept.confidence))
+            raise GraphMismatch(f"the graphs predict more types than the {len(self.types)} of the model")
+        selection = self.predict_settings.select_entities(candidates, self.types, sentences)
+        return replace(selection, confidence=self.calibration.apply(selection.confidence))
 
-    def _make_entities(self, kept: Candidates, sentences: int, length: int) -> list[list[Entity]]:
-        """Return what was selected in a batch of sentences padded to `length` words, by sentence."""
+    def _make_entities(self, selection: Candidates, sentences: int, length: int) -> list[list[Entity]]:
+        """Return the selected entities of each sentence of a batch that is padded to `length` words."""
         entities: list[list[Entity]] = [[] for _ in range(sentences)]
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
-        for start, end, type_, confidence in zip(*columns, strict=True):
+        arrays = (selection.start, selection.end, selection.type, selection.confidence)
+        for start, end, type_, confidence in zip(*(array.tolist() for array in arrays), strict=True):
             owner, first = divmod(start, length)
             entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
         return entities
 
     def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
-        """Return new reports that the method declares, all or those of these names; raises `UsageError`."""
+        """Return new reports of the method, all or those named; raises `UsageError` for an unknown name."""
         declared = METHODS[self.config.method.name].reports
         for name in names or ():
             if name not in declared:
@@ -235,7 +237,7 @@ class Predictor:
         return {name: report(self.decoder, self.predict_settings) for name, report in chosen.items()}
 
     def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
-        """Return what adds each batch to these reports, for `find_entities`."""
+        """Return a `watch` for `predict_entities` that adds each batch to these reports."""
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
             gold = GoldArrays.from_sentences(sentences, self.types)
@@ -245,26 +247,26 @@ class Predictor:
         return watch
 
     def try_out(self, folder: Path) -> Self:
-        """Find entities in one sentence; raise `DataError` if that fails.
+        """Predict the entities of an example, and return the predictor; raise `DataError` if that fails.
 
-        The files of a model may each be valid by themselves and not fit together.
+        Each file of a model may be valid by itself although they do not fit together.
         """
         words: Sequence[str] = EXAMPLE
-        if self.room is not None:  # as many as fit, but one at least
+        if self.room is not None:  # as many words as fit, but at least one
             words = EXAMPLE[: max(1, int((np.cumsum(self.sizes(EXAMPLE)) <= self.room).sum()))]
         with refuse_broken(folder):
-            self.find_entities([Sentence(words)], _check_finite)
+            self.predict_entities([Sentence(words)], _check_finite)
         return self
 
 
 @contextmanager
 def refuse_broken(folder: Path) -> Iterator[None]:
-    """Raise `DataError` for any error of a model that is run for the first time."""
+    """Raise `DataError` for any error in the block, in which a model is run for the first time."""
     try:
         yield
     except FencepostError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, the model cannot be used
+    except Exception as error:  # noqa: BLE001 - after any error, the model cannot be used
         message = f"the model does not work; its files do not fit together ({describe_error(error)})"
         raise DataError(message, source=str(folder)) from None
 
@@ -275,9 +277,9 @@ def _check_finite(sentences: Sequence[Sentence], words: WordArrays, scores: Any)
 
 
 def _check_words(outputs: Sequence[npt.NDArray[Any]], lengths: npt.NDArray[np.int64]) -> WordArrays:
-    """Return what the encoder's graph gives, checked: word vectors and, with some methods, prompt vectors."""
+    """Return the encoder's outputs, checked: word vectors and, for some methods, prompt vectors."""
     shapes = [(output.dtype.kind, output.ndim, output.shape[:1]) for output in outputs]
     expected = ("f", 3, lengths.shape)
     if shapes not in ([expected], [expected] * 2) or outputs[0].shape[1] != lengths.max():
-        raise GraphMismatch("the encoder does not give one vector for each word")
+        raise GraphMismatch("the encoder does not return one vector for each word")
     return WordArrays(outputs[0], lengths, *outputs[1:])

@@ -1,7 +1,7 @@
-"""Exporting: a model's graphs for onnxruntime, beside its weights.
+"""Export of a model to graphs for onnxruntime, saved beside its weights.
 
-The encoder is one graph, the method's parts are others (`Network.graphs`). `int8` is of the encoder alone,
-where nearly all weights and nearly all time are; what decides about entities stays in single precision.
+The encoder is one graph; the method has others (`Network.graphs`). Only the encoder is quantised to `int8`:
+it has nearly all weights and takes nearly all time. The method's graphs stay in single precision.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,24 +38,25 @@ from fencepost.runtime.folder import (
     write_sums,
 )
 from fencepost.runtime.loading import load
-from fencepost.runtime.onnx import Precision, exported_precisions, graph_file, load_predictor
-from fencepost.runtime.pytorch import model_graphs
-from fencepost.runtime.quantise import optimise, quantise, sensitivity
+from fencepost.runtime.onnx import Precision, get_graph_file, list_precisions, load_predictor
+from fencepost.runtime.pytorch import make_graphs
+from fencepost.runtime.quantise import measure_sensitivity, optimise, quantise
+from fencepost.runtime.silence import silence_logging, silence_stderr
 
 _OPSET = 18
 
-_ONE_FILE = 2**31 - 2**24
-"""Bytes of weights that fit into one file beside the rest of a graph; a larger one is not fused."""
+_MAX_BYTES = 2**31 - 2**24
+"""Bytes of weights that fit into one ONNX file with the rest of a graph; larger ones are not optimised."""
 
-_DIFFER = 0.002
-"""The share of sentences that may differ in single precision: in some, two numbers are all but equal."""
+_MAX_DIFFERENT = 0.002
+"""Share of sentences that may differ in single precision: in some, two scores are almost equal."""
 
-_JUDGED = 64
-"""Sentences by which the sensitivity of layers is judged."""
+_SENSITIVITY_SENTENCES = 64
+"""Number of sentences by which the sensitivity of layers is measured."""
 
 
 class ExportFailed(FencepostError):
-    """The graphs could not be made, or are not as good as the model."""
+    """Graphs that could not be made, or are worse than the model."""
 
 
 def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
@@ -69,41 +67,36 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     folder = Path(folder)
     target = folder / GRAPH_FOLDER
     model = model.eval()
-    with raise_write_errors(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as made:
-        temporary = Path(made)
-        with torch.no_grad(), _plain_attention(model.encoder.embedder):
-            graphs = model_graphs(model)
+    embedder = model.encoder.embedder
+    with raise_write_errors(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as path:
+        temporary = Path(path)
+        with torch.no_grad(), _use_eager_attention(embedder):
+            graphs = make_graphs(model)
             for name, graph in graphs.items():
-                _write(graph, temporary / graph_file(name))
+                _write_graph(graph, temporary / get_graph_file(name))
         if int8:
-            quantise(temporary / graph_file(ENCODER), temporary / graph_file(ENCODER, "int8"))
-        embedder = model.encoder.embedder
-        facts: dict[str, Any] = {
-            "fencepost": __version__,
-            "types": model.types,
-            "room": embedder.room,
-            "graphs": list(graphs),
-        }
+            quantise(temporary / get_graph_file(ENCODER), temporary / get_graph_file(ENCODER, "int8"))
+        facts = {"types": model.types, "room": embedder.room, "graphs": list(graphs)}
         target.mkdir(exist_ok=True)
-        (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, graphs are none until all are there
+        (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, incomplete graphs are not used
         for old in target.glob("*.onnx"):
             old.unlink()
         for path in temporary.iterdir():
             path.replace(target / path.name)
-        write_facts(folder, facts)
+        write_facts(folder, {"fencepost": __version__, **facts})
     return target
 
 
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    """Write what is known about the graphs of the model in this folder, and the sums of their files.
+    """Write the facts about the graphs of the model in this folder, and the checksums of their files.
 
-    The sums are there first: without its facts, a graph does not count, and a sum of it neither.
+    The checksums are written first: graphs without facts are ignored, and so are their checksums.
     """
     path = folder / FACTS_FILE
     path.unlink(missing_ok=True)
     text = json.dumps(facts, indent=2) + "\n"
     sums = read_sums(folder)
-    if sums is None:  # a model of an older version
+    if sums is None:  # a model of an earlier version
         sums = compute_sums(folder, files_of(folder))
     sums = {name: digest for name, digest in sums.items() if not name.startswith(f"{GRAPH_FOLDER}/")}
     sums |= compute_sums(folder, [f"{GRAPH_FOLDER}/{graph.name}" for graph in path.parent.glob("*.onnx")])
@@ -114,12 +107,13 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
         stream.write(text.encode())
 
 
-def _write(graph: Graph, path: Path) -> None:
+def _write_graph(graph: Graph, path: Path) -> None:
     dynamic = {
-        name: {at: axis for at, axis in enumerate(axes) if axis is not None}
+        name: {number: axis for number, axis in enumerate(axes) if axis is not None}
         for name, axes in graph.axes.items()
     }
-    with _quietly():
+    # the exporter's messages about constants in graphs are for authors of networks
+    with silence_logging(logging.WARNING), silence_stderr():
         try:
             torch.onnx.export(
                 graph.module.eval(),
@@ -129,131 +123,113 @@ def _write(graph: Graph, path: Path) -> None:
                 output_names=graph.outputs,
                 dynamic_axes=dynamic,
                 opset_version=_OPSET,
-                dynamo=False,  # it follows packed sequences, and takes a fraction of the time
+                dynamo=False,  # this exporter supports packed sequences, and takes a fraction of the time
             )
-            if sum(weight.nbytes for weight in graph.module.parameters()) < _ONE_FILE:
+            if sum(weight.nbytes for weight in graph.module.parameters()) < _MAX_BYTES:
                 optimise(path)
         except OSError:
             raise
         except Exception as error:
-            message = f"this model cannot be made a graph ({path.stem}): {describe_error(error)}"
+            message = f"this model cannot be exported as a graph ({path.stem}): {describe_error(error)}"
             raise ExportFailed(message) from error
 
 
 @contextmanager
-def _plain_attention(embedder: Embedder) -> Iterator[None]:
-    """Attention as products and a softmax: as a graph, what PyTorch has in one piece is slower."""
+def _use_eager_attention(embedder: Embedder) -> Iterator[None]:
+    """Compute attention as products and a softmax: in a graph, PyTorch's fused attention is slower."""
     if not isinstance(embedder, Pretrained):
         yield
         return
     transformer = embedder.transformer
-    usual = transformer.config._attn_implementation
+    before = transformer.config._attn_implementation
     transformer.set_attn_implementation("eager")
     try:
         yield
     finally:
-        transformer.set_attn_implementation(usual)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """What exporters say about constants in graphs is meant for those who write networks.
-
-    A part of it is written by C++, past Python, to the standard error of the process.
-    """
-    before, kept = logging.root.manager.disable, os.dup(2)
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), Path(os.devnull).open("w") as nowhere:
-            warnings.simplefilter("ignore")
-            sys.stderr.flush()
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        logging.disable(before)
+        transformer.set_attn_implementation(before)
 
 
 def check(
-    folder: Path, sentences: Sequence[Sentence], *, max_loss: float = 0.5, tell: Callable[[str], None]
+    folder: Path, sentences: Sequence[Sentence], *, max_loss: float = 0.5, log: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Holds the graphs in a model's folder against the model itself, on annotated sentences.
+    """Compare the graphs in a model's folder with the model itself on annotated sentences.
 
-    Graphs in single precision must find the same entities. With `int8` at most `max_loss` points of F1 may be
-    lost; while more are, the layers that lose most are put back into single precision, one by one. What was
-    measured is written down beside the graphs; graphs that fail are removed, and `ExportFailed` is raised.
+    Graphs in single precision must predict the same entities. With `int8` at most `max_loss` points of F1 may
+    be lost; while more are, the most sensitive layers are put back into single precision, one by one. The
+    results are saved beside the graphs and returned. Graphs that fail are removed with an `ExportFailed`.
     """
-    exact = list(load(folder, engine="pytorch", device="cpu").predict(sentences))
-    of_model = evaluate(sentences, exact).overall.f1
-    if not of_model:  # then nothing can be lost, and anything would be good
+    expected = list(load(folder, engine="pytorch", device="cpu").predict(sentences))
+    model_f1 = evaluate(sentences, expected).overall.f1
+    if not model_f1:  # then nothing can be lost, and any graph would pass
         raise UsageError(
-            "the model finds none of the entities in the data that the graphs are checked with; it must be "
+            "the model predicts none of the entities in the data that the graphs are checked with; use data "
             f"annotated with the model's types: {', '.join(load(folder, engine='onnx').types)}"
         )
     facts = read_json_object(folder / FACTS_FILE)
-    checked: dict[str, Any] = {"sentences": len(sentences), "f1": of_model}
-    differ, of_graphs = _compared(folder, "onnx", sentences, exact)
-    checked["float32"] = {"f1": of_graphs, "sentences_that_differ": differ}
-    tell(f"float32: F1 {100 * of_graphs:.2f} (PyTorch {100 * of_model:.2f}); {differ:,} sentences differ")
-    if differ > _DIFFER * len(sentences):
-        _remove(folder, facts, checked, "float32")
+    results: dict[str, Any] = {"sentences": len(sentences), "f1": model_f1}
+    different, f1 = _compare(folder, "onnx", sentences, expected)
+    results["float32"] = {"f1": f1, "sentences_that_differ": different}
+    log(f"float32: F1 {100 * f1:.2f} (PyTorch {100 * model_f1:.2f}); {different:,} sentences differ")
+    if different > _MAX_DIFFERENT * len(sentences):
+        _remove(folder, facts, results, "float32")
         raise ExportFailed(
-            f"the graphs find other entities than the model in {differ:,} of {len(sentences):,} sentences; "
-            "they have been removed"
+            f"the graphs predict other entities than the model in {different:,} of {len(sentences):,} "
+            "sentences; they have been removed"
         )
-    if "int8" in exported_precisions(folder):
-        checked["int8"] = _check_int8(folder, sentences, exact, of_model - max_loss / 100, tell)
-        if not checked["int8"]["good"]:
-            _remove(folder, facts, checked, "int8")
+    if "int8" in list_precisions(folder):
+        results["int8"] = _check_int8(folder, sentences, expected, model_f1 - max_loss / 100, log)
+        if not results["int8"]["good"]:
+            _remove(folder, facts, results, "int8")
             raise ExportFailed(
-                f"int8: F1 {100 * checked['int8']['f1']:.2f} is more than {max_loss:g} below the model's "
-                f"{100 * of_model:.2f}; the int8 graph has been removed, the float32 graphs are good"
+                f"int8: F1 {100 * results['int8']['f1']:.2f} is more than {max_loss:g} below the model's "
+                f"{100 * model_f1:.2f}; the int8 graph has been removed, the float32 graphs are good"
             )
-    write_facts(folder, {**facts, "checked": checked})
-    return checked
+    write_facts(folder, {**facts, "checked": results})
+    return results
 
 
-def _compared(
-    folder: Path, engine: EngineName, sentences: Sequence[Sentence], exact: Sequence[Sentence]
+def _compare(
+    folder: Path, engine: EngineName, sentences: Sequence[Sentence], expected: Sequence[Sentence]
 ) -> tuple[int, float]:
-    """In how many sentences the graphs find other entities than the model, and their F1."""
-    found = list(load(folder, engine=engine).predict(sentences))
-    pairs = zip(found, exact, strict=True)
-    differ = sum({e.key for e in one.entities} != {e.key for e in other.entities} for one, other in pairs)
-    return differ, evaluate(sentences, found).overall.f1
+    """Return the number of sentences with other entities than expected, and the F1 of the graphs."""
+    predicted = list(load(folder, engine=engine).predict(sentences))
+    pairs = zip(predicted, expected, strict=True)
+    different = sum({e.key for e in one.entities} != {e.key for e in other.entities} for one, other in pairs)
+    return different, evaluate(sentences, predicted).overall.f1
 
 
 def _check_int8(
     folder: Path,
     sentences: Sequence[Sentence],
-    exact: Sequence[Sentence],
-    least: float,
-    tell: Callable[[str], None],
+    expected: Sequence[Sentence],
+    min_f1: float,
+    log: Callable[[str], None],
 ) -> dict[str, Any]:
-    source, target = (folder / GRAPH_FOLDER / graph_file(ENCODER, one) for one in ("float32", "int8"))
+    """Return the results of the int8 graph, with parts put back into single precision while F1 is too low."""
+    source, target = (folder / GRAPH_FOLDER / get_graph_file(ENCODER, one) for one in ("float32", "int8"))
     in_float: list[str] = []
-    waiting: list[str] | None = None
+    remaining: list[str] | None = None
     while True:
-        differ, f1 = _compared(folder, "int8", sentences, exact)
-        good = f1 >= least
-        kept = f" with {', '.join(in_float)} in float32" if in_float else ""
-        tell(f"int8{kept}: F1 {100 * f1:.2f}; {differ:,} sentences differ")
-        if waiting is None and not good:
+        different, f1 = _compare(folder, "int8", sentences, expected)
+        good = f1 >= min_f1
+        exceptions = f" with {', '.join(in_float)} in float32" if in_float else ""
+        log(f"int8{exceptions}: F1 {100 * f1:.2f}; {different:,} sentences differ")
+        if remaining is None and not good:
             inputs = load_predictor(folder, "float32").inputs
-            some = [inputs.split(sentence)[0].sentence for sentence in sentences if sentence.words][:_JUDGED]
-            waiting = list(sensitivity(source, [inputs([sentence]) for sentence in some]))
-            tell(f"the most sensitive parts: {', '.join(waiting[:3])}")
-        if good or not waiting:
-            return {"f1": f1, "sentences_that_differ": differ, "in_float": in_float, "good": good}
-        in_float.append(waiting.pop(0))
+            windows = [inputs.split(sentence)[0].sentence for sentence in sentences if sentence.words]
+            arrays = [inputs([window]) for window in windows[:_SENSITIVITY_SENTENCES]]
+            remaining = list(measure_sensitivity(source, arrays))
+            log(f"the most sensitive parts: {', '.join(remaining[:3])}")
+        if good or not remaining:
+            return {"f1": f1, "sentences_that_differ": different, "in_float": in_float, "good": good}
+        in_float.append(remaining.pop(0))
         with raise_write_errors(target):
             quantise(source, target, in_float)
 
 
-def _remove(folder: Path, facts: dict[str, Any], checked: dict[str, Any], precision: Precision) -> None:
-    """Remove the graphs that are not good, so that nothing uses them; the facts say why."""
-    failed = "*.onnx" if precision == "float32" else graph_file("*", precision)
-    for path in (folder / GRAPH_FOLDER).glob(failed):
+def _remove(folder: Path, facts: dict[str, Any], results: dict[str, Any], precision: Precision) -> None:
+    """Remove graphs that failed the check, so that nothing uses them; the facts say why."""
+    pattern = "*.onnx" if precision == "float32" else get_graph_file("*", precision)
+    for path in (folder / GRAPH_FOLDER).glob(pattern):
         path.unlink()
-    write_facts(folder, {**facts, "checked": checked})
+    write_facts(folder, {**facts, "checked": results})

@@ -1,8 +1,7 @@
-"""A model's folder: its files, what `config.json` says, and the checksums of its files.
+"""Model folders: names of their files, the content of `config.json`, and checksums.
 
-All that reads or writes a model's folder goes through this module; weights are read and written by
-`runtime/pytorch.py`, and graphs by `runtime/onnx.py` and `runtime/export.py`. Nothing heavy is imported here:
-spaCy imports this module for every pipeline.
+Weights are read and written by `runtime/pytorch.py`, graphs by `runtime/onnx.py` and `runtime/export.py`.
+Nothing slow is imported here, since spaCy imports this module for every pipeline.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ FILES = (
     SUMS_FILE,
     CONFIG_FILE,
 )
-"""What a model consists of; the config comes last, since it is what makes a folder a model."""
+"""Files of a model, in the order in which they are written: a folder with a config is a model."""
 
 _WITHOUT_SUM = (CARD_FILE, "metrics.json", SUMS_FILE)
-"""Files that prediction does not read. Users edit the card."""
+"""Files without a checksum: prediction does not read them, and users edit the card."""
 
-_MOST_TYPES = 10_000
+_MAX_TYPES = 10_000
 
 Status = Literal["ok", "changed", "missing", "not listed"]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """The content of a model's `config.json`, checked as far as all readers need it."""
+    """Content of a model's `config.json`, checked as far as all readers need it."""
 
     path: Path
     types: tuple[str, ...]
@@ -62,17 +61,17 @@ class SavedConfig:
     """`temperature` and `shift`; empty for a model without calibration."""
 
     def parse_config(self) -> Config:
-        """Return the settings, checked; raises `UsageError` or `DataError` for those that are wrong."""
+        """Return the checked settings; raise `UsageError` or `DataError` if any is invalid."""
         from fencepost.config import Config
 
-        for part in ("method", "encoder", "predict"):  # else defaults would stand in for what was trained
+        for part in ("method", "encoder", "predict"):  # else defaults would replace the model's settings
             if not isinstance(self.config.get(part), dict):
                 message = f"this is not the config of a fencepost model: {part} is missing"
                 raise DataError(message, source=str(self.path))
         return Config.parse(self.config, where=str(self.path))
 
     def parse_calibration(self) -> Temperature:
-        """Return what the confidences of the model are calibrated with."""
+        """Return the calibration of the model's confidences."""
         from fencepost.evaluation import Temperature
 
         try:
@@ -94,9 +93,9 @@ def format_config(config: Config, types: Sequence[str], calibration: Temperature
 
 
 def read_saved_config(folder: Path) -> SavedConfig:
-    """Return what the model in this folder has in its `config.json`.
+    """Return the content of the `config.json` of the model in this folder.
 
-    Raises `UsageError` if there is no such file, and `DataError` if it is not one of ours.
+    Raises `UsageError` if there is no such file, and `DataError` if it is not that of a fencepost model.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
@@ -115,19 +114,19 @@ def read_saved_config(folder: Path) -> SavedConfig:
 
 
 def _check_types(types: object) -> tuple[str, ...]:
-    if not isinstance(types, list) or not 1 <= len(types) <= _MOST_TYPES:
-        raise ValueError(f"types must be a list of 1 to {_MOST_TYPES:,} names")
+    if not isinstance(types, list) or not 1 <= len(types) <= _MAX_TYPES:
+        raise ValueError(f"types must be a list of 1 to {_MAX_TYPES:,} names")
     for type_ in types:
         if not isinstance(type_, str) or not type_ or re.search(r"[\ud800-\udfff]", type_):
             raise ValueError(f"a type must be text, not {quote(type_)}")
     if len(set(types)) != len(types):
-        raise ValueError("types has a name more than once")
+        raise ValueError("types contains a name more than once")
     return tuple(types)
 
 
 def _check_object(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{name} must have keys, not be {quote(value)}")
+        raise ValueError(f"{name} must be an object, not {quote(value)}")
     return value
 
 
@@ -142,12 +141,12 @@ def _check_calibration(calibration: object) -> dict[str, float]:
 
 
 def files_of(folder: Path) -> list[str]:
-    """The names of the files of the model in this folder, in the order of `FILES`."""
-    graphs = (folder / FACTS_FILE).is_file()  # else there are none that would be used
+    """Return the names of the files of the model in this folder, in the order of `FILES`."""
+    has_graphs = (folder / FACTS_FILE).is_file()  # else no graph would be used
     names = [
         path.relative_to(folder).as_posix()
         for pattern in FILES
-        if graphs or not pattern.startswith("onnx/")
+        if has_graphs or not pattern.startswith("onnx/")
         for path in sorted(folder.glob(pattern))
         if path.is_file()
     ]
@@ -155,85 +154,81 @@ def files_of(folder: Path) -> list[str]:
 
 
 def is_model_file(name: object) -> bool:
-    """Whether a file of a model may be called so; none of these names leads out of its folder."""
+    """Return whether a file of a model may have this name; such a name never leads out of the folder."""
     return isinstance(name, str) and (
         (name in FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
     )
 
 
 def compute_sums(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 sums of these files of a folder, of those that have one."""
-    sums = {}
-    for name in sorted(names):
-        if name not in _WITHOUT_SUM:
-            sums[name] = sha256_of(folder / name)
-    return sums
+    """Return the SHA-256 checksums of these files of a folder, except those that have none."""
+    return {name: compute_sha256(folder / name) for name in sorted(names) if name not in _WITHOUT_SUM}
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 sum of a file, as hexadecimal digits."""
+def compute_sha256(path: Path) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:
-    """Return the sums that the folder's `SHA256SUMS` lists, or None if it has no such file.
+    """Return the checksums that the folder's `SHA256SUMS` lists; None if it has no such file.
 
-    Raises `DataError` for a line that `sha256sum` would not write, or a file that no model has.
+    Raises `DataError` for a line that `sha256sum` would not write, or for a file that no model has.
     """
     path = folder / SUMS_FILE
     if not path.is_file():
         return None
     sums: dict[str, str] = {}
     for number, line in enumerate(read_text(path, limit=JSON_BYTES).splitlines(), start=1):
-        found = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
-        if found is None or not is_model_file(found[2]) or found[2] in sums:
-            message = "this is not a SHA-256 sum of a file of a model; see fencepost check"
+        match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
+        if match is None or not is_model_file(match[2]) or match[2] in sums:
+            message = "this is not a SHA-256 checksum of a file of a model; see fencepost check"
             raise DataError(message, source=str(path), line=number)
-        sums[found[2]] = found[1]
+        sums[match[2]] = match[1]
     return sums
 
 
 def format_sums(sums: Mapping[str, str]) -> str:
-    """Return the content of `SHA256SUMS`, as `sha256sum --check` reads it."""
+    """Return the content of `SHA256SUMS`, in the format of `sha256sum --check`."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
 
 
 def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
-    """Write the folder's `SHA256SUMS`; the file is replaced as a whole."""
+    """Write the folder's `SHA256SUMS`; an existing file is replaced atomically."""
     temporary = folder / f".{SUMS_FILE}.{os.getpid()}"
     temporary.write_text(format_sums(sums), encoding="utf-8")
     temporary.replace(folder / SUMS_FILE)
 
 
 def compare_sums(folder: Path, sums: Mapping[str, str]) -> dict[str, Status]:
-    """Compare the files of a folder with their sums; return the status of each, by name.
+    """Compare the files of a folder with their checksums; return the status of each file.
 
-    What may be missing is left out: the weights beside graphs, and graphs without an `onnx/export.json`, of
-    which none is ever loaded.
+    Missing files that are not needed have no status: weights beside graphs, and graphs without an
+    `onnx/export.json`, which are never loaded.
     """
-    there = compute_sums(folder, files_of(folder))
-    graphs = (folder / FACTS_FILE).is_file()
+    actual = compute_sums(folder, files_of(folder))
+    has_graphs = (folder / FACTS_FILE).is_file()
     statuses: dict[str, Status] = {}
-    for name in sorted(there.keys() | sums.keys()):
-        if name not in there:
-            if (graphs and name != WEIGHTS_FILE) or not (graphs or name.startswith("onnx/")):
+    for name in sorted(actual.keys() | sums.keys()):
+        if name not in actual:
+            if (has_graphs and name != WEIGHTS_FILE) or not (has_graphs or name.startswith("onnx/")):
                 statuses[name] = "missing"
         elif name not in sums:
             statuses[name] = "not listed"
         else:
-            statuses[name] = "ok" if there[name] == sums[name] else "changed"
+            statuses[name] = "ok" if actual[name] == sums[name] else "changed"
     return statuses
 
 
 def verify_sums(folder: Path, source: str) -> None:
-    """Raise `DataError` if the folder lists sums and a file has another; `source` names the model."""
+    """Raise `DataError` if a file does not have its listed checksum; `source` is the name of the model."""
     sums = read_sums(folder)
-    wrong = {} if sums is None else compare_sums(folder, sums)
-    described = [f"{name} ({status})" for name, status in wrong.items() if status != "ok"]
-    if described:
+    statuses = {} if sums is None else compare_sums(folder, sums)
+    wrong = [f"{name} ({status})" for name, status in statuses.items() if status != "ok"]
+    if wrong:
         raise DataError(
-            f"these files are not the ones that were saved, by their SHA-256 sums: {', '.join(described)}; "
-            f"they are in {folder}. Get the model again, or see fencepost check",
+            f"the SHA-256 checksums of these files in {folder} do not match: {', '.join(wrong)}. "
+            "Download or copy the model again, or see fencepost check",
             source=source,
         )

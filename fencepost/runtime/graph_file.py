@@ -1,8 +1,8 @@
-"""The weights in the file of a graph, read without the package onnx, which prediction does not need.
+"""Reader of the weights in the file of a graph that does not need the package onnx.
 
-Such a file is a protocol buffer: a sequence of fields, each with a number and a value. What counts here are
-`ModelProto.graph` (7), `GraphProto.initializer` (5), and of a `TensorProto` its `data_type` (2), `name` (8)
-and `raw_data` (9).
+Such a file is a protocol buffer: a sequence of fields, each with a number and a value. These fields are read:
+`ModelProto.graph` (7), `GraphProto.initializer` (5), and `data_type` (2), `name` (8) and `raw_data` (9) of a
+`TensorProto`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ import numpy as np
 
 _GRAPH, _INITIALIZER, _DATA_TYPE, _NAME, _RAW_DATA = 7, 5, 2, 8, 9
 _FLOAT = 1
-_MOST_FIELDS = 1_000_000
-"""Of one message; a graph has a field for each of its operations."""
+_MAX_FIELDS = 1_000_000
+"""Maximum number of fields of a message; a graph has a field for each of its operations."""
 
 
 def find_not_finite(path: Path) -> str | None:
-    """Return the name of a weight in which there is NaN or infinity, or None if all are finite numbers.
+    """Return the name of a weight that contains NaN or infinity; None if all are finite.
 
-    onnxruntime does not refuse such weights, and some of its operations make numbers out of NaN. An infinity
-    by itself is no weight but a constant: what padding is replaced by before a maximum is taken. Raises
-    `ValueError` for a file that is not a protocol buffer.
+    onnxruntime accepts such weights, and some of its operations turn NaN into numbers. A single infinity is
+    allowed: a constant that replaces padding before a maximum. Raises `ValueError` for other kinds of files.
     """
     content = np.memmap(path, dtype=np.uint8, mode="r").data
-    for graph in _messages(content, _GRAPH):
-        for tensor in _messages(graph, _INITIALIZER):
-            fields = dict(_fields(tensor))
+    for graph in _read_messages(content, _GRAPH):
+        for tensor in _read_messages(graph, _INITIALIZER):
+            fields = dict(_read_fields(tensor))
             raw, name = fields.get(_RAW_DATA), fields.get(_NAME, b"?")
             if fields.get(_DATA_TYPE) != _FLOAT or isinstance(raw, int | None) or len(raw) % 4:
                 continue
@@ -38,37 +37,39 @@ def find_not_finite(path: Path) -> str | None:
     return None
 
 
-def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the messages inside another one that have this number."""
-    for found, value in _fields(message):
-        if found == number and not isinstance(value, int):
+def _read_messages(message: memoryview, number: int) -> Iterator[memoryview]:
+    """Yield the values of all fields with this number that are messages themselves."""
+    for field, value in _read_fields(message):
+        if field == number and not isinstance(value, int):
             yield value
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield number and value of each field: an integer, or the bytes of anything else."""
-    at = count = 0
-    while at < len(message):
-        key, at = _varint(message, at)
+def _read_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield the number and the value of each field: an integer, or the bytes of any other type."""
+    position = count = 0
+    while position < len(message):
+        key, position = _read_varint(message, position)
         number, kind = key >> 3, key & 7
         value: int | memoryview
         if kind == 0:
-            value, at = _varint(message, at)
+            value, position = _read_varint(message, position)
         else:
-            size, at = _varint(message, at) if kind == 2 else ({1: 8, 5: 4}.get(kind, len(message)), at)
-            value = message[at : at + size]
-            at += size
+            size = {1: 8, 5: 4}.get(kind, len(message))
+            if kind == 2:
+                size, position = _read_varint(message, position)
+            value = message[position : position + size]
+            position += size
         count += 1
-        if at > len(message) or count > _MOST_FIELDS:
+        if position > len(message) or count > _MAX_FIELDS:
             raise ValueError("this is not a protocol buffer of a graph")
         yield number, value
 
 
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Return the number at this place, which has seven bits in each byte, and the place after it."""
+def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
+    """Return the number at this position, with seven bits in each byte, and the position after it."""
     result = 0
-    for index, byte in enumerate(message[at : at + 10]):
+    for index, byte in enumerate(message[position : position + 10]):
         result |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
-            return result, at + index + 1
+            return result, position + index + 1
     raise ValueError("this is not a protocol buffer of a graph")

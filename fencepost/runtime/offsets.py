@@ -1,4 +1,4 @@
-"""Offsets of entities in other units than characters, for programs that count otherwise.
+"""Conversion of offsets to other units than characters, for programs in other languages.
 
 Python counts characters (Unicode code points), JavaScript and Java UTF-16 units, Go and Rust bytes of UTF-8.
 """
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 OffsetUnit = Literal["characters", "utf-16", "bytes"]
 
-_MORE = {"utf-16": (0x10000,), "bytes": (0x80, 0x800, 0x10000)}
-"""The characters from which on one takes one unit more."""
+_EXTRA_UNITS = {"utf-16": (0x10000,), "bytes": (0x80, 0x800, 0x10000)}
+"""Code points from which each character takes one more unit."""
 
 
 def convert_offsets(text: str, spans: Iterable[Span], unit: OffsetUnit) -> list[Span]:
-    """Return the entities of a text with offsets by UTF-16 unit (`utf-16`) or by byte of UTF-8 (`bytes`).
+    """Return the entities of a text with offsets in UTF-16 units (`utf-16`) or in bytes of UTF-8 (`bytes`).
 
-    The offsets of `spans` are those of characters. Half a surrogate pair is one UTF-16 unit, or three bytes.
+    The offsets of `spans` are in characters. A lone surrogate counts as one UTF-16 unit, or as three bytes.
     """
     if unit not in get_args(OffsetUnit):
         raise UsageError.unknown("unit", unit, get_args(OffsetUnit))
     if unit == "characters" or text.isascii():
         return list(spans)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    more = sum((points >= first).astype(np.int64) for first in _MORE[unit])
-    before = np.arange(len(text) + 1) + np.concatenate(([0], np.cumsum(more)))  # [characters + 1]
-    return [replace(one, start=int(before[one.start]), end=int(before[one.end])) for one in spans]
+    extra = sum((points >= first).astype(np.int64) for first in _EXTRA_UNITS[unit])
+    offsets = np.arange(len(text) + 1) + np.concatenate(([0], np.cumsum(extra)))  # [characters + 1]
+    return [replace(span, start=int(offsets[span.start]), end=int(offsets[span.end])) for span in spans]

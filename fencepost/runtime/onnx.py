@@ -1,4 +1,4 @@
-"""onnxruntime: the graphs in a model's folder as an engine."""
+"""Engine that runs the graphs in a model's folder with onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,49 +21,50 @@ from fencepost.errors import DataError, UsageError, describe_error, quote, short
 from fencepost.runtime.engine import ENCODER, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, read_saved_config
 from fencepost.runtime.graph_file import find_not_finite
-from fencepost.runtime.threads import chosen_threads, usable_cores
+from fencepost.runtime.threads import count_cores, read_omp_threads
 
 Precision = Literal["float32", "int8"]
 _OUTPUTS = ["word_vectors", "prompts"]
 _SPIN = "100"  # microseconds
 
 
-def graph_file(name: str, precision: Precision = "float32") -> str:
+def get_graph_file(name: str, precision: Precision = "float32") -> str:
     return f"{name}.onnx" if precision == "float32" else f"{name}.{precision}.onnx"
 
 
-def exported_precisions(folder: Path) -> list[Precision]:
-    """What the model in this folder was exported to, the fastest first."""
-    at_hand: tuple[Precision, ...] = ("int8", "float32")
-    there = (folder / FACTS_FILE).is_file()
-    return [one for one in at_hand if there and (folder / GRAPH_FOLDER / graph_file(ENCODER, one)).is_file()]
+def list_precisions(folder: Path) -> list[Precision]:
+    """Return the precisions to which the model in this folder was exported, the fastest first."""
+    if not (folder / FACTS_FILE).is_file():
+        return []
+    precisions: tuple[Precision, ...] = ("int8", "float32")
+    return [one for one in precisions if (folder / GRAPH_FOLDER / get_graph_file(ENCODER, one)).is_file()]
 
 
 def trusted_precision(folder: Path) -> Precision | None:
-    """The fastest that is known to be good: `int8` is, once `fencepost export --check` has shown it."""
-    there = exported_precisions(folder)
-    if "int8" in there:
-        checked = read_json_object(folder / FACTS_FILE, limit=SETTINGS_BYTES).get("checked")
-        of_int8 = checked.get("int8") if isinstance(checked, dict) else None
-        if isinstance(of_int8, dict) and of_int8.get("good") is True:
+    """Return the fastest precision to use by default: `int8` only if it passed `fencepost export --check`."""
+    precisions = list_precisions(folder)
+    if "int8" in precisions:
+        results = read_json_object(folder / FACTS_FILE, limit=SETTINGS_BYTES).get("checked")
+        int8 = results.get("int8") if isinstance(results, dict) else None
+        if isinstance(int8, dict) and int8.get("good") is True:
             return "int8"
-    return "float32" if "float32" in there else None
+    return "float32" if "float32" in precisions else None
 
 
 class ExportFacts(NamedTuple):
-    """What `onnx/export.json` says about the graphs."""
+    """Content of `onnx/export.json`."""
 
     graphs: list[str]
     room: int | None
     types: tuple[str, ...] | None
-    """That the graphs were made for; older exports do not say."""
+    """Types that the graphs predict; None for exports of earlier versions."""
 
 
 def _read_facts(folder: Path) -> ExportFacts:
     path = folder / FACTS_FILE
     facts = read_json_object(path, limit=SETTINGS_BYTES)
     graphs, room, types = facts.get("graphs"), facts.get("room", "missing"), facts.get("types")
-    # a name is a short identifier, so that none leads out of the folder
+    # names must be short identifiers, so that none refers to a file outside the folder
     if not isinstance(graphs, list) or not all(
         isinstance(name, str) and name.isidentifier() and len(name) < 100 for name in graphs
     ):
@@ -78,22 +79,21 @@ def _read_facts(folder: Path) -> ExportFacts:
 
 
 class OnnxEngine:
-    """Runs the graphs in a model's folder."""
+    """Engine that runs the graphs in a model's folder."""
 
-    pieces: int | None = 384
-    """With its padding, a batch of this size stays in the caches, which is faster."""
+    subwords_per_batch: int | None = 384
+    """Size with padding; batches of this size stay in the processor's caches, which is faster."""
 
     def __init__(
         self, folder: Path, precision: Precision, graphs: Sequence[str], threads: int | None = None
     ) -> None:
-        """`threads` is by default `OMP_NUM_THREADS`, or else the number of the processor's cores."""
+        """Open the graphs; `threads` is by default `OMP_NUM_THREADS`, or else the number of cores."""
         self.name: str = "onnx" if precision == "float32" else precision
-        threads = threads or chosen_threads()
-        self.threads = threads or usable_cores()
-        place = folder / GRAPH_FOLDER
-        self._paths = {name: place / graph_file(name) for name in graphs}
-        self._paths[ENCODER] = place / graph_file(ENCODER, precision)
-        self.graphs = {name: open_graph(path, _options(threads)) for name, path in self._paths.items()}
+        threads = threads or read_omp_threads()
+        self.threads = threads or count_cores()
+        self._paths = {name: folder / GRAPH_FOLDER / get_graph_file(name) for name in graphs}
+        self._paths[ENCODER] = folder / GRAPH_FOLDER / get_graph_file(ENCODER, precision)
+        self.graphs = {name: open_graph(path, _make_options(threads)) for name, path in self._paths.items()}
         self._files = self._identify_files()
         outputs = self.graphs[ENCODER].outputs
         if outputs not in (_OUTPUTS[:1], _OUTPUTS):
@@ -104,36 +104,37 @@ class OnnxEngine:
         self._lock = Lock()
 
     def open_single(self) -> dict[str, Session] | None:
-        """Return sessions of which each call takes one thread; None if they cannot be opened.
+        """Return sessions that use one thread per call; None if they cannot be opened.
 
-        onnxruntime sets the number of threads of a session, not of a call, and its sessions cannot share
-        their weights. So this is a second copy of the model, opened when it is first needed.
+        onnxruntime sets the number of threads per session, not per call, and sessions cannot share their
+        weights. So this is a second copy of the model, opened when it is first needed.
         """
         with self._lock:
             if not self._has_tried_single:
                 self._has_tried_single = True
-                with suppress(DataError, OSError):  # too little memory for two, or the files are gone
-                    single = {name: _open(path, _options(1)) for name, path in self._paths.items()}
-                    if self._identify_files() == self._files:  # else it is another model
+                with suppress(DataError, OSError):  # too little memory for two copies, or the files are gone
+                    single = {name: _open(path, _make_options(1)) for name, path in self._paths.items()}
+                    if self._identify_files() == self._files:  # else the files are of another model
                         self._single = single
             return self._single
 
     def _identify_files(self) -> list[tuple[int, int, int]]:
-        found = [path.stat() for path in self._paths.values()]
-        return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
+        stats = [path.stat() for path in self._paths.values()]
+        return [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats]
 
 
 def load_predictor(
     folder: str | Path, precision: Precision = "float32", *, threads: int | None = None
 ) -> Predictor:
-    """Return a predictor that runs the graphs in a model's folder; raises `DataError` if it does not work."""
+    """Return a predictor that runs the graphs in a model's folder; raise `DataError` if it does not work."""
     folder = Path(folder)
-    if precision not in exported_precisions(folder):
-        raise UsageError(f"{folder}: this model was not exported to {precision}: run fencepost export")
+    if precision not in list_precisions(folder):
+        raise UsageError(f"{folder}: this model was not exported to {precision}; run fencepost export")
     saved, facts = read_saved_config(folder), _read_facts(folder)
     known, _ = read_vocabulary(folder)
     if facts.types not in (None, saved.types):
-        raise DataError(f"the graphs are for other types than {CONFIG_FILE} has", source=str(folder))
+        message = f"the graphs are for other types than those in {CONFIG_FILE}; export the model again"
+        raise DataError(message, source=str(folder))
     config = saved.parse_config()
     subwords = Subwords.load(folder) if facts.room is not None else None
     inputs = InputReader(config.encoder, known, subwords, facts.room)
@@ -143,15 +144,15 @@ def load_predictor(
 
 
 class Session:
-    """A graph, called with named arrays; those that it has no use for, an export left out of it."""
+    """A graph that is called with named arrays; inputs that the export has removed are ignored."""
 
     def __init__(self, session: onnxruntime.InferenceSession, path: Path) -> None:
         self._session, self._path = session, path
         self.outputs = [output.name for output in session.get_outputs()]
-        self._names = {wanted.name for wanted in session.get_inputs()}
+        self._names = {array.name for array in session.get_inputs()}
 
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Return the outputs; raises `DataError` if the graph cannot be run or computes NaN."""
+        """Return the outputs; raise `DataError` if the graph cannot be run or computes NaN."""
         used = {name: array for name, array in inputs.items() if name in self._names}
         try:
             outputs = [np.asarray(output) for output in self._session.run(None, used)]
@@ -159,14 +160,14 @@ class Session:
             message = f"the graph cannot be run: {describe_error(error)}; export the model again"
             raise DataError(message, source=str(self._path)) from None
         if any(output.dtype.kind == "f" and np.isnan(output).any() for output in outputs):
-            message = "the graph computes NaN: its weights are damaged, or were never numbers"
+            message = "the graph computes NaN: its weights are damaged or not finite"
             raise DataError(f"{message}; export the model again", source=str(self._path))
         return outputs
 
 
 def open_graph(path: Path, options: onnxruntime.SessionOptions | None = None) -> Session:
-    """Return the graph in a file; raises `DataError` if it cannot be run or has weights that are NaN."""
-    session = _open(path, options or _options(chosen_threads()))
+    """Return the graph in a file; raise `DataError` if it cannot be loaded or a weight is not finite."""
+    session = _open(path, options or _make_options(read_omp_threads()))
     with _name_graph(path):
         not_finite = find_not_finite(path)
     if not_finite is not None:
@@ -181,14 +182,14 @@ def _open(path: Path, options: onnxruntime.SessionOptions) -> Session:
             str(path),
             options,
             providers=["CPUExecutionProvider"],
-            enable_fallback=0,  # with it, an error is also printed to standard output
+            enable_fallback=0,  # otherwise, an error is also printed to standard output
         )
     return Session(session, path)
 
 
 @contextmanager
 def _name_graph(path: Path) -> Iterator[None]:
-    """Turn any error into a `DataError` about this file."""
+    """Raise any error of the block as a `DataError` about this file."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
@@ -196,14 +197,14 @@ def _name_graph(path: Path) -> Iterator[None]:
         raise DataError(message, source=str(path)) from None
 
 
-def _options(threads: int | None) -> onnxruntime.SessionOptions:
+def _make_options(threads: int | None) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     if threads is not None:
         options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors
-    # a model has several graphs, each with threads of its own; they must not wait busily while others work
+    # each graph of a model has its own threads, which must not busy-wait while those of other graphs work
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    # within a graph they wait busily, but shortly: so they start again at once, and leave a busy machine to
-    # others (`benchmarks.contention`; versions of onnxruntime that do not know this ignore it)
+    # within a graph, threads busy-wait for a short time: long enough to resume at once, short enough not to
+    # slow down other processes (see `benchmarks.contention`); some versions of onnxruntime ignore this
     options.add_session_config_entry("session.intra_op.spin_duration_us", _SPIN)
     return options

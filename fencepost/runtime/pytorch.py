@@ -1,4 +1,4 @@
-"""PyTorch: a model's modules as an engine, and its weights in a folder."""
+"""Engine that runs a model's modules with PyTorch; saving and loading of its weights."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from fencepost.runtime.folder import (
     read_saved_config,
 )
 
-_PIECES = 2048
-"""Pieces of a batch with its padding on a CPU, unless one sentence alone has more.
+_SUBWORDS_PER_BATCH = 2048
+"""Maximum number of sub-words of a batch with padding on a CPU, unless a single sentence has more.
 
-It bounds the memory; much smaller batches leave threads idle.
+It limits the memory; much smaller batches leave threads idle.
 """
 
 _EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
-"""What graphs are traced with: their sizes mean nothing, but that there are several sentences does."""
+"""Sentences that graphs are traced with: their lengths do not matter, but there must be several."""
 
 
 class TorchEngine:
-    """Runs a model's modules, on the device that they are on."""
+    """Engine that runs a model's modules on their device."""
 
     name = "pytorch"
-    threads = 1  # PyTorch shares each operation among threads of its own
+    threads = 1  # PyTorch shares each operation among its own threads
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.graphs = {name: ModuleGraph(graph) for name, graph in model_graphs(model).items()}
+        self.graphs = {name: ModuleGraph(graph) for name, graph in make_graphs(model).items()}
 
     def open_single(self) -> None:
-        """Return nothing: its graphs do not differ by the number of threads."""
+        """Return None: PyTorch has no graphs for a single thread."""
 
     @property
-    def pieces(self) -> int | None:
-        return _PIECES if self.model.device.type == "cpu" else None
+    def subwords_per_batch(self) -> int | None:
+        return _SUBWORDS_PER_BATCH if self.model.device.type == "cpu" else None
 
 
 class ModuleGraph:
@@ -69,15 +69,15 @@ class ModuleGraph:
 
     @torch.inference_mode()
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        one = next(chain(self.module.parameters(), self.module.buffers()), None)  # without any, on the CPU
-        device = None if one is None else one.device
+        tensor = next(chain(self.module.parameters(), self.module.buffers()), None)
+        device = None if tensor is None else tensor.device
         tensors = [torch.from_numpy(inputs[name]).to(device) for name in self.names if name in inputs]
         outputs = self.module(*tensors)
         return [output.cpu().numpy() for output in ([outputs] if isinstance(outputs, Tensor) else outputs)]
 
 
 class EncoderGraph(nn.Module):
-    """The encoder, as a graph: named arrays as arguments in a fixed order."""
+    """The encoder as a module with positional arguments, as an exported graph needs it."""
 
     def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -90,10 +90,10 @@ class EncoderGraph(nn.Module):
 
 
 @torch.no_grad()
-def model_graphs(model: Model) -> dict[str, Graph]:
+def make_graphs(model: Model) -> dict[str, Graph]:
     """Return all graphs of a model, with examples of their inputs."""
     training = [module for module in model.modules() if module.training]
-    model.eval()  # so that no dropout draws random numbers
+    model.eval()  # without dropout, which would use random numbers
     fitting = [model.encoder.inputs.split(example)[0].sentence for example in _EXAMPLES]
     batch = {name: tensor.to(model.device) for name, tensor in model.encoder.collate(fitting).items()}
     words = model.encoder(batch)
@@ -109,7 +109,7 @@ def model_graphs(model: Model) -> dict[str, Graph]:
 
 
 def make_predictor(model: Model, source: str = "the model") -> Predictor:
-    """Return a predictor that runs a model as it is; later changes of its weights count."""
+    """Return a predictor that runs a model; later changes of its weights have an effect."""
     return Predictor(
         TorchEngine(model), model.config, model.types, model.encoder.inputs, model.calibration, source
     )
@@ -124,27 +124,27 @@ def load_predictor(folder: Path, device: DeviceName = "auto") -> Predictor:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of this name; `auto` is the accelerator that is present, or else the CPU.
+    """Return the device of this name; `auto` is the accelerator of this machine, or else the CPU.
 
-    Raises `UsageError` if there is no such device on this machine.
+    Raises `UsageError` if this machine has no such device.
     """
-    present = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    here = ["cpu"] if present is None else ["cpu", present.type]
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    devices = ["cpu"] if accelerator is None else ["cpu", accelerator.type]
     if name == "auto":
-        return torch.device(here[-1])
-    if name not in here:
-        raise UsageError(f"the device {name} is not available; this machine has {' and '.join(here)}")
+        return torch.device(devices[-1])
+    if name not in devices:
+        raise UsageError(f"the device {name} is not available; this machine has {' and '.join(devices)}")
     return torch.device(name)
 
 
 def save_model(model: Model, folder: str | Path) -> None:
-    """Save the model in a folder: the config after all that it needs, and the checksums last.
+    """Save the model in a folder; the config and the checksums are written last.
 
-    Raises `WriteError` if a file cannot be written, as when the disk is full.
+    Raises `WriteError` if a file cannot be written, for example because the disk is full.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder, ".saving-*")  # of a version that called its temporary folders so
+    remove_leftovers(folder, ".saving-*")  # temporary folders of earlier versions
     with raise_write_errors(folder), temporary_folder(folder) as temporary:
         model.encoder.save(temporary)
         weights = {key: value.contiguous() for key, value in model.state_dict().items()}
@@ -152,13 +152,13 @@ def save_model(model: Model, folder: str | Path) -> None:
             save_file(weights, temporary / WEIGHTS_FILE)
         text = format_config(model.config, model.types, model.calibration)
         (temporary / CONFIG_FILE).write_text(text, encoding="utf-8")
-        # safetensors lets nobody but the owner read; the user's own rule for new files counts
+        # safetensors makes files that only the owner can read; use the user's default permissions instead
         shutil.copymode(temporary / CONFIG_FILE, temporary / WEIGHTS_FILE)
         names = [path.name for path in temporary.iterdir() if path.name != CONFIG_FILE]
         sums = compute_sums(temporary, [*names, CONFIG_FILE])
         (temporary / SUMS_FILE).write_text(format_sums(sums), encoding="utf-8")
-        (folder / FACTS_FILE).unlink(missing_ok=True)  # graphs of other weights are no use
-        (folder / SUMS_FILE).unlink(missing_ok=True)  # a save that is cut short leaves no wrong sums
+        (folder / FACTS_FILE).unlink(missing_ok=True)  # graphs of other weights must not be used
+        (folder / SUMS_FILE).unlink(missing_ok=True)  # an interrupted save must not leave wrong checksums
         for name in (*names, CONFIG_FILE, SUMS_FILE):
             (temporary / name).replace(folder / name)
 
@@ -174,7 +174,7 @@ def load_model(folder: str | Path) -> Model:
 
 
 def _read_model(folder: Path) -> Model:
-    """Return the model in a folder, which may still not work: see `Predictor.try_out`."""
+    """Return the model in a folder; `Predictor.try_out` checks whether it works."""
     saved = read_saved_config(folder)
     config = saved.parse_config()
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))
@@ -184,15 +184,15 @@ def _read_model(folder: Path) -> Model:
 
 
 def load_weights(model: Model, folder: Path) -> None:
-    """Replace a model's weights by those in a folder."""
+    """Replace a model's weights with those in a folder."""
     model.load_state_dict(load_file(folder / WEIGHTS_FILE))
 
 
 def _build_with_weights(build: Callable[[], Model], path: Path) -> Model:
-    """Return what `build` makes, with the weights from a file.
+    """Return the model that `build` returns, with the weights from a file.
 
-    The network is first built without memory for its weights, and its shapes are compared with those in the
-    header of the file: so a config with sizes that no memory holds is refused at no cost.
+    The model is first built without memory for its weights, and their shapes are compared with those in the
+    header of the file. So a config with sizes that exceed the memory is refused before any is allocated.
     """
     try:
         network = _build_without_memory(build)
@@ -206,8 +206,8 @@ def _build_with_weights(build: Callable[[], Model], path: Path) -> Model:
     except (OSError, SafetensorError) as error:
         message = f"the model's weights cannot be read: {describe_error(error)}"
         raise DataError(message, source=str(path)) from None
-    except Exception as error:  # noqa: BLE001 - each network checks its sizes in its own way
-        lines = str(error).splitlines()  # if there are several, the first says only that
+    except Exception as error:  # noqa: BLE001 - networks may raise anything for wrong sizes
+        lines = str(error).splitlines()  # the first of several lines is only a heading
         reasons = "; ".join(shorten(line.strip()) for line in lines[1:4]) or describe_error(error)
         raise DataError(f"the weights do not fit the model's config: {reasons}", source=str(path)) from None
     for name, weight in weights.items():
@@ -218,18 +218,18 @@ def _build_with_weights(build: Callable[[], Model], path: Path) -> Model:
 
 
 def _build_without_memory(build: Callable[[], Model]) -> Model | None:
-    """Return what `build` makes, on the meta device, or None if a part of it cannot be built there."""
+    """Return the model that `build` returns, on the meta device; None if it cannot be built there."""
     try:
         with torch.device("meta"):
             return build()
     except FencepostError:
         raise
-    except Exception:  # noqa: BLE001 - a method of another package may need numbers; then they are made
+    except Exception:  # noqa: BLE001 - a method of another package may need actual numbers
         return None
 
 
 def _read_shapes(path: Path) -> dict[str, Tensor]:
-    """Return the weights in a file as tensors without memory: only its header is read."""
+    """Return the weights in a file as tensors without memory; only the header of the file is read."""
     with safe_open(path, "pt") as weights:
         names: list[str] = weights.keys()
         return {name: torch.empty(weights.get_slice(name).get_shape(), device="meta") for name in names}

@@ -1,8 +1,8 @@
-"""Graphs that run faster: operations fused, and 8-bit integers in the encoder's graph.
+"""Faster graphs: fused operations, and 8-bit integers in the encoder's graph.
 
-With 8-bit integers, a product `x W` becomes one of integers. Each column of `W` has a scale of its own, and
-so has each row of `x`, the vector of one piece of a sentence: `max |x| / 127`, which the graph computes. So a
-row is rounded in the same way whatever else is in the batch, and no sentences are needed to choose ranges by.
+With 8-bit integers, a product `x W` is computed on integers. Each column of `W` has its own scale, and so has
+each row of `x`, the vector of one sub-word: `max |x| / 127`, which the graph computes. So a row is rounded in
+the same way in every batch, and no sentences are needed to choose ranges.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from onnx import helper, numpy_helper
 from fencepost.encoder.arrays import Arrays
 from fencepost.runtime.onnx import open_graph
 
-_TABLE = 0.02
-"""A table that has a smaller share of all numbers is not worth quantising: that of positions, say."""
+_MIN_TABLE = 0.02
+"""Minimum share of all weights for a table of embeddings to be quantised; positions usually have less."""
 
-_TOP = 127
-"""The largest integer, of a weight or of a row before the zero point is added."""
+_MAX_INT8 = 127
+"""Largest integer of a weight, and of a row before the zero point is added."""
 
-_PAIR = 128
-"""The largest sum of two neighbouring weights of a column, without their signs.
+_MAX_PAIR = 128
+"""Largest sum of the absolute values of two neighbouring weights of a column.
 
-x86 processors without VNNI add two products in 16 bits and cut off what is larger. A number in a row is at
-most 255, and so the sum at most 32,640: exact on every processor.
+x86 processors without VNNI add two products in 16 bits, and saturate. A number in a row is at most 255, so
+the sum is at most 32,640: exact on every processor.
 """
 
 _CONSTANTS: dict[str, npt.NDArray[Any]] = {
     "int8/last_axis": np.array([-1], dtype=np.int64),
-    "int8/step": np.array(1 / _TOP, dtype=np.float32),
-    "int8/zero": np.array(_TOP + 1, dtype=np.uint8),
+    "int8/step": np.array(1 / _MAX_INT8, dtype=np.float32),
+    "int8/zero": np.array(_MAX_INT8 + 1, dtype=np.uint8),
 }
 
 _OPSET = 21
-"""The first version of ONNX in which rows are rounded with a scale each; onnxruntime has it since 1.20."""
+"""First ONNX operator set that can round rows with a scale each; onnxruntime supports it since 1.20."""
 
 _IR_VERSION = 10
-"""The version of the file format that belongs to it."""
+"""Version of the ONNX file format that this operator set needs."""
 
 
 def optimise(path: Path) -> None:
-    """Fuse operations of the graph in this file, which onnxruntime would do each time that it loads it.
+    """Fuse operations of the graph in this file, so that onnxruntime need not do so at each load.
 
-    Only by rules that hold on every processor.
+    Only optimisations that are valid on every processor are used.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
@@ -61,7 +61,7 @@ def optimise(path: Path) -> None:
         options.optimized_model_filepath = str(Path(folder) / path.name)
         onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         model = onnx.load(options.optimized_model_filepath)
-    domains = {node.domain for node in model.graph.node}  # onnxruntime declares all that it knows
+    domains = {node.domain for node in model.graph.node}  # onnxruntime declares all domains that it supports
     _declare(model, {one.domain: one.version for one in model.opset_import if one.domain in domains})
     onnx.save(model, str(path))
 
@@ -69,36 +69,36 @@ def optimise(path: Path) -> None:
 def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None:
     """Write the same graph with products and embeddings of 8-bit integers.
 
-    Those of the parts `in_float` (see `parts_of`) stay as they are.
+    The parts `in_float` (see `find_parts`) stay in single precision.
     """
     model = onnx.load(str(source))
     graph = model.graph
     parts = _find_parts(graph)
-    wanted = {name for part, names in parts.items() if part not in in_float for name in names}
+    quantised = {name for part, names in parts.items() if part not in in_float for name in names}
     weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
     constants = dict(_CONSTANTS)
     nodes: list[onnx.NodeProto] = []
-    rows: set[str] = set()  # those that are rounded already: several products may have the same
+    rows: set[str] = set()  # inputs that are rounded already: several products may share one
     for node in graph.node:
-        if node.name not in wanted:
+        if node.name not in quantised:
             nodes.append(node)
         elif node.op_type == "Gather":
             table = node.input[0]
             largest = np.abs(weights[table]).max(axis=1, keepdims=True)
-            constants |= _round(table, weights[table], largest / _TOP)
+            constants |= _round(table, weights[table], largest / _MAX_INT8)
             nodes += _gather(node)
         else:
             x, weight = node.input
-            constants |= _round(weight, weights[weight], _column_scales(weights[weight]))
+            constants |= _round(weight, weights[weight], _compute_scales(weights[weight]))
             nodes += [*([] if x in rows else _round_rows(x, len(weights[weight]))), _multiply(node)]
             rows.add(x)
-    used = {name for node in nodes for name in node.input}
-    kept = [one for one in graph.initializer if one.name in used]
-    kept += [numpy_helper.from_array(value, name) for name, value in constants.items() if name in used]
+    inputs = {name for node in nodes for name in node.input}
+    tensors = [one for one in graph.initializer if one.name in inputs]
+    tensors += [numpy_helper.from_array(value, name) for name, value in constants.items() if name in inputs]
     graph.ClearField("node")
     graph.node.extend(nodes)
     graph.ClearField("initializer")
-    graph.initializer.extend(kept)
+    graph.initializer.extend(tensors)
     versions = {one.domain: one.version for one in model.opset_import}
     _declare(model, {**versions, "": max(versions[""], _OPSET), "com.microsoft": 1})
     model.ir_version = max(model.ir_version, _IR_VERSION)
@@ -106,17 +106,18 @@ def quantise(source: Path, target: Path, in_float: Collection[str] = ()) -> None
 
 
 def _declare(model: onnx.ModelProto, versions: Mapping[str, int]) -> None:
-    """Set the domains of operators that a graph uses, and their versions."""
+    """Set the operator domains that a graph uses, and their versions."""
     model.ClearField("opset_import")
     model.opset_import.extend(helper.make_opsetid(*one) for one in versions.items())
 
 
-def _column_scales(weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _compute_scales(weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the scale of each column of a matrix."""
     size: npt.NDArray[np.float32] = np.abs(weight)
     pairs = size[:-1:2] + size[1::2]
     # each weight of a pair may be rounded up by a half
     scales: npt.NDArray[np.float32] = np.maximum(
-        size.max(axis=0) / _TOP, pairs.max(axis=0, initial=0) / (_PAIR - 1)
+        size.max(axis=0) / _MAX_INT8, pairs.max(axis=0, initial=0) / (_MAX_PAIR - 1)
     )
     return scales
 
@@ -124,15 +125,15 @@ def _column_scales(weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def _round(
     name: str, weight: npt.NDArray[np.float32], scale: npt.NDArray[np.float32]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return a weight as integers, and the scales that they are to be multiplied by."""
+    """Return a weight as integers, and the scales to multiply them by."""
     scale = np.where(scale > 0, scale, 1).astype(np.float32)
     return {f"{name}/int8": np.rint(weight / scale).astype(np.int8), f"{name}/scale": scale}
 
 
 def _round_rows(x: str, size: int) -> list[onnx.NodeProto]:
-    """Return what computes the scale of each row of `x`, of this size, and `x` as integers.
+    """Return nodes that compute the scale of each row of `x`, of this size, and `x` as integers.
 
-    The scale of a row of zeros is 0: whatever its integers are, its products are 0.
+    The scale of a row of zeros is 0, and so are its products.
     """
     zero = numpy_helper.from_array(_CONSTANTS["int8/zero"].reshape(1))
     return [
@@ -165,9 +166,9 @@ def _gather(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     ]
 
 
-def parts_of(graph: Path) -> dict[str, list[str]]:
-    """Return the nodes that are worth quantising, by their layer; those outside of all by themselves."""
-    return _find_parts(onnx.load(str(graph)).graph)
+def find_parts(path: Path) -> dict[str, list[str]]:
+    """Return the nodes worth quantising, by layer; each node outside the layers is a part by itself."""
+    return _find_parts(onnx.load(str(path)).graph)
 
 
 def _find_parts(graph: onnx.GraphProto) -> dict[str, list[str]]:
@@ -177,7 +178,7 @@ def _find_parts(graph: onnx.GraphProto) -> dict[str, list[str]]:
         for one in graph.initializer
         if len(one.dims) == 2 and one.data_type == onnx.TensorProto.FLOAT and sizes[one.name]
     }
-    table = _TABLE * sum(sizes.values())
+    table = _MIN_TABLE * sum(sizes.values())
     parts: dict[str, list[str]] = {}
     for node in graph.node:
         is_product = node.op_type == "MatMul" and node.input[1] in matrices
@@ -188,23 +189,23 @@ def _find_parts(graph: onnx.GraphProto) -> dict[str, list[str]]:
     return parts
 
 
-def sensitivity(source: Path, arrays: Sequence[Arrays]) -> dict[str, float]:
-    """Of each part of the encoder, how far word vectors are off if it alone is quantised, the worst first.
+def measure_sensitivity(source: Path, arrays: Sequence[Arrays]) -> dict[str, float]:
+    """Return the relative error of the word vectors if only this part is quantised, for each part.
 
-    As a share of the vectors' own length: the root of the mean square of what is off, by that of all.
+    It is the root mean square of the differences, divided by that of the vectors. The largest is first.
     """
-    parts = list(parts_of(source))
-    exact = _vectors(source, arrays)
-    found: dict[str, float] = {}
+    parts = list(find_parts(source))
+    exact = _compute_vectors(source, arrays)
+    errors: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         target = Path(name) / "part.onnx"
         for part in parts:
             quantise(source, target, [other for other in parts if other != part])
-            off = _vectors(target, arrays) - exact
-            found[part] = float(np.sqrt((off**2).mean() / (exact**2).mean()))
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            difference = _compute_vectors(target, arrays) - exact
+            errors[part] = float(np.sqrt((difference**2).mean() / (exact**2).mean()))
+    return dict(sorted(errors.items(), key=lambda item: -item[1]))
 
 
-def _vectors(graph: Path, arrays: Sequence[Arrays]) -> npt.NDArray[np.float32]:
+def _compute_vectors(graph: Path, arrays: Sequence[Arrays]) -> npt.NDArray[np.float32]:
     session = open_graph(graph)
     return np.concatenate([session(**one)[0].reshape(-1) for one in arrays])

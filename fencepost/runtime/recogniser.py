@@ -24,7 +24,7 @@ from fencepost.errors import UsageError, quote, shorten
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import Report, WordArrays
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.document import Document
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
 from fencepost.runtime.language import LanguageCheck
@@ -171,7 +171,7 @@ class Recogniser:
         """Yield each text with its sentences, words and entities, in order."""
         if isinstance(texts, str):  # else each of its characters would be one
             raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
-        for chunk in chunks(texts, _count_characters):
+        for chunk in chunk_texts(texts, _count_characters):
             prepared = [list(self.prepare(text)) for text in chunk]
             sentences = self._predict(chain.from_iterable(prepared))
             for text, own in zip(chunk, prepared, strict=True):
@@ -239,7 +239,7 @@ class Recogniser:
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
-        return self._predictor.find_entities([part.sentence for part in parts], watch)
+        return self._predictor.predict_entities([part.sentence for part in parts], watch)
 
     def merge(self, prepared: Prepared, by_part: Sequence[Sequence[Entity]]) -> Sentence:
         """Return the sentence with the entities of its parts."""

@@ -1,4 +1,4 @@
-"""HTTP server of a model: requests that come together are computed together, and a page to try it on."""
+"""HTTP server of a model, which computes concurrent requests together, and a web page to try it."""
 
 from fencepost.server.app import make_app
 from fencepost.server.batching import Batcher

@@ -1,4 +1,4 @@
-"""The HTTP API (`POST /v1/entities`, facts about the model, health checks, metrics) and the page at `/`."""
+"""HTTP API (`POST /v1/entities`, information about the model, health checks, metrics) and the page at `/`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from fencepost.server.schema import Answer, ModelFacts, Problems, Question, Refu
 _PAGE = Path(__file__).parent / "page"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "The token is missing or wrong."},
-    408: {"model": Refusal, "description": "The body did not come in time."},
+    408: {"model": Refusal, "description": "The body was not received in time."},
     413: {"model": Refusal, "description": "The body, or the number of words, is too large."},
     415: {"model": Refusal, "description": "The content type of the body is not JSON."},
-    422: {"model": Problems, "description": "Fields of the request are wrong."},
-    429: {"model": Refusal, "description": "The queue is full; `Retry-After` says when to try again."},
+    422: {"model": Problems, "description": "Fields of the request are invalid."},
+    429: {"model": Refusal, "description": "The queue is full; try again after `Retry-After` seconds."},
     500: {"model": Refusal, "description": "The model failed on this text."},
-    503: {"model": Refusal, "description": "There was no answer in time."},
+    503: {"model": Refusal, "description": "The request was not answered in time."},
 }
 
 
@@ -50,8 +50,8 @@ def make_app(
 ) -> FastAPI:
     """Return the server of one model, as an ASGI application.
 
-    With a `token`, requests must carry it. Web pages of the sites in `origins` may use the API from browsers;
-    those of no other site may. The server answers to the names in `hosts`, and to any name if that is None.
+    With a `token`, requests must contain it. In browsers, only web pages of the sites in `origins` may use
+    the API. Requests must be for one of the host names in `hosts`; None allows any.
     """
     limits = limits or Limits()
     metrics = Metrics()
@@ -67,7 +67,7 @@ def make_app(
         version=__version__,
         description="Named entity recognition that gets entity boundaries right.",
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own pages load programs from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
     )
     app.state.batcher = batcher
@@ -89,7 +89,7 @@ def make_app(
 
 
 class _Shortcut:
-    """Answers questions itself: FastAPI's routing, and its handling of parameters, take 0.1 ms."""
+    """Middleware that bypasses FastAPI's routing and parameters for one path, which saves 0.1 ms."""
 
     def __init__(self, app: ASGIApp, *, path: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._app, self._path, self._answer = app, path, answer
@@ -109,7 +109,7 @@ class _Shortcut:
 
 
 def _add_api(app: FastAPI, answers: Entities) -> None:
-    """Add the route, which describes the API, and what answers in its place."""
+    """Add the route, which documents the API, and the shortcut that answers its requests."""
     path, schema = "/v1/entities", {"application/json": {"schema": Question.model_json_schema()}}
 
     @app.post(
@@ -119,7 +119,7 @@ def _add_api(app: FastAPI, answers: Entities) -> None:
         openapi_extra={"requestBody": {"required": True, "content": schema}},
     )
     async def entities(request: Request) -> Response:
-        """Each text's entities, by character offsets. Requests that come together are computed together."""
+        """Return the entities of each text, with offsets. Concurrent requests are computed together."""
         return await answers.answer(request)
 
     app.add_middleware(_Shortcut, path=path, answer=answers.answer)
@@ -138,33 +138,33 @@ def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, lim
         limits=RequestLimits.model_validate(limits),
     )
 
-    @app.get("/v1/model", summary="The model that runs here", responses={401: _REFUSALS[401]})
+    @app.get("/v1/model", summary="Describe the model", responses={401: _REFUSALS[401]})
     async def model() -> ModelFacts:
         return facts
 
 
 def _add_health(app: FastAPI, batcher: Batcher, metrics: Metrics) -> None:
     @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", summary="Whether the process is alive")
+    @app.get("/healthz", summary="Check whether the process is alive")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", summary="Whether requests are answered", responses={503: {"model": Refusal}})
+    @app.get("/readyz", summary="Check whether requests are answered", responses={503: {"model": Refusal}})
     async def readyz() -> dict[str, str]:
         if not batcher.ready:
             raise HTTPException(503, str(NotReady()))
         return {"status": "ready"}
 
-    @app.get("/metrics", summary="Counters, for Prometheus", response_class=Response)
+    @app.get("/metrics", summary="Return the metrics for Prometheus", response_class=Response)
     async def counters() -> Response:
-        return Response(metrics.page(), media_type=metrics.content_type)
+        return Response(metrics.format(), media_type=metrics.content_type)
 
 
 def _add_pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        """The API on one page, which loads nothing from elsewhere."""
+        """Return the description of the API as a page without external resources."""
         environment = Environment(loader=PackageLoader("fencepost.server"), autoescape=True)
         return HTMLResponse(environment.get_template("docs.html").render(api=app.openapi()))
 

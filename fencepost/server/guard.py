@@ -1,4 +1,4 @@
-"""Checks the host name, the token and the size of every request, and counts the answers."""
+"""Middleware that checks the host name, the token and the size of every request, and counts the responses."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HEADERS = (
 )
 _PROTECTED = ("/v1/", "/metrics", "/openapi.json", "/docs")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
-_PATIENCE = 5.0
-"""Seconds that a client has to send the rest of a body that is too long and not read."""
+_DRAIN_SECONDS = 5.0
+"""Time that a client has to send the rest of a body that is refused."""
 
 
 class Guard:
-    """Refuses requests that are for another server, are too large or lack the token."""
+    """Middleware that refuses requests for another host, without the token, or with too large a body."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Guard:
         token: str | None,
         hosts: Collection[str] | None,
     ) -> None:
-        """`paths` are counted by name; `hosts` are the names of this server, and None allows any."""
+        """Wrap `app`; `paths` are counted by name, `body` is in bytes, and `hosts` may be None for any."""
         self._app = app
         self._metrics = metrics
         self._paths = frozenset(paths)
         self._body = body
-        self._too_large = f"the body is too large: at most {body:,} bytes are read"
+        self._too_large = f"the body is too large: at most {body:,} bytes are accepted"
         self._token = token
         self._hosts = None if hosts is None else frozenset(host.lower().removesuffix(".") for host in hosts)
 
@@ -58,7 +58,7 @@ class Guard:
             return
         start, status = time.perf_counter(), 500
 
-        async def send_counted(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -66,7 +66,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._check(scope, receive, send_counted)
+            await self._check(scope, receive, send_with_headers)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.requests.labels(path, status).inc()
@@ -74,16 +74,16 @@ class Guard:
 
     async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        rest = None if "expect" in headers else receive  # a client that waits for 100 sends no body
-        if self._hosts is not None and _host(headers) not in self._hosts:
-            message = "this server does not answer to that name; start it with --allow-host"
+        rest = None if "expect" in headers else receive  # a client that waits for 100 Continue sends no body
+        if self._hosts is not None and _read_host(headers) not in self._hosts:
+            message = "this server does not have that host name; start it with --allow-host to add one"
             await self._refuse(send, rest, 421, message)
         elif not self._is_allowed(scope["path"], headers.get("authorization", "")):
-            await self._refuse(send, rest, 401, "this needs the header Authorization: Bearer TOKEN")
+            await self._refuse(send, rest, 401, "the header Authorization: Bearer TOKEN is missing or wrong")
         elif int(headers.get("content-length", 0)) > self._body:
             await self._refuse(send, rest, 413, self._too_large)
         else:
-            await self._pass_on(scope, receive, send)
+            await self._forward(scope, receive, send)
 
     def _is_allowed(self, path: str, authorization: str) -> bool:
         if self._token is None or not path.startswith(_PROTECTED):
@@ -91,15 +91,15 @@ class Guard:
         kind, _, token = authorization.partition(" ")
         return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application on a body whose length may not be known before it has come."""
-        read = 0
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application, and refuse a body of unknown length once it is too large."""
+        size = 0
 
         async def receive_bounded() -> Message:
-            nonlocal read
+            nonlocal size
             message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._body:
+            size += len(message.get("body", b""))
+            if size > self._body:
                 raise _TooLarge
             return message
 
@@ -109,7 +109,7 @@ class Guard:
             await self._refuse(send, receive, 413, self._too_large)
 
     async def _refuse(self, send: Send, rest: Receive | None, status: int, detail: str) -> None:
-        """Answer, but read the rest of the body first: a client cut off while sending sees no answer."""
+        """Send a refusal, and read the rest of the body: else a client that is sending gets no response."""
         body = json.dumps({"detail": detail}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if status == 401:
@@ -122,26 +122,26 @@ class Guard:
 
 
 class _TooLarge(Exception):
-    """The body is longer than allowed."""
+    """Body that is longer than allowed."""
 
 
-def _host(headers: Headers) -> str | None:
-    """Return the name in the header Host, in lower case and without the port; None if it is malformed.
+def _read_host(headers: Headers) -> str | None:
+    """Return the host name in the header Host; None if it is malformed.
 
-    An IPv6 address comes in brackets. A dot at the end marks a name as complete, and is left out.
+    It is in lower case, without the port, the brackets of an IPv6 address, and a dot at the end.
     """
     values = headers.getlist("host")
     match = _HOST.fullmatch(values[0].lower()) if len(values) == 1 else None
     return match and (match["address"] or match["name"].removesuffix("."))
 
 
-async def _drain(receive: Receive, most: int) -> None:
+async def _drain(receive: Receive, limit: int) -> None:
     """Read the rest of a body, within limits of time and size."""
-    read = 0
+    size = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE):
-            while read <= most:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while size <= limit:
                 message = await receive()
-                read += len(message.get("body", b""))
+                size += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return

@@ -1,4 +1,4 @@
-"""The server's metrics, for Prometheus."""
+"""Metrics of the server for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Metrics of one server; each has its own, so that several can live in one process."""
+    """Metrics of one server, in their own registry, so that a process can have several servers."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -18,12 +18,12 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self.requests = self._counter("requests", "Answered requests.", "path", "status")
-        self.seconds = self._histogram("request_seconds", "Time until the answer.", _SECONDS, "path")
-        self.texts = self._counter("texts", "Texts whose entities were found.")
+        self.seconds = self._histogram("request_seconds", "Duration of a request.", _SECONDS, "path")
+        self.texts = self._counter("texts", "Texts whose entities were predicted.")
         self.characters = self._counter("characters", "Characters of these texts.")
         self.entities = self._counter("entities", "Entities in the answers, by type.", "type")
-        self.queue = Gauge("fencepost_queue_texts", "Texts that wait.", registry=self._registry)
-        self.batch_texts = self._histogram("batch_texts", "Texts that were computed together.", _TEXTS)
+        self.queue = Gauge("fencepost_queue_texts", "Texts in the queue.", registry=self._registry)
+        self.batch_texts = self._histogram("batch_texts", "Texts in a batch.", _TEXTS)
         self.batch_seconds = self._histogram("batch_seconds", "Duration of a batch.", _SECONDS)
         self.model_errors = self._counter("model_errors", "Texts on which the model failed.")
 
@@ -33,6 +33,6 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"fencepost_{name}", text, labels, buckets=buckets, registry=self._registry)
 
-    def page(self) -> bytes:
-        """Return all metrics in the format that Prometheus reads."""
+    def format(self) -> bytes:
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""One request: its limits, its errors, and its texts, which are split, computed in parts and merged."""
+"""Requests, whose texts are split, computed in parts and merged; their limits and errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Result = list[Document]
 class Limits:
     """Limits of the server.
 
-    At most `queue` texts with `queue_characters` wait. A request has at most `texts` of `characters` and
-    `words` each, `request_words` in all and `body` bytes, and is answered within `timeout` seconds or not at
-    all. A batch has up to `batch` texts, and begins at most `wait` seconds after the first of them has come,
-    unless `workers` batches are being computed already.
+    The queue has at most `queue` texts with `queue_characters` characters in total. A request has at most
+    `texts` texts with at most `characters` characters and `words` words each, `request_words` words in total
+    and `body` bytes, and must be answered within `timeout` seconds. A batch has at most `batch` texts, and is
+    started at most `wait` seconds after the first of them arrives, unless all `workers` are busy.
     """
 
     workers: int = 1
@@ -45,8 +45,8 @@ class Limits:
         return 4 * self.words
 
 
-class Full(Exception):
-    """There is no room for these texts now; `retry_after` seconds later there may be."""
+class QueueFull(Exception):
+    """Queue without room for these texts; there may be room after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s")
@@ -54,31 +54,31 @@ class Full(Exception):
 
 
 class NotReady(Exception):
-    """The server has not started yet, or is stopping."""
+    """Server that has not started yet, or is stopping."""
 
     def __init__(self) -> None:
         super().__init__("the model is not ready")
 
 
 class TooManyWords(Exception):
-    """A text, or all texts of a request together, have more than `limit` words."""
+    """Text, or texts of a request in total, with more than `limit` words."""
 
     def __init__(self, limit: int, of: Literal["text", "request"]) -> None:
-        what = "a text has" if of == "text" else "the texts of a request have together"
+        subject = "a text" if of == "text" else "all texts of a request together"
         super().__init__(
-            f"too many words: {what} at most {limit:,} words (a rare or long one counts as several); "
-            "send less at a time"
+            f"too many words: {subject} may have at most {limit:,} words (a rare or long word counts as "
+            "several); send less text"
         )
 
 
-class Unwanted(Exception):
-    """Nobody waits for the result any more."""
+class Cancelled(Exception):
+    """Request whose client no longer waits for the result."""
 
 
 class Request:
     """Texts, their parts, and the future of their entities.
 
-    The event loop calls `take` and `finish`; `prepare` runs in one thread, then `compute` in any number.
+    The event loop calls `take` and `finish`; `prepare` runs in one thread, then `compute` in several.
     """
 
     def __init__(self, recogniser: Recogniser, texts: Sequence[str]) -> None:
@@ -91,18 +91,18 @@ class Request:
         self.size = 0
         self.parts: list[Part] = []
         self._prepared: list[list[Prepared]] = []  # sentences of each text
-        self._text_of: list[int] = []  # number of the text of each part
-        self._to_take: deque[int] = deque()  # numbers of parts
-        self._found: list[list[Entity]] = []  # entities of each part
+        self._text_numbers: list[int] = []  # of each part
+        self._waiting: deque[int] = deque()  # numbers of the parts that were not taken
+        self._entities: list[list[Entity]] = []  # of each part
         self._missing = 0
         self._lock = threading.Lock()
 
     @property
-    def is_wanted(self) -> bool:
+    def is_pending(self) -> bool:
         return not self.future.done()
 
     def finish(self, result: Result | Exception) -> None:
-        if not self.is_wanted:
+        if not self.is_pending:
             return
         if isinstance(result, Exception):
             self.future.set_exception(result)
@@ -113,8 +113,7 @@ class Request:
         """Split the texts into parts.
 
         Raises `TooManyWords` if one text has more than `text_limit` words or all have more than `limit`, and
-        `Unwanted` if the result is not wanted any more. Rare and long words count as several, as the model
-        reads them.
+        `Cancelled` if the request is no longer pending. Words count as the model's sub-words.
         """
         size, texts = 0, []
         for text in self.texts:
@@ -126,53 +125,53 @@ class Request:
                     raise TooManyWords(limit, "request")
                 if text_size > text_limit:
                     raise TooManyWords(text_limit, "text")
-                if not self.is_wanted:
-                    raise Unwanted
+                if not self.is_pending:
+                    raise Cancelled
                 sentences.append(prepared)
             size += text_size
             texts.append(sentences)
         self.size, self._prepared = size, texts
-        owned = [(number, part) for number, own in enumerate(texts) for one in own for part in one.parts]
-        self.parts = [part for _, part in owned]
-        self._text_of = [number for number, _ in owned]
+        pairs = [(number, part) for number, own in enumerate(texts) for one in own for part in one.parts]
+        self.parts = [part for _, part in pairs]
+        self._text_numbers = [number for number, _ in pairs]
         # parts of similar size are computed together, the largest first
-        self._to_take.extend(sorted(range(len(owned)), key=lambda number: -self.parts[number].size))
-        self._found = [[] for _ in owned]
-        self._missing = len(owned)
+        self._waiting.extend(sorted(range(len(pairs)), key=lambda number: -self.parts[number].size))
+        self._entities = [[] for _ in pairs]
+        self._missing = len(pairs)
 
     @property
-    def is_taken(self) -> bool:
-        """Whether no part is left to take."""
-        return not self._to_take
+    def has_parts(self) -> bool:
+        """Whether parts are left to take."""
+        return bool(self._waiting)
 
     def take(self, size: int, count: int) -> list[int]:
         """Return the numbers of the next parts: at least one, at most `count`, with up to `size` words."""
-        taken: list[int] = []
-        while self._to_take and len(taken) < count:
-            size -= self.parts[self._to_take[0]].size
-            if taken and size < 0:
+        numbers: list[int] = []
+        while self._waiting and len(numbers) < count:
+            size -= self.parts[self._waiting[0]].size
+            if numbers and size < 0:
                 break
-            taken.append(self._to_take.popleft())
-        return taken
+            numbers.append(self._waiting.popleft())
+        return numbers
 
     def count_texts(self, numbers: Sequence[int]) -> int:
         """Return the number of texts to which these parts belong."""
-        return len({self._text_of[number] for number in numbers})
+        return len({self._text_numbers[number] for number in numbers})
 
     def compute(self, numbers: Sequence[int]) -> Result | None:
-        """Find the entities of these parts; return those of all texts once no part is missing."""
-        found = self.recogniser.compute([self.parts[number] for number in numbers])
-        for number, entities in zip(numbers, found, strict=True):
-            self._found[number] = entities
+        """Predict the entities of these parts; return those of all texts once all parts are computed."""
+        results = self.recogniser.compute([self.parts[number] for number in numbers])
+        for number, entities in zip(numbers, results, strict=True):
+            self._entities[number] = entities
         with self._lock:
             self._missing -= len(numbers)
             if self._missing:
                 return None
-        return self.merge(self._found)
+        return self.merge(self._entities)
 
-    def merge(self, found: Sequence[Sequence[Entity]]) -> Result:
+    def merge(self, entities: Sequence[Sequence[Entity]]) -> Result:
         """Return the entities of each text from those of all parts."""
-        results, rest = [], iter(found)
+        results, rest = [], iter(entities)
         for text, own in zip(self.texts, self._prepared, strict=True):
             sentences = [self.recogniser.merge(one, [next(rest) for _ in one.parts]) for one in own]
             results.append(Document(text, sentences, [one.words for one in own]))

@@ -1,4 +1,4 @@
-"""Runs the server until a signal ends it: sockets, signals, workers and tokens."""
+"""Running of the server until a signal stops it: sockets, signals and numbers of workers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from fastapi import FastAPI
 
 from fencepost.errors import FencepostError, UsageError, describe_error
 
-INTERRUPTED = 130  # exit code, as shells have it for Ctrl-C
+INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 _BACKLOG = 4096  # connections that wait to be accepted
-_MOST_WORKERS = 4  # by default; each takes memory for what it computes
+_MAX_WORKERS = 4  # by default; each needs memory for its batch
 
 
 def share_cores(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
-    """Return the number of workers, and of threads of each.
+    """Return the number of workers, and the number of threads of each.
 
-    On two cores, two workers were faster than two threads.
+    By default, there are as many workers as possible: on two cores, two workers were faster than two threads.
     """
     if workers is None:
-        workers = min(_MOST_WORKERS, max(1, cores // (threads or 1)))
+        workers = min(_MAX_WORKERS, max(1, cores // (threads or 1)))
     return workers, threads or max(1, cores // workers)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can connect to an address."""
+    """Return whether an address can be reached only from this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -43,12 +43,12 @@ def is_loopback(host: str) -> bool:
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Yield a socket and its URL; raises `UsageError` where it cannot listen."""
+    """Yield a listening socket and its URL; raise `UsageError` if it cannot be opened."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
-        message = f"--host {host} --port {port}: cannot listen there: {describe_error(error)}"
+        message = f"--host {host} --port {port}: cannot listen on this address: {describe_error(error)}"
         raise UsageError(message) from None
     with listener:
         name = f"[{host}]" if ":" in host else host
@@ -56,9 +56,9 @@ def listen(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 
 def run(app: FastAPI, listener: socket.socket, timeout: float, greet: Callable[[], None]) -> None:
-    """Serve until a signal; requests that were accepted are answered first, within `timeout` seconds.
+    """Serve until a signal, then answer the accepted requests within `timeout` seconds.
 
-    `greet` is called when a signal ends the server properly.
+    `greet` is called before serving, when signals are already handled.
     """
     _raise_file_limit()
     config = uvicorn.Config(
@@ -67,28 +67,28 @@ def run(app: FastAPI, listener: socket.socket, timeout: float, greet: Callable[[
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_keep_alive=75,  # longer than proxies keep connections, which else find them closed
+        timeout_keep_alive=75,  # longer than that of proxies, so that they never use a closed connection
         timeout_graceful_shutdown=math.ceil(timeout),
     )
     logging.getLogger("uvicorn.error").addFilter(_is_failure)
     server = uvicorn.Server(config)
     server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
-    with _signals(server), suppress(SystemExit):
+    with _handle_signals(server), suppress(SystemExit):
         greet()
         server.run(sockets=[listener])
     if not server.started:
-        raise FencepostError("the server could not be started; what is above says why")
+        raise FencepostError("the server could not be started; see the messages above")
 
 
 def _is_failure(record: logging.LogRecord) -> bool:
-    """Return whether a message is not only about a client that hung up, or a request ended by a shutdown."""
+    """Return whether a message is about an error other than a disconnected client or a shutdown."""
     error = record.exc_info[1] if record.exc_info else None
-    hung_up = isinstance(error, RuntimeError) and "handler is closed" in str(error)  # raised by uvloop
-    return not (hung_up or isinstance(error, asyncio.CancelledError | ConnectionError))
+    is_closed = isinstance(error, RuntimeError) and "handler is closed" in str(error)  # raised by uvloop
+    return not (is_closed or isinstance(error, asyncio.CancelledError | ConnectionError))
 
 
 def _raise_file_limit() -> None:
-    """Allow as many open files as the system permits: each connection is one."""
+    """Allow as many open files as the system permits, since each connection is one."""
     try:
         import resource
     except ModuleNotFoundError:  # Windows has no such limit
@@ -99,15 +99,15 @@ def _raise_file_limit() -> None:
 
 
 @contextmanager
-def _signals(server: uvicorn.Server) -> Iterator[None]:
-    """End the server at the first signal, and the process at Ctrl-C after it.
+def _handle_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Stop the server at the first signal, and the process at a further Ctrl-C.
 
-    uvicorn installs its handlers later, and raises the signal again at the end.
+    This replaces the handlers of uvicorn, which are installed later and raise the signal again at the end.
     """
 
     def stop(signum: int, _: object) -> None:
         if server.should_exit and signum == signal.SIGINT:
-            os.write(2, b"stopped at once\n")  # the handler may have interrupted a write to sys.stderr
+            os.write(2, b"stopped immediately\n")  # not by sys.stderr: a write to it may be interrupted here
             os._exit(INTERRUPTED)
         server.should_exit = True
 

@@ -1,4 +1,4 @@
-"""The JSON of requests and answers."""
+"""Schemas of the JSON of requests and responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ANSWER: JsonDict = {"start": 0, "end": 12, "type": "person", "score": 0.9873, "
 
 
 class Question(BaseModel):
-    """One text or several, and which entities to find in them."""
+    """One text or several, and options that select the entities."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -29,29 +29,28 @@ class Question(BaseModel):
         },
     )
 
-    text: str | None = Field(default=None, description="The text; or give `texts`.")
+    text: str | None = Field(default=None, description="A single text; either this or `texts` is required.")
     texts: Annotated[list[str], Field(fail_fast=True)] | None = Field(
-        default=None, description="Several texts; or give `text`."
+        default=None, description="Several texts; either this or `text` is required."
     )
     min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
-        default=0.0, description="Leave out entities with a lower score."
+        default=0.0, description="Minimum confidence of the entities."
     )
     types: Annotated[list[str], Field(fail_fast=True, max_length=1000)] | None = Field(
-        default=None, description="Only entities of these types; unless set, of all."
+        default=None, description="Entity types to return; by default all."
     )
     flat: bool | None = Field(
         default=None,
-        description="Whether entities may not lie inside others; unless set, as the model was trained.",
+        description="True if entities may not overlap, false if they may be nested; by default as the model.",
     )
-
     offsets: OffsetUnit = Field(
         default="characters",
-        description="What `start` and `end` count: characters (Unicode code points), UTF-16 units (as in "
+        description="Unit of `start` and `end`: characters (Unicode code points), UTF-16 units (as in "
         "JavaScript and Java) or bytes of UTF-8.",
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_texts(self) -> Self:
         if (self.text is None) == (self.texts is None):
             raise PydanticCustomError("text", "give either `text` or `texts`")
         return self
@@ -62,14 +61,14 @@ class Question(BaseModel):
 
 
 class FoundEntity(BaseModel):
-    """The characters `[start, end)` of the text are a `type`; or other units, if `offsets` says so."""
+    """An entity of type `type` at `[start, end)` of the text, in the unit that `offsets` sets."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ANSWER]})
 
     start: int
     end: int
     type: str
-    score: float = Field(description="The confidence, from 0 to 1.")
+    score: float = Field(description="Confidence, from 0 to 1.")
     text: str
 
 
@@ -80,25 +79,27 @@ class Result(BaseModel):
 
 
 class Answer(BaseModel):
-    """One result for each text, in the order of the texts."""
+    """Results of the texts, in the same order."""
 
     results: list[Result]
 
 
 class RequestLimits(BaseModel):
-    """Largest request that is answered."""
+    """Limits of a request."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    texts: int
-    characters: int = Field(description="Of one text.")
-    words: int = Field(description="Of one text. A rare or long word counts as several.")
-    request_words: int = Field(description="Of all texts of a request together.")
-    body: int = Field(description="Bytes.")
+    texts: int = Field(description="Maximum number of texts.")
+    characters: int = Field(description="Maximum number of characters of a text.")
+    words: int = Field(
+        description="Maximum number of words of a text; a rare or long word counts as several."
+    )
+    request_words: int = Field(description="Maximum number of words of all texts together.")
+    body: int = Field(description="Maximum size of the body in bytes.")
 
 
 class ModelFacts(BaseModel):
-    """The model that runs here."""
+    """The model of this server."""
 
     name: str
     method: str
@@ -106,26 +107,28 @@ class ModelFacts(BaseModel):
     language: str
     lines: str = Field(description="Line breaks that end a sentence: `auto`, `break` or `join`.")
     types: list[str]
-    select: str = Field(description="How entities may overlap, unless a request says `flat`.")
-    version: str = Field(description="Of Fencepost.")
+    select: str = Field(description="How entities may overlap, unless a request sets `flat`.")
+    version: str = Field(description="Version of Fencepost.")
     limits: RequestLimits
 
 
 class Problem(BaseModel):
-    """What is wrong with a field of the request."""
+    """Error in a field of the request."""
 
-    loc: list[str | int] = Field(description="Where: `body`, then the names of fields and places in lists.")
+    loc: list[str | int] = Field(
+        description="Location: `body`, then the names of fields and indices of lists."
+    )
     msg: str
     type: str
 
 
 class Problems(BaseModel):
-    """Why a request was refused, field by field."""
+    """Errors in the fields of a request."""
 
     detail: list[Problem]
 
 
 class Refusal(BaseModel):
-    """Why there is no answer."""
+    """Reason for which a request was not answered."""
 
     detail: str

@@ -23,7 +23,7 @@ from fencepost.data.files import read_json, read_json_object
 from fencepost.data.output import raise_write_errors, whole_file
 from fencepost.errors import DataError
 from fencepost.methods.model import Model
-from fencepost.runtime.folder import read_saved_config, read_sums, sha256_of
+from fencepost.runtime.folder import compute_sha256, read_saved_config, read_sums
 from fencepost.runtime.pytorch import load_weights
 from fencepost.training.records import Record, find_best_epoch
 
@@ -90,7 +90,7 @@ def find_damaged_file(checkpoint: Path) -> Path | None:
         return checkpoint / SUMS_FILE
     for name, sha256 in sums.items():
         try:
-            if sha256_of(checkpoint / Path(name).name) != sha256:
+            if compute_sha256(checkpoint / Path(name).name) != sha256:
                 return checkpoint / name
         except OSError:
             return checkpoint / name
@@ -138,7 +138,7 @@ def seal(checkpoint: Path) -> None:
     sums = read_sums(checkpoint) or {}
     for path in sorted(checkpoint.iterdir()):
         if path.name not in sums:
-            sums[path.name] = sha256_of(path)
+            sums[path.name] = compute_sha256(path)
     with whole_file(checkpoint / SUMS_FILE) as stream:
         stream.write(json.dumps(sums, indent=2).encode() + b"\n")
 

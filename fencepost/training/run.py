@@ -16,7 +16,7 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation
 from fencepost.methods.model import Model
-from fencepost.runtime.card import Facts, card
+from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
 from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
@@ -191,7 +191,7 @@ def make_model_card(
     model: Model, dev: Record | None, test: Evaluation | None, fit: Record | None = None
 ) -> str:
     """Return the model card, `README.md`, with the scores and the calibration."""
-    return card(
+    return render_card(
         Facts(
             types=model.types,
             config=model.config.model_dump(mode="json"),

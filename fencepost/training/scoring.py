@@ -92,13 +92,15 @@ class SharedPredictor(Predictor):
         vars(self).update(vars(predictor))
         self.accelerator = accelerator
 
-    def find_entities(self, sentences: Sequence[Sentence], watch: Watch | None = None) -> list[list[Entity]]:
-        own = self.batches(sentences)[self.accelerator.process_index :: self.accelerator.num_processes]
+    def predict_entities(
+        self, sentences: Sequence[Sentence], watch: Watch | None = None
+    ) -> list[list[Entity]]:
+        own = self.make_batches(sentences)[self.accelerator.process_index :: self.accelerator.num_processes]
         predicted = [
             (index, [(*entity.key, entity.score) for entity in entities])
             for batch in own
             for index, entities in zip(
-                batch, self.find_in_batch([sentences[index] for index in batch], watch), strict=True
+                batch, self.predict_batch([sentences[index] for index in batch], watch), strict=True
             )
         ]
         rows = {index: entities for part in gather(self.accelerator, predicted) for index, entities in part}

@@ -19,7 +19,7 @@ def _no_ray(monkeypatch):
     def started(*_):
         raise AssertionError("Ray must not start")
 
-    monkeypatch.setattr(predict_ray, "running", started)
+    monkeypatch.setattr(predict_ray, "open_ray", started)
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def asked(tmp_path, small_model) -> list[object]:
         (["--pretokenized"], "--pretokenized does not go with --engine ray"),
         (["--output", "-"], "--engine ray writes a file for each input: give --output, the name of a folder"),
         (["--input", "-"], "--engine ray reads files: give --input, a file, a folder or a quoted pattern"),
-        (["--input", "nowhere*"], "nowhere*: no file fits it"),
-        (["--input", ""], "an empty file name"),
+        (["--input", "nowhere*"], "nowhere*: no file matches this pattern"),
+        (["--input", ""], "the file name is empty"),
         (["--ray-address", "ray://head:10001"], "on a machine of the cluster, with --ray-address auto"),
         (["--resume", "--force"], "choose one of them"),
         (["--types", "PERS"], "there is no type 'PERS'"),
@@ -99,7 +99,7 @@ def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlie
     def silent(*_):
         raise FencepostError("the Ray cluster does not answer")
 
-    monkeypatch.setattr(predict_ray, "running", silent)
+    monkeypatch.setattr(predict_ray, "open_ray", silent)
     told = run(*asked, "--force", code=1).stderr
     assert "does not answer" in told
     assert "--resume" not in told
@@ -110,7 +110,7 @@ def test_nothing_is_begun_where_ray_does_not_start(run, asked, tmp_path, monkeyp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(predict_ray, "running", interrupted)
+    monkeypatch.setattr(predict_ray, "open_ray", interrupted)
     assert "--resume" not in run(*asked, code=130).stderr
     assert not (tmp_path / "out").exists()
 
@@ -151,7 +151,7 @@ def test_parquet_needs_a_file(run, small_model, tmp_path):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
     told = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
-    assert "Parquet is read from a file; name it with --input" in told
+    assert "Parquet can only be read from a file; use --input" in told
 
 
 def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):

@@ -44,8 +44,8 @@ def test_an_output_that_is_there_is_not_touched_unless_that_is_said(run, small_m
     out.write_text("precious\n")
     arguments = ["predict", small_model, "--input", source, "--output", out]
     told = run(*arguments, code=2).stderr
-    assert "already exists; --resume continues where it stopped, --force overwrites it" in told
-    assert "is no line of fencepost predict" in run(*arguments, "--resume", code=2).stderr
+    assert "already exists; use --resume to continue or --force to overwrite it" in told
+    assert "is not output of fencepost predict" in run(*arguments, "--resume", code=2).stderr
     assert out.read_text() == "precious\n"
     run(*arguments, "--force")
     assert len(out.read_bytes().splitlines()) == len(TEXTS)
@@ -169,7 +169,7 @@ def test_the_output_of_another_input(run, small_model, source, whole):
     other = source.with_name("other.txt")
     other.write_text("\n".join([*TEXTS[:-1], "something else"]))
     told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
-    assert f"{out}:30: is not about text 30 of the input" in told
+    assert f"{out}:30: does not match text 30 of the input" in told
     other.write_text("\n".join(TEXTS[:-1]))
     told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
     assert "has 30 lines, which is more than there are texts to predict" in told
@@ -194,7 +194,7 @@ def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [1, 2, 3]
     source.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "a"}\n{"id": 4, "text": "a"}\n')
     told = run("predict", small_model, "--input", source, "--output", out, "--resume", code=2).stderr
-    assert "is not about text 3" in told
+    assert "does not match text 3" in told
 
 
 def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):

@@ -139,7 +139,7 @@ def test_hang_ups_and_a_second_signal_leave_no_traceback():
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr
-        assert process.stderr.read() == "stopped at once\n"
+        assert process.stderr.read() == "stopped immediately\n"
         for connection in busy:
             connection.close()
 
@@ -218,7 +218,9 @@ def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
 def test_a_port_that_is_taken_is_told(refusal):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"--port {port}: cannot listen there: Address already in use" in refusal("--port", port)
+        assert f"--port {port}: cannot listen on this address: Address already in use" in refusal(
+            "--port", port
+        )
 
 
 def test_a_folder_without_a_model_is_told(refusal, tmp_path):

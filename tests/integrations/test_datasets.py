@@ -107,7 +107,7 @@ def test_tags_may_be_strings_of_any_scheme(tags, spans, names):
     assert [entity.key for entity in found.entities] == spans
 
 
-def test_tags_that_break_their_scheme_are_read_as_from_files_and_told():
+def test_tags_that_break_their_scheme_are_read_as_from_files_with_a_note():
     rows = [{"tokens": ["a"], "tags": ["B-X"]}] * 3 + [{"tokens": ["a", "b"], "tags": ["B-X", "I-Y"]}]
     reading = Rows(Dataset.from_list(rows))
     assert [entity.key for entity in list(reading)[3].entities] == [(0, 1, "X"), (1, 2, "Y")]
@@ -205,7 +205,7 @@ def test_numbers_of_arrays_are_numbers():
     assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
 
 
-def test_names_are_text_or_numbers_and_what_is_neither_is_told():
+def test_names_are_text_or_numbers_and_others_are_noted():
     names = [3.0, np.float32(0.5), float("nan"), True, ["a"], "b"]
     reading = Rows([{"id": name, "tokens": ["a"], "tags": ["O"]} for name in names])
     assert [(one.id, one.meta) for one in reading] == [
@@ -317,13 +317,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_told_by_row_and_column(case):
+def test_errors_name_row_and_column(case):
     rows, message = WRONG[case]
     with pytest.raises(DataError, match=f"(?i)^my rows, {message}"):
         list(sentences(rows, name="my rows"))
 
 
-def test_a_number_beyond_the_names_is_told(flat):
+def test_a_number_beyond_the_names_is_refused(flat):
     rows = [*flat, {**FLAT[0], "ner_tags": [0, 0, -100, 0]}]
 
     class Stream(list):

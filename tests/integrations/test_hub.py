@@ -293,11 +293,11 @@ def test_a_save_that_is_interrupted_leaves_no_model(trained, tmp_path, monkeypat
     assert files_in(tmp_path / "model") == ALL
 
 
-def test_files_that_are_gone_are_told(trained, tmp_path):
+def test_missing_files_are_an_error(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     recogniser = load(tmp_path / "model", engine="onnx")
     shutil.rmtree(tmp_path / "model")
-    with pytest.raises(UsageError, match="files are no longer where it was loaded from"):
+    with pytest.raises(UsageError, match="no longer in the folder it was loaded from"):
         recogniser.save_pretrained(tmp_path / "copy")
 
 
@@ -361,7 +361,7 @@ def test_what_the_hub_shall_read_can_be_added(server, trained):
     with pytest.raises(UsageError, match="not valid YAML"):
         load(trained).push_to_hub("me/model", token=TOKEN, metadata={"license": object()})
     for wrong in (["mit"], "mit", []):
-        with pytest.raises(UsageError, match=f"metadata is a dictionary, as .*, not {type(wrong).__name__}"):
+        with pytest.raises(UsageError, match=f"must be a dictionary like .*, not {type(wrong).__name__}"):
             load(trained).push_to_hub("me/model", token=TOKEN, metadata=wrong)
 
 
@@ -386,15 +386,15 @@ def test_the_model_that_ships_keeps_its_card(server):
 
 
 @pytest.mark.parametrize("front", ["- a\n- b\n", "a: [\n"])
-def test_a_card_whose_top_is_broken_is_told(server, trained, tmp_path, front):
+def test_invalid_metadata_of_a_card_is_an_error(server, trained, tmp_path, front):
     load(trained).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(f"---\n{front}---\n# Mine\n")
-    with pytest.raises(UsageError, match=r"README.md: the lines at its top, or metadata, are not valid YAML"):
+    with pytest.raises(UsageError, match=r"README.md: its metadata, or the given .*not valid YAML"):
         load(tmp_path / "model").push_to_hub("me/model", token=TOKEN, metadata={"license": "mit"})
     assert server.made == []
 
 
-def test_who_may_not_write_is_told_to_log_in(server, trained):
+def test_without_write_access_the_error_says_to_log_in(server, trained):
     for token in (None, "hf_of_somebody_else"):
         with pytest.raises(UsageError, match=r"^me/model: the hub refuses: .*401.*hf auth login") as caught:
             load(trained).push_to_hub("me/model", token=token)
@@ -404,7 +404,7 @@ def test_who_may_not_write_is_told_to_log_in(server, trained):
 
 @pytest.mark.parametrize("name", ["", "a b", "../model", "a/b/c", "me/model.git", "me/..", "/etc"])
 def test_names_that_the_hub_does_not_have(trained, name):
-    with pytest.raises(UsageError, match="names on the hub are like owner/name"):
+    with pytest.raises(UsageError, match="a name on the hub has the form owner/name"):
         load(trained).push_to_hub(name, token=TOKEN)
 
 
@@ -455,14 +455,14 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_cache_that_is_not_whole_is_told(server, trained, listed):
+def test_an_incomplete_cache_is_an_error(server, trained, listed):
     """Also where the cache has no list of the files, by which the client would notice."""
     server.add("you/model", trained)
     if listed:
         huggingface_hub.snapshot_download("you/model", allow_patterns=["config.json"])
     else:
         huggingface_hub.hf_hub_download("you/model", "config.json")
-    with pytest.raises(UsageError, match=r"^you/model: .*not whole, in the cache"):
+    with pytest.raises(UsageError, match=r"^you/model: the model in the cache is incomplete"):
         Recogniser.from_pretrained("you/model", local_files_only=True)
     assert found(Recogniser.from_pretrained("you/model")) != []
 
@@ -473,7 +473,7 @@ def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):
     recogniser = Recogniser.from_pretrained("you/model", revision="small", cache_dir=tmp_path / "mine")
     assert recogniser.types == load(trained).types
     assert recogniser.folder.is_relative_to(tmp_path / "mine")
-    with pytest.raises(UsageError, match=r"^you/model: it has no such revision"):
+    with pytest.raises(UsageError, match=r"^you/model: there is no such revision"):
         Recogniser.from_pretrained("you/model", revision="large")
 
 
@@ -497,15 +497,17 @@ def test_a_token_goes_to_the_hub(server, trained, monkeypatch):
 def test_what_is_no_model_of_ours_is_refused_before_it_is_fetched(server, config):
     files = {"model.safetensors": b"x" * 1000, "tokenizer.json": b"{}"}
     server.branches["you/bert", "main"] = files if config is None else {**files, "config.json": config}
-    with pytest.raises(UsageError, match=r"^you/bert: this is no fencepost model .* as --encoder"):
+    with pytest.raises(UsageError, match=r"^you/bert: this is not a fencepost model .* --encoder"):
         Recogniser.from_pretrained("you/bert")
     assert "model.safetensors" not in server.fetched
 
 
-def test_a_damaged_model_is_told(server, trained):
+def test_a_damaged_model_is_refused(server, trained):
     server.add("you/model", trained)
     server.branches["you/model", "main"]["onnx/encoder.onnx"] = b"x"
-    with pytest.raises(DataError, match=r"not the ones that were saved.*: onnx/encoder.onnx \(changed"):
+    with pytest.raises(
+        DataError, match=r"checksums of these files .* do not match: onnx/encoder.onnx \(changed"
+    ):
         Recogniser.from_pretrained("you/model", engine="onnx")
     del server.branches["you/model", "main"]["SHA256SUMS"]
     with pytest.raises(DataError, match="the graph cannot be loaded"):
@@ -525,12 +527,12 @@ def test_what_the_hub_does_not_have(server):
 def test_what_is_no_folder_and_no_name_is_called_that(name):
     with pytest.raises(UsageError) as caught:
         Recogniser.from_pretrained(name)
-    assert "there is no such folder, and names on the hub are like owner/name" in str(caught.value)
+    assert "there is no such folder, and a name on the hub has the form owner/name" in str(caught.value)
 
 
 def test_without_a_network_it_says_so(monkeypatch):
     with pytest.raises(
-        UsageError, match=r"^you/model: .*not in the cache.* hub was not reached \(\S|not whole"
+        UsageError, match=r"^you/model: .*not completely in the cache.* not reached \(\S|is incomplete"
     ):
         Recogniser.from_pretrained("you/model")
     with pytest.raises(UsageError, match=r"hub was not reached \(local_files_only is set\)"):
@@ -545,13 +547,13 @@ def test_without_a_network_it_says_so(monkeypatch):
     [
         (
             errors.GatedRepoError("gated", response=Mock(headers={}, status_code=403)),
-            "it is given on request; ask on its page, then log in",
+            "access must be requested on the model.s page; then log in",
         ),
         (OSError(28, "No space left on device"), "its client has failed: .*No space left"),
         (TimeoutError(), "its client has failed: TimeoutError"),
     ],
 )
-def test_other_troubles_are_told(monkeypatch, error, message):
+def test_other_errors_are_explained(monkeypatch, error, message):
     def fails(*_: Any, **__: Any) -> None:
         raise error
 

@@ -257,7 +257,7 @@ def test_the_tokens_of_a_document_are_respected(make, mode, expected, lost) -> N
     assert len(told) == bool(lost)
     if lost:
         assert unaligned[0] == {"start": 0, "end": 6, "label": "LOC", "score": 0.5, "text": "London"}
-        assert "of the 4 entities in a text, 2 cannot be put on its tokens, such as 'London'" in str(
+        assert "of the 4 entities in a text, 2 do not align with its tokens, such as 'London'" in str(
             told[0].message
         )
 
@@ -413,7 +413,7 @@ def test_a_process_does_not_use_the_threads_of_another(folder) -> None:
     assert entities(nlp(TEXTS[0])) == [("Ada", "PER"), ("Charles", "PER"), ("London", "LOC")]
 
 
-def test_a_pipeline_goes_to_a_process_that_is_started_anew(folder) -> None:
+def test_a_pipeline_works_in_a_spawned_process(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "ents": "best"})
     sent = pickle.dumps(nlp)
@@ -497,7 +497,7 @@ def test_a_component_from_another_pipeline_is_saved_with_its_model(folder, tmp_p
     assert len(entities(again(TEXTS[0]))) == 3
 
 
-def test_a_component_is_made_anew_in_a_pipeline_that_was_saved(folder, tmp_path) -> None:
+def test_a_component_is_created_again_in_a_saved_pipeline(folder, tmp_path) -> None:
     """Its name is then known as that of a saved one, which is not being read."""
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder)})
@@ -567,7 +567,7 @@ def test_nothing_is_written_outside_of_the_pipeline(folder, tmp_path) -> None:
     assert (outside / "precious").read_text() == "kept"
     (tmp_path / "linked" / "fencepost").mkdir(parents=True)
     (tmp_path / "linked" / "fencepost" / "model").symlink_to(outside)
-    with pytest.raises(UsageError, match="model: is a link, and would lead out of the pipeline's folder"):
+    with pytest.raises(UsageError, match="model: is a link, which may lead out of the pipeline's folder"):
         saved(folder, tmp_path / "linked")
     assert [path.name for path in outside.iterdir()] == ["precious"]
 
@@ -578,9 +578,9 @@ def test_a_pipeline_without_its_model_says_so(folder, tmp_path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(tmp_path / "model")})
     shutil.rmtree(tmp_path / "model")
-    with pytest.raises(UsageError, match=f"{tmp_path / 'model'}: the model is no longer here"):
+    with pytest.raises(UsageError, match=f"{tmp_path / 'model'}: the model no longer exists"):
         nlp.to_disk(tmp_path / "other")
-    with pytest.raises(UsageError, match="the model is no longer here"):
+    with pytest.raises(UsageError, match="the model no longer exists"):
         nlp.to_bytes()
     shutil.rmtree(path / "fencepost" / "model")
     with pytest.raises(UsageError, match=f"{path / 'fencepost' / 'model'}: there is no model here"):
@@ -638,7 +638,7 @@ def test_bytes_have_the_model(folder, tmp_path) -> None:
 )
 def test_other_bytes_are_refused(make, data) -> None:
     component = make(nested).get_pipe("fencepost")
-    with pytest.raises(DataError, match="fencepost: these are not bytes of Fencepost's"):
+    with pytest.raises(DataError, match="fencepost: these bytes are not a component of Fencepost"):
         component.from_bytes(data)
     assert component.recogniser.engine == "double"
 

@@ -37,7 +37,7 @@ def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> lis
 def scores_of(model: Model, sentence: Sentence) -> Any:
     """What the method's decoder scores of a sentence alone."""
     seen: list[Any] = []
-    make_predictor(model.eval()).find_entities([sentence], lambda _, __, scores: seen.append(scores))
+    make_predictor(model.eval()).predict_entities([sentence], lambda _, __, scores: seen.append(scores))
     return seen[0]
 
 

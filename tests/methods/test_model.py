@@ -597,7 +597,7 @@ def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> Non
     model.network.b.data[1] = torch.inf
     seen: list[Any] = []
     with pytest.raises(ValueError, match="a confidence must be between 0 and 1"):
-        pytorch.make_predictor(model).find_entities(NESTED[:1], lambda *batch: seen.append(batch))
+        pytorch.make_predictor(model).predict_entities(NESTED[:1], lambda *batch: seen.append(batch))
     assert len(seen) == 1
 
 
@@ -607,7 +607,7 @@ def test_a_graph_may_have_no_weights() -> None:
     assert output.tolist() == [[1, 1]] * 3
 
 
-@pytest.mark.parametrize(("owner", "name"), [(pytorch.Predictor, "find_in_batch"), (Encoder, "forward")])
+@pytest.mark.parametrize(("owner", "name"), [(pytorch.Predictor, "predict_batch"), (Encoder, "forward")])
 def test_a_model_that_does_not_work_is_refused_when_it_is_loaded(
     owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

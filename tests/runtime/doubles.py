@@ -47,7 +47,7 @@ class Double:
     def sizes(self, words: Sequence[str]) -> list[int]:
         return [self.size(word) for word in words]
 
-    def find_entities(self, sentences: Sequence[Sentence], watch: Any = None) -> list[list[Entity]]:
+    def predict_entities(self, sentences: Sequence[Sentence], watch: Any = None) -> list[list[Entity]]:
         for sentence in sentences:
             size = sum(self.sizes(sentence.words))
             assert self.room is None or size <= self.room or len(sentence) == 1, (size, self.room)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.runtime.chunks import CHARACTERS, TEXTS, chunks
+from fencepost.runtime.chunks import CHARACTERS, TEXTS, chunk_texts
 from tests.runtime import models
 
 
 def cut(sizes: list[int]) -> list[list[int]]:
-    return list(chunks(sizes, lambda size: size))
+    return list(chunk_texts(sizes, lambda size: size))
 
 
 @given(
@@ -36,7 +36,7 @@ def test_short_texts_are_many():
 
 def test_no_more_is_read_than_is_needed():
     numbers = count()
-    first = next(chunks(numbers, lambda _: 1))
+    first = next(chunk_texts(numbers, lambda _: 1))
     assert len(first) == TEXTS
     assert next(numbers) == TEXTS
 
@@ -49,7 +49,7 @@ def test_a_chunk_gives_the_same_bits_wherever_it_is_computed(folder, engine, mon
     texts = [" ".join(sentence.words) for sentence in models.sentences(60)]
     one, other = load(folder, engine=engine, threads=1), load(folder, engine=engine, threads=2)
     whole = one.pipe(texts)
-    parts = list(chunks(texts, len))
+    parts = list(chunk_texts(texts, len))
     assert len(parts) > 3
     for part in parts:
         assert list(other.pipe(part)) == list(islice(whole, len(part)))

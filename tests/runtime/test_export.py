@@ -13,9 +13,9 @@ from fencepost.errors import UsageError
 from fencepost.runtime import export as export_module
 from fencepost.runtime.export import ExportFailed, check, export
 from fencepost.runtime.loading import load
-from fencepost.runtime.onnx import exported_precisions
+from fencepost.runtime.onnx import list_precisions
 from fencepost.runtime.pytorch import save_model
-from fencepost.runtime.quantise import parts_of
+from fencepost.runtime.quantise import find_parts
 from tests.limits import file_size_limit
 from tests.methods.running import predict
 from tests.runtime import models
@@ -43,7 +43,7 @@ def wide(tmp_path_factory) -> Path:
 
 def test_the_graphs_are_in_a_folder_beside_the_weights(folder: Path) -> None:
     assert names(folder) == {*FLOAT32, "encoder.int8.onnx"}
-    assert exported_precisions(folder) == ["int8", "float32"]
+    assert list_precisions(folder) == ["int8", "float32"]
     facts = json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))
     assert facts["graphs"] == ["encoder", "spans"]
     assert facts["room"] is None
@@ -86,7 +86,7 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     save_model(other, tmp_path)
     assert export(other, tmp_path) == tmp_path / "onnx"
     assert names(tmp_path) == {"encoder.onnx", "offsets.onnx", "export.json"}  # without int8
-    assert exported_precisions(tmp_path) == ["float32"]
+    assert list_precisions(tmp_path) == ["float32"]
     sentences = models.sentences()
     found = list(load(tmp_path).predict(sentences))
     assert [[e.key for e in s.entities] for s in found] == [
@@ -116,7 +116,7 @@ def test_what_cannot_be_exported_leaves_the_old_graphs(tmp_path, monkeypatch) ->
     monkeypatch.setattr(export_module.torch.onnx, "export", fail)
     with pytest.raises(ExportFailed) as caught:
         export(models.trained(), tmp_path, int8=True)
-    assert str(caught.value) == "this model cannot be made a graph (encoder): no such operator"
+    assert str(caught.value) == "this model cannot be exported as a graph (encoder): no such operator"
     assert {path.name: path.read_bytes() for path in (tmp_path / "onnx").iterdir()} == before
     assert not list(tmp_path.glob(".exporting-*"))
 
@@ -141,7 +141,7 @@ def test_a_model_is_as_it_was(tmp_path) -> None:
 def test_good_graphs_are_trusted(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     told: list[str] = []
-    checked = check(tmp_path, models.NESTED, max_loss=100, tell=told.append)
+    checked = check(tmp_path, models.NESTED, max_loss=100, log=told.append)
     assert checked["float32"] == {"f1": 1.0, "sentences_that_differ": 0}
     assert (checked["f1"], checked["sentences"], checked["int8"]["good"]) == (1.0, len(models.NESTED), True)
     facts = json.loads((tmp_path / "onnx" / "export.json").read_text(encoding="utf-8"))
@@ -157,10 +157,10 @@ def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     told: list[str] = []
     with pytest.raises(ExportFailed, match="the int8 graph has been removed, the float32 graphs are good"):
-        check(tmp_path, models.NESTED, max_loss=-1, tell=told.append)  # better than the model: impossible
+        check(tmp_path, models.NESTED, max_loss=-1, log=told.append)  # better than the model: impossible
     assert names(tmp_path) == FLOAT32
     assert load(tmp_path).engine == "onnx"
-    parts = parts_of(tmp_path / "onnx" / "encoder.onnx")
+    parts = find_parts(tmp_path / "onnx" / "encoder.onnx")
     assert len([line for line in told if line.startswith("int8")]) == 1 + len(parts) > 2
     assert not (tmp_path / "onnx" / "encoder.int8.onnx").exists()
     assert load(tmp_path)("Ada met Charles in London")
@@ -169,9 +169,9 @@ def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
 def test_graphs_of_another_model_are_removed(tmp_path) -> None:
     save_model(models.trained(), tmp_path)
     export(models.random_model("boundary-smoothing"), tmp_path, int8=True)
-    with pytest.raises(ExportFailed, match=r"the graphs find other entities .* they have been removed"):
-        check(tmp_path, models.NESTED, tell=lambda _: None)
-    assert exported_precisions(tmp_path) == []
+    with pytest.raises(ExportFailed, match=r"the graphs predict other entities .* they have been removed"):
+        check(tmp_path, models.NESTED, log=lambda _: None)
+    assert list_precisions(tmp_path) == []
     assert load(tmp_path).engine == "pytorch"
 
 
@@ -184,8 +184,8 @@ def test_data_that_cannot_tell_good_from_bad_is_refused(tmp_path) -> None:
             for sentence in models.NESTED
         ],
     ):
-        with pytest.raises(UsageError, match=r"finds none of the entities .* the model's types: "):
-            check(tmp_path, data, tell=lambda _: None)
+        with pytest.raises(UsageError, match=r"predicts none of the entities .* the model's types: "):
+            check(tmp_path, data, log=lambda _: None)
     assert load(tmp_path).engine == "onnx"  # so int8 is still not known to be good
 
 
@@ -203,7 +203,7 @@ def test_an_export_that_is_interrupted_leaves_no_half(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export(models.trained(), tmp_path, int8=True)
-    assert exported_precisions(tmp_path) == []
+    assert list_precisions(tmp_path) == []
     assert load(tmp_path).engine == "pytorch"
 
 

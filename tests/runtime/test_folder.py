@@ -73,7 +73,7 @@ def test_one_bit_is_noticed(folder: Path, name: str) -> None:
     assert [one for one, status in statuses(folder).items() if status != "ok"] == [name]
     with pytest.raises(DataError) as caught:
         verify_sums(folder, "owner/model")
-    assert str(caught.value).startswith("owner/model: these files are not the ones that were saved")
+    assert str(caught.value).startswith("owner/model: the SHA-256 checksums of these files in ")
     assert f"{name} (changed)" in str(caught.value)
 
 
@@ -103,7 +103,7 @@ def test_what_rewrites_files_keeps_the_sums_right(folder: Path) -> None:
     assert set(statuses(folder).values()) == {"ok"}
     assert not any(name.startswith("onnx/") for name in statuses(folder))
     exporting.export(model, folder)
-    exporting.check(folder, models.NESTED, max_loss=100, tell=lambda _: None)
+    exporting.check(folder, models.NESTED, max_loss=100, log=lambda _: None)
     assert "checked" in json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))
     assert set(statuses(folder).values()) == {"ok"}
     assert {"onnx/encoder.onnx", "onnx/export.json"} <= statuses(folder).keys()

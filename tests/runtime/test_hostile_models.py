@@ -186,7 +186,7 @@ def test_too_few_types(copy) -> None:
             with pytest.raises(DataError, match="more types than the 1 of the model"):
                 list(load(folder, engine="onnx").predict(models.sentences()))
         else:
-            assert "for other types than config.json has" in refusal(folder, "onnx")
+            assert "for other types than those in config.json" in refusal(folder, "onnx")
         assert "size mismatch" in refusal(folder, "pytorch")
         shutil.rmtree(folder)
 
@@ -305,13 +305,13 @@ def test_a_model_is_tried_out_with_what_fits(copy, monkeypatch, room: int) -> No
     """A graph may have no positions for more."""
     folder = copy("transformer")
     change(folder / "onnx" / "export.json", "room", value=room)
-    find, tried = Predictor.find_entities, []
+    find, tried = Predictor.predict_entities, []
 
     def spy(model: Predictor, sentences: Any, watch: Any = None) -> Any:
         tried.extend(sum(min(size, room) for size in model.sizes(one.words)) for one in sentences)
         return find(model, sentences, watch)
 
-    monkeypatch.setattr(Predictor, "find_entities", spy)
+    monkeypatch.setattr(Predictor, "predict_entities", spy)
     load(folder, engine="onnx")
     assert len(tried) == 1
     assert 1 <= tried[0] <= room

@@ -39,7 +39,7 @@ def predictor(request, folder: Path) -> Predictor:
 
 @pytest.fixture(scope="module")
 def alone(predictor: Predictor) -> list[list[Entity]]:
-    found = [predictor.find_in_batch([sentence], None)[0] for sentence in SENTENCES]
+    found = [predictor.predict_batch([sentence], None)[0] for sentence in SENTENCES]
     assert sum(map(len, found)) > len(SENTENCES) / 2
     return found
 
@@ -49,7 +49,7 @@ def alone(predictor: Predictor) -> list[list[Entity]]:
 def test_company_and_order_change_nothing(
     predictor: Predictor, alone: list[list[Entity]], company: list[int]
 ) -> None:
-    together = predictor.find_in_batch([SENTENCES[index] for index in company], None)
+    together = predictor.predict_batch([SENTENCES[index] for index in company], None)
     for index, found in zip(company, together, strict=True):
         assert [entity.key for entity in found] == [entity.key for entity in alone[index]]
         scores = [entity.score for entity in alone[index]]

@@ -61,7 +61,7 @@ def test_other_scripts_are_noticed(shipped, language):
 
 @pytest.mark.parametrize("language", SAME_SCRIPT)
 def test_other_languages_in_the_same_script_are_noticed(shipped, language):
-    assert "most frequent ones of the training data" in reason(shipped, examples(language))
+    assert "most frequent words of the training data" in reason(shipped, examples(language))
 
 
 @pytest.mark.parametrize("name", ENGLISH)
@@ -73,7 +73,7 @@ def test_english_is_not(shipped, name):
 def test_the_warning_comes_once_and_the_entities_all_the_same():
     ner = load()
     with pytest.warns(
-        LanguageWarning, match=r"another language: 100% of its letters .* Cyrillic\. .*said once"
+        LanguageWarning, match=r"another language: 100% of its letters .* Cyrillic\. .*Shown once"
     ):
         ner("Меня зовут Анна, и я живу в Москве.")
     with warnings.catch_warnings():
@@ -124,7 +124,7 @@ def test_models_without_profile_or_tokenizer_say_nothing(tmp_path):
     saved = json.loads((old / "config.json").read_text())
     del saved["config"]["text"]["profile"]
     (old / "config.json").write_text(json.dumps(saved))
-    with pytest.warns(LanguageWarning, match=r"pieces of 1\.\d letters"):
+    with pytest.warns(LanguageWarning, match=r"sub-words of 1\.\d letters"):
         load(old)("Меня зовут Анна, и я живу в Москве.")
 
 
@@ -137,7 +137,7 @@ def test_the_command_says_it_in_one_line(tmp_path):
     result = CliRunner().invoke(app, ["predict", text, "--output", "-"])
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()[:1]
-    assert line.startswith("warning: this text looks unlike what the model was trained on")
+    assert line.startswith("warning: this text differs from the training data of the model")
     assert json.loads(result.stdout)["text"] == text
     assert "warning" not in CliRunner().invoke(app, ["predict", text, "--output", "-", "--quiet"]).stderr
 

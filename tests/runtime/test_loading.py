@@ -55,7 +55,7 @@ def test_the_fastest_engine_that_there_is(folder: Path) -> None:
     assert load(folder, engine="pytorch").engine == "pytorch"
     (folder / "onnx" / "encoder.int8.onnx").unlink()
     assert load(folder).engine == "onnx"
-    with pytest.raises(UsageError, match="not exported to int8: run fencepost export"):
+    with pytest.raises(UsageError, match="not exported to int8; run fencepost export"):
         load(folder, engine="int8")
     (folder / "onnx" / "export.json").unlink()  # without, an export did not come to its end
     assert load(folder).engine == "pytorch"
@@ -150,7 +150,7 @@ def test_a_graph_that_is_broken(folder: Path, name: str, content) -> None:
     message = str(caught.value)
     assert "\n" not in message
     if content is None and name == "encoder.onnx":
-        assert message == f"{folder}: this model was not exported to float32: run fencepost export"
+        assert message == f"{folder}: this model was not exported to float32; run fencepost export"
     else:
         assert message.startswith(f"{path}: the graph cannot be loaded: ")
         assert message.endswith("; export the model again")
@@ -214,7 +214,7 @@ def test_the_room_is_a_number_of_pieces(folder: Path, room) -> None:
         load(folder, engine="onnx")
 
 
-def test_a_wrong_value_in_the_config_is_told_by_its_key(folder: Path) -> None:
+def test_an_error_names_the_wrong_key_of_the_config(folder: Path) -> None:
     change(folder / "config.json", lambda tree: tree["config"]["encoder"].update(pooling="sum", contxt=1))
     with pytest.raises(UsageError) as caught:
         load(folder, engine="onnx")
@@ -237,6 +237,6 @@ def test_all_engines_can_do_the_same(whole: Path) -> None:
     for engine in engines:
         assert (engine.types, engine.language, engine.context) == (("LOC", "ORG", "PER"), "en", 0)
         assert (engine.room, engine.sizes(["a", "b"])) == (None, [1, 1])
-        assert engine.find_entities([]) == []
+        assert engine.predict_entities([]) == []
         assert engine.predict_settings.select == "nested"
     assert [engine.name for engine in engines] == ["onnx", "int8", "pytorch"]

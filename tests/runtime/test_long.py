@@ -139,5 +139,5 @@ def test_a_transformer_with_a_small_window(tmp_path) -> None:
     assert max(sum(inputs.sizes(sentence.words)) for sentence in sentences) > inputs.room
     for sentence, found in zip(sentences, ours, strict=True):
         if sentence.words and sum(inputs.sizes(sentence.words)) <= inputs.room:
-            [expected] = make_predictor(model).find_entities([sentence])
+            [expected] = make_predictor(model).predict_entities([sentence])
             assert [e.key for e in found.entities] == [e.key for e in expected]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from fencepost.runtime.onnx import open_graph
-from fencepost.runtime.quantise import optimise, parts_of, quantise
+from fencepost.runtime.quantise import find_parts, optimise, quantise
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 Weights = dict[str, npt.NDArray[Any]]
@@ -120,7 +120,7 @@ def test_a_row_depends_on_itself_alone(tmp_path) -> None:
 def test_parts_stay_in_float(tmp_path) -> None:
     weights = np.random.default_rng(0).standard_normal((30, 20)).astype(np.float32)
     source, target = save(tmp_path / "float.onnx", weights), tmp_path / "int8.onnx"
-    assert parts_of(source) == {"layer 0": ["/layer.0/MatMul"], "/Gather": ["/Gather"]}
+    assert find_parts(source) == {"layer 0": ["/layer.0/MatMul"], "/Gather": ["/Gather"]}
     quantise(source, target, ["layer 0"])
     assert {"weight", "table/int8", "table/scale"} == set(read_weights(target))
     quantise(source, target, ["layer 0", "/Gather"])

@@ -102,7 +102,7 @@ def assert_all_found(text: str, document: Document) -> None:
 @example(text="\r\n\t\u3000 ")
 @example(text="")
 @example(text="\x00")
-def test_entities_are_where_they_are_said_to_be(language: str, text: str) -> None:
+def test_entities_are_at_their_offsets(language: str, text: str) -> None:
     (document,) = ALL[language].annotate([text])
     assert_true_to(text, document)
     assert_all_found(text, document)

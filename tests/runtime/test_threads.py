@@ -44,23 +44,23 @@ def small_batches(folder: Path, threads: int, engine: Any = "onnx") -> Predictor
 def record_threads(predictor: Predictor, monkeypatch) -> list[tuple[int, bool]]:
     """Return a list to which each batch adds its thread, and whether its graphs are those of one thread."""
     seen: list[tuple[int, bool]] = []
-    compute = predictor.find_in_batch
+    compute = predictor.predict_batch
 
-    def find_in_batch(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
+    def predict_batch(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
         seen.append((threading.get_ident(), graphs is not None))
         return compute(batch, watch, graphs)
 
-    monkeypatch.setattr(predictor, "find_in_batch", find_in_batch)
+    monkeypatch.setattr(predictor, "predict_batch", predict_batch)
     return seen
 
 
 def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeypatch) -> None:
-    expected = small_batches(exported, 1).find_entities(sentences())
+    expected = small_batches(exported, 1).predict_entities(sentences())
     assert any(expected)
     for threads in (2, 3, 8):
         predictor = small_batches(exported, threads)
         seen = record_threads(predictor, monkeypatch)
-        assert predictor.find_entities(sentences()) == expected
+        assert predictor.predict_entities(sentences()) == expected
         assert all(single for _, single in seen)
         assert threading.get_ident() not in {thread for thread, _ in seen}
         assert len({thread for thread, _ in seen}) <= threads
@@ -79,14 +79,14 @@ def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> Non
     monkeypatch.setattr(predictor, "inputs", meet)
     monkeypatch.setattr(meet, "sizes", inputs.sizes, raising=False)
     even = [Sentence(["Ada"])] * 12
-    assert len(predictor.batches(even)) == 4
-    assert [len(found) for found in predictor.find_entities(even)] == [1] * 12
+    assert len(predictor.make_batches(even)) == 4
+    assert [len(found) for found in predictor.predict_entities(even)] == [1] * 12
 
 
 def test_one_thread_is_one_thread(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 1)
     seen = record_threads(predictor, monkeypatch)
-    predictor.find_entities(sentences())
+    predictor.predict_entities(sentences())
     assert set(seen) == {(threading.get_ident(), False)}
     assert predictor.engine._single is None  # type: ignore[attr-defined]  # no second copy
 
@@ -95,8 +95,8 @@ def test_few_batches_share_the_threads_of_the_graphs(folder: Path, monkeypatch) 
     """A sentence alone, and batches fewer than threads: some threads would have nothing to do."""
     predictor = small_batches(folder, 3)
     seen = record_threads(predictor, monkeypatch)
-    predictor.find_entities([Sentence(["Ada"])])
-    predictor.find_entities([Sentence(["Ada"])] * 6)
+    predictor.predict_entities([Sentence(["Ada"])])
+    predictor.predict_entities([Sentence(["Ada"])] * 6)
     assert seen == [(threading.get_ident(), False)] * 3
     assert predictor.engine._single is None  # type: ignore[attr-defined]
 
@@ -109,14 +109,14 @@ def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
         assert threading.get_ident() == of_caller
         watched.extend(batch)
 
-    expected = small_batches(folder, 1).find_entities(sentences())
-    assert predictor.find_entities(sentences(), watch) == expected
+    expected = small_batches(folder, 1).predict_entities(sentences())
+    assert predictor.predict_entities(sentences(), watch) == expected
     assert sorted(map(len, watched)) == sorted(len(one) for one in sentences() if len(one))
 
 
 def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 2)
-    compute, done = predictor.find_in_batch, []
+    compute, done = predictor.predict_batch, []
 
     def fail(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
         done.append(batch)
@@ -124,18 +124,18 @@ def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypa
             raise DataError("the second batch is broken", source="here")
         return compute(batch, watch, graphs)
 
-    monkeypatch.setattr(predictor, "find_in_batch", fail)
+    monkeypatch.setattr(predictor, "predict_batch", fail)
     many = [Sentence(["Ada"])] * 900
     with pytest.raises(DataError, match="the second batch is broken"):
-        predictor.find_entities(many)
-    assert len(done) < len(predictor.batches(many)) == 300
+        predictor.predict_entities(many)
+    assert len(done) < len(predictor.make_batches(many)) == 300
     monkeypatch.undo()
-    assert all(predictor.find_entities(many))  # and it works again
+    assert all(predictor.predict_entities(many))  # and it works again
 
 
 def test_other_files_are_not_mixed_with_the_loaded_ones(exported: Path, tmp_path: Path) -> None:
     """The second copy is opened later: the model may have been replaced or deleted meanwhile."""
-    expected = small_batches(exported, 1).find_entities(sentences())
+    expected = small_batches(exported, 1).predict_entities(sentences())
     for change in ("replace", "delete"):
         folder = Path(shutil.copytree(exported, tmp_path / change))
         predictor = small_batches(folder, 2)
@@ -143,13 +143,13 @@ def test_other_files_are_not_mixed_with_the_loaded_ones(exported: Path, tmp_path
             path.unlink()
             if change == "replace":
                 shutil.copy(exported / "onnx" / path.name, path)
-        assert predictor.find_entities(sentences()) == expected
+        assert predictor.predict_entities(sentences()) == expected
         assert predictor.engine.open_single() is None
 
 
 def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 2)
-    expected = small_batches(folder, 1).find_entities(sentences())
+    expected = small_batches(folder, 1).predict_entities(sentences())
     tried = []
 
     def refuse(path: Path, _: Any) -> Any:
@@ -158,14 +158,14 @@ def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
 
     monkeypatch.setattr(onnx_module, "_open", refuse)
     for _ in range(2):
-        assert predictor.find_entities(sentences()) == expected
+        assert predictor.predict_entities(sentences()) == expected
     assert len(tried) == 1
 
 
 def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -> None:
     predictor = pytorch.with_options(batch_size=3)._predictor
     seen = record_threads(predictor, monkeypatch)
-    predictor.find_entities(sentences())
+    predictor.predict_entities(sentences())
     assert len(seen) > 2
     assert set(seen) == {(threading.get_ident(), False)}
 
@@ -175,7 +175,7 @@ def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -
 )
 def test_number_of_threads(folder: Path, monkeypatch, threads, variable: str, expected: int) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
-    monkeypatch.setattr(onnx_module, "usable_cores", lambda: 5)
+    monkeypatch.setattr(onnx_module, "count_cores", lambda: 5)
     assert load_engine(folder, "onnx", threads=threads).engine.threads == expected
 
 
@@ -185,12 +185,12 @@ from fencepost.data.entity import Sentence
 from fencepost.runtime.loading import load_engine
 folder = __import__("pathlib").Path(sys.argv[1])
 predictor = load_engine(folder, "onnx", threads=2).with_options({"batch_size": 1})
-def find_in_batch(batch, watch=None, graphs=None):
+def predict_batch(batch, watch=None, graphs=None):
     print("computing", flush=True)
     time.sleep(0.2)
     return [[] for _ in batch]
-predictor.find_in_batch = find_in_batch
-predictor.find_entities([Sentence(["Ada"])] * 10_000)
+predictor.predict_batch = predict_batch
+predictor.predict_entities([Sentence(["Ada"])] * 10_000)
 """
 
 

@@ -172,11 +172,11 @@ def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
     [
         (["a-" * 5], 200, None),
         (["a " * 10] * 4, 200, None),
-        (["a " * 11], 413, "a text has at most 10 words"),
-        (["a", "a-" * 6], 413, "a text has at most 10 words"),
-        (["a " * 10] * 4 + ["a"], 413, "the texts of a request have together at most 40 words"),
-        (["a " * 600], 413, "a text has at most 10 words"),
-        (["a. " * 6000], 413, "a text has at most 10 words"),
+        (["a " * 11], 413, "a text may have at most 10 words"),
+        (["a", "a-" * 6], 413, "a text may have at most 10 words"),
+        (["a " * 10] * 4 + ["a"], 413, "all texts of a request together may have at most 40 words"),
+        (["a " * 600], 413, "a text may have at most 10 words"),
+        (["a. " * 6000], 413, "a text may have at most 10 words"),
     ],
 )
 def test_the_number_of_words_is_limited(texts, status, told):
@@ -212,7 +212,7 @@ def test_an_end_does_not_wait_for_a_computation():
         batcher = Batcher(recogniser(finds), Limits(timeout=0.1), Metrics())
         async with batcher:
             with pytest.raises(TimeoutError):
-                await batcher.find(["ROME"])
+                await batcher.predict(["ROME"])
         assert batcher.is_computing
         finds.open.set()
         await reached(lambda: not batcher.is_computing)
@@ -279,7 +279,7 @@ def test_a_text_that_the_model_fails_on_costs_nobody_else_anything():
     assert ready.status_code == 200
 
 
-def test_who_waits_too_long_is_told_so_and_not_computed():
+def test_a_request_that_times_out_is_refused_and_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -292,7 +292,7 @@ def test_who_waits_too_long_is_told_so_and_not_computed():
 
     late, third, after = asking(talk, model, limits={"batch": 2, "timeout": 1.0})
     assert [answer.status_code for answer in (*late, third, after)] == [503, 503, 503, 200]
-    assert "send less at a time" in late[0].json()["detail"]
+    assert "send less text" in late[0].json()["detail"]
     assert not any("PARIS" in texts for texts in model.batches)
 
 
@@ -381,7 +381,7 @@ def test_at_the_end_what_was_taken_is_finished():
 
     async def run():
         async with Batcher(model, Limits(batch=1), Metrics()) as batcher:
-            asked = [asyncio.ensure_future(batcher.find([f"ROME {number}"])) for number in range(20)]
+            asked = [asyncio.ensure_future(batcher.predict([f"ROME {number}"])) for number in range(20)]
             await asyncio.sleep(0)
         assert not batcher.ready
         return await asyncio.gather(*asked)

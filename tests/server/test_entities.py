@@ -104,7 +104,7 @@ def test_the_answers_are_those_of_the_recogniser():
         (json.dumps({"text": "a", "types": ["PER"] * 1001}), ["types"], "at most 1000 items"),
     ],
 )
-def test_a_wrong_request_is_told_its_field(body, place, told):
+def test_an_error_names_the_wrong_field(body, place, told):
     headers = {"content-type": "application/json"}
     answer = asking(
         lambda client: client.post("/v1/entities", content=body, headers=headers),
@@ -127,7 +127,7 @@ def test_a_wrong_request_is_told_its_field(body, place, told):
         {"texts": ["a" * 11] * 100},
     ],
 )
-def test_of_very_many_problems_only_some_are_told(body):
+def test_only_some_of_many_problems_are_described(body):
     answer = post(body, limits={"characters": 10})
     assert answer.status_code == 422
     assert 1 <= len(answer.json()["detail"]) <= 50

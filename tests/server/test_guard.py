@@ -30,7 +30,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
                 limits={"body": limit},
             )
             assert answer.status_code == status
-    assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are read"
+    assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are accepted"
 
 
 def test_with_a_token_only_who_bears_it_is_answered():
@@ -190,7 +190,7 @@ def test_the_metrics_are_what_prometheus_reads_and_tell_what_was_done():
     assert values["process_resident_memory_bytes",] > 1e6
 
 
-def test_what_runs_is_told():
+def test_the_model_is_described():
     assert get("/v1/model", limits={"texts": 7, "body": 99}).json() == {
         "name": "double",
         "method": "none",

@@ -164,7 +164,7 @@ def test_what_lies_too_deep_has_a_label_without_a_line(page: Page, server: Stand
     assert len(page.chips()) == 10
     assert len(page.every(".chip.deep")) == 2
     assert page.lines("a") == [PLACE] * 8
-    assert "2 of them lie under so many others" in page.one("#status").text
+    assert "2 of them overlap too many others" in page.one("#status").text
 
 
 def test_one_span_may_have_two_types(page: Page, server: StandIn) -> None:
@@ -190,7 +190,7 @@ def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
     server.answer = lambda _: found()
     page.find(TEXT)
     assert page.one("#status").text.startswith("No entities found")
-    assert page.one("#empty").text == "The model found no entity in this text."
+    assert page.one("#empty").text == "The model found no entities in this text."
     assert not page.every("#list")
 
 
@@ -232,7 +232,7 @@ def test_sliding_filters_without_asking(page: Page, server: StandIn) -> None:
     assert page.chips() == ["person 0.97"]
     page.slide(1)
     assert page.chips() == []
-    assert page.one("#empty").text.startswith("No entity is left")
+    assert page.one("#empty").text.startswith("All entities are hidden")
     page.slide(0)
     assert page.chips() == ["place 0.91", "person 0.80", "person 0.97"]
     assert page.lines("Lisbon") == [PLACE, PERSON]
@@ -454,7 +454,7 @@ def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server:
     assert server.questions[-1]["text"] == TEXT
 
 
-def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
+def test_a_stopped_server_is_an_error_on_the_page(browser: webdriver.Chrome) -> None:
     with stand_in_server() as server:
         page = Page(browser, server.url)
         page.until(lambda: page.every("#model"))
@@ -467,7 +467,7 @@ def test_a_server_that_is_gone_is_told_of(browser: webdriver.Chrome) -> None:
 REFUSALS = {
     "too large": (
         Answer({"detail": "too long"}, 413),
-        "too large for this server. It takes at most 1,048,576 bytes and 25,000 words. Find",
+        "too large for this server. It accepts at most 1,048,576 bytes and 25,000 words. Split",
     ),
     "fields": (
         Answer({"detail": [{"loc": ["body", "text"], "msg": "Input should be shorter", "type": "x"}]}, 422),
@@ -476,16 +476,19 @@ REFUSALS = {
     "busy": (Answer({"detail": "slow"}, 429, {"Retry-After": "7"}), "Try again in 7 seconds."),
     "busy for a second": (Answer({"detail": "slow"}, 429, {"Retry-After": "1"}), "Try again in 1 second."),
     "busy for some time": (Answer({"detail": "slow"}, 429), "Try again later."),
-    "failed": (Answer({"detail": "the model failed"}, 500), "status 500. The server says: the model failed"),
+    "failed": (
+        Answer({"detail": "the model failed"}, 500),
+        "status 500. Message of the server: the model failed",
+    ),
     "not now": (Answer({"detail": "no answer in time"}, 503), "at the moment. Try again later."),
     "no JSON": (Answer(b"<h1>proxy</h1>"), "not JSON"),
     "no JSON, refused": (Answer(b"<h1>proxy</h1>", 502), "status 502."),
-    "another answer": (Answer({"entities": []}), "not one that this page understands"),
-    "wrong offsets": (found({**ADA, "end": 99}), "not one that this page understands"),
+    "another answer": (Answer({"entities": []}), "not in the format of this page"),
+    "wrong offsets": (found({**ADA, "end": 99}), "not in the format of this page"),
 }
 
 
-def test_refusals_are_told_in_words(page: Page, server: StandIn) -> None:
+def test_refusals_are_explained(page: Page, server: StandIn) -> None:
     for name, (answer, words) in REFUSALS.items():
         server.answer = lambda _, answer=answer: answer
         page.find(TEXT)
@@ -504,7 +507,7 @@ def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: Stan
     page.until(lambda: page.every("#model"))
     page.find("é" * 60)  # two bytes each
     told = page.one("#error").text
-    assert "at most 100 bytes, and this text makes 131." in told
+    assert "at most 100 bytes, and this text has 131." in told
     assert server.questions == []
 
 
@@ -513,10 +516,10 @@ def test_a_token_is_asked_for_and_kept_in_memory_only(open_page: Open, server: S
     page = open_page()
     page.until(lambda: page.every("#access"))
     page.find(TEXT)
-    assert page.one("#error").text.startswith("This server asks for a token")
+    assert page.one("#error").text.startswith("This server requires an access token")
     assert focused(page) == "token"
     page.one("#token").send_keys("wrong", Keys.ENTER)
-    page.until(lambda: page.one("#error").text == "The server does not know this token.")
+    page.until(lambda: page.one("#error").text == "The server does not accept this token.")
     page.one("#token").send_keys("not a tokén", Keys.ENTER)
     page.until(lambda: page.one("#error").text.startswith("A token has no spaces"))
     page.one("#token").clear()
@@ -536,7 +539,7 @@ def test_with_the_token_what_stands_in_the_field_is_asked_about(open_page: Open,
     page = open_page()
     page.until(lambda: page.every("#access"))
     page.one("#token").send_keys("wrong", Keys.ENTER)
-    page.until(lambda: page.one("#error").text == "The server does not know this token.")
+    page.until(lambda: page.one("#error").text == "The server does not accept this token.")
     assert focused(page) == "token"
     page.find("an older text")
     page.write(TEXT)

@@ -192,7 +192,10 @@ def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
     assert f"temperature {told['temperature']:.2f}, shift {told['shift']:z.2f}." in card
     for part, name in (("dev", "development"), ("test", "test")):
         before, after = told[f"{part}_ece_before"], told[f"{part}_ece_after"]
-        assert f"On the {name} data that takes their expected calibration error from {before:.3f} to " in card
+        assert (
+            f"On the {name} data, calibration changes the expected calibration error from {before:.3f} to "
+            in card
+        )
         assert f" to {after:.3f}." in card
     without_test = {key: value for key, value in told.items() if not key.startswith("test_")}
     assert "On the test data" not in make_model_card(outcome.model, outcome.best, None, without_test)

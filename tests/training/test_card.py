@@ -10,7 +10,15 @@ import pytest
 from huggingface_hub import EvalResult, ModelCard
 
 from fencepost.errors import DataError
-from fencepost.runtime.card import NAME, Facts, card, folder_card, has_metadata, metadata, with_metadata
+from fencepost.runtime.card import (
+    NAME,
+    Facts,
+    add_metadata,
+    has_metadata,
+    make_card,
+    make_metadata,
+    render_card,
+)
 from tests.training.runs import DEV, config, result, run
 
 CONFIG: dict[str, Any] = config().model_dump(mode="json") | {"text": {"language": "en"}}
@@ -65,15 +73,15 @@ def test_the_hub_reads_what_a_run_has_measured(folder):
 
 
 def test_a_folder_tells_the_same_as_its_run_but_for_the_number_of_weights(folder):
-    written, again = ((folder / "README.md").read_text(), folder_card(folder))
-    assert "M weights in all" in written
+    written, again = ((folder / "README.md").read_text(), make_card(folder))
+    assert "M weights in total" in written
     assert [line for line in written.splitlines() if not line.startswith("- encoder")] == [
         line for line in again.splitlines() if not line.startswith("- encoder")
     ]
 
 
 def test_scores_by_part_and_type():
-    text = card(facts(dev=DEV_SCORES, test=TEST_SCORES, calibration=CALIBRATION, weights=2_500_000))
+    text = render_card(facts(dev=DEV_SCORES, test=TEST_SCORES, calibration=CALIBRATION, weights=2_500_000))
     assert scores(text) == {
         ("validation", "precision"): 0.5,
         ("validation", "recall"): 0.25,
@@ -90,23 +98,23 @@ def test_scores_by_part_and_type():
         "On the 1,500 sentences of the test data, by type:",
         "| `PER` | 75.0 | 50.0 | 60.0 | 1,234 |",
         "| `a\\|b'c` | 75.0 | 50.0 | 60.0 | 1,234 |",
-        "- encoder: `scratch`; 2.5 M weights in all",
+        "- encoder: `scratch`; 2.5 M weights in total",
     ):
         assert f"\n{line}\n" in text
-    assert "may flatter" not in text
+    assert "may be too high" not in text
 
 
 def test_what_was_not_measured_is_not_told_but_that_it_was_not():
-    text = card(facts())
+    text = render_card(facts())
     assert "model-index" not in text
-    assert "It has not been scored" in text
-    assert "nothing is known of how well it does" in text
-    assert "They are the network's own" in text
-    assert "weights in all" not in text
-    without_test = card(facts(dev=DEV_SCORES))
+    assert "The model has not been scored" in text
+    assert "the quality of the model is unknown" in text
+    assert "Confidences are not calibrated" in text
+    assert "weights in total" not in text
+    without_test = render_card(facts(dev=DEV_SCORES))
     assert scores(without_test).keys() == {("validation", key) for key in ("precision", "recall", "f1")}
-    assert "Without test data, the scores are those of the development data" in without_test
-    without_dev = card(facts(test={**TEST_SCORES, "ece": None}))
+    assert "There was no test data. The scores are those on the development data" in without_test
+    without_dev = render_card(facts(test={**TEST_SCORES, "ece": None}))
     assert scores(without_dev).keys() == {("test", key) for key in ("precision", "recall", "f1")}
     assert "development" not in without_dev.replace("sentences of the test data", "")
 
@@ -124,35 +132,35 @@ def test_what_was_not_measured_is_not_told_but_that_it_was_not():
     ],
 )
 def test_the_encoder_is_named_where_the_hub_knows_it(encoder, base):
-    assert metadata(facts(config=changed("encoder", name=encoder))).get("base_model") == base
+    assert make_metadata(facts(config=changed("encoder", name=encoder))).get("base_model") == base
 
 
 def test_a_folder_of_an_encoder_is_not_told_whole(tmp_path, monkeypatch):
     (tmp_path / "mine" / "bert").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    text = card(facts(config=changed("encoder", name="mine/bert")))
+    text = render_card(facts(config=changed("encoder", name="mine/bert")))
     assert "- encoder: `bert`\n" in text
     assert "mine" not in text
 
 
 def test_a_language_is_told_where_it_was_chosen():
     """`en` is also what stands there where nobody has chosen."""
-    assert "language" not in metadata(facts())
+    assert "language" not in make_metadata(facts())
     german = facts(config={**CONFIG, "text": {"language": "de"}})
-    assert metadata(german)["language"] == "de"
-    assert "by the rules for `de`." in card(german)
+    assert make_metadata(german)["language"] == "de"
+    assert "by the rules for `de`." in render_card(german)
 
 
 def test_flat_models_say_that_they_are():
-    said = "- It finds no entity inside another."
-    assert said in card(facts(config=changed("predict", select="flat")))
-    assert said not in card(facts(config=changed("predict", select="nested")))
+    said = "- The model predicts no entity inside another."
+    assert said in render_card(facts(config=changed("predict", select="flat")))
+    assert said not in render_card(facts(config=changed("predict", select="nested")))
 
 
 def test_an_older_folder_will_do(tmp_path):
     config = {key: value for key, value in CONFIG.items() if key != "text"}
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": config}))
-    assert "Finds entities of 1 types: `PER`." in folder_card(tmp_path)
+    assert "Predicts entities of 1 types: `PER`." in make_card(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +179,7 @@ def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": CONFIG}))
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError) as caught:
-        folder_card(tmp_path)
+        make_card(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 
@@ -185,10 +193,10 @@ def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
     ],
 )
 def test_what_a_card_says_already_stays(text, said, body):
-    again = with_metadata(text, {"b": 2})
+    again = add_metadata(text, {"b": 2})
     assert ModelCard(again).data.to_dict() == {**said, "b": 2}
     assert ModelCard(again).text.strip() == body
-    assert ModelCard(with_metadata(again, {"b": 3})).data.to_dict() == {**said, "b": 3}
+    assert ModelCard(add_metadata(again, {"b": 3})).data.to_dict() == {**said, "b": 3}
 
 
 def test_a_line_in_the_middle_is_no_top():

@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fencepost.analysis.epochs import read_records
 from fencepost.data.output import WriteError
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.folder import sha256_of
+from fencepost.runtime.folder import compute_sha256
 from fencepost.runtime.pytorch import load_model
 from fencepost.training import Outcome, train
 from fencepost.training import run as run_module
@@ -329,10 +329,10 @@ def test_the_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch
 
     def noted(path: Path) -> str:
         hashed.append(path.name)
-        return sha256_of(path)
+        return compute_sha256(path)
 
     for module in ("fencepost.runtime.folder", "fencepost.training.checkpoint"):
-        monkeypatch.setattr(f"{module}.sha256_of", noted)
+        monkeypatch.setattr(f"{module}.compute_sha256", noted)
     run(tmp_path / "model", config(epochs=2), dev=False)
     assert hashed.count("model.safetensors") == 3  # of two checkpoints and the model
     assert hashed.count("optimizer.safetensors") == 2

@@ -1,1 +1,1 @@
-"""Prediction on files, however many processes share it: texts in, lines with entities out."""
+"""Prediction of the entities of files, by one process or several."""

@@ -1,7 +1,7 @@
-"""The output of several processes: a folder with a file for each input, and a manifest once it is complete.
+"""Output of several processes: a folder with a file for each input, and a manifest once it is complete.
 
-Until then, `unfinished/` has the description of the job, the parts of files (each written as a whole), and a
-record of each file whose parts have been joined. So a stopped job can continue.
+Until then, `unfinished/` contains the description of the job, the parts of files (each written atomically),
+and a record of each file whose parts have been joined. So a stopped job can be continued.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.data.output import remove_leftovers, whole_file
 from fencepost.errors import FencepostError, UsageError
-from fencepost.runtime.folder import sha256_of
+from fencepost.runtime.folder import compute_sha256
 from fencepost.runtime.prediction.lines import EXISTS, check_parent, encode
 from fencepost.runtime.prediction.results import Counts, PredictedText
 
@@ -30,31 +30,31 @@ _OTHER = {
     "options": "other options",
     "shards": "another input",
 }
-_OURS = {"command": "predict"}  # every file of ours has this, and a version
+_SIGNATURE = {"command": "predict"}  # of every job and manifest, with a version
 _TEMPORARY = (_JOB, f"*{_PART}", f"*{_TRIES}", "[0-9]" * 5 + ".json")  # in `unfinished/`
 _INPUT_KEYS = ("input", "format", "input_bytes", "input_sha256", "parts", "rejected")
 
 Job = dict[str, Any]
-"""What determines the output: `fencepost`, its version; `model`; `options`; `shards`, the inputs."""
+"""All that determines the output: the version of `fencepost`, the `model`, the `options` and the `shards`."""
 
 
 @dataclass(slots=True)
 class Summary(Counts):
-    """Content of a part of the output, or of a file of it."""
+    """Counts, size and checksum of an output file, or of a part of it."""
 
     bytes: int = 0
     sha256: str = ""
 
 
 class PartFile:
-    """The lines of a part after a line that describes them; the file is complete or absent."""
+    """File with a summary in the first line and the predicted lines of a part; it is complete or absent."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._tries = path.with_suffix(_TRIES)
 
     def count_try(self) -> int:
-        """Record an attempt to write it, and return the number of attempts: a part may kill a process."""
+        """Record an attempt to predict the part, which may crash the process; return their number."""
         tries = 1 + (int(self._tries.read_text() or 0) if self._tries.is_file() else 0)
         self._tries.write_text(str(tries))
         return tries
@@ -69,7 +69,7 @@ class PartFile:
         return summary
 
     def read(self) -> tuple[Summary, bytes] | None:
-        """Return its summary and its lines; None if it is missing or damaged."""
+        """Return the summary and the lines; None if the file is missing or damaged."""
         try:
             head, _, lines = self.path.read_bytes().partition(b"\n")
             summary = Summary(**json.loads(head))
@@ -79,7 +79,7 @@ class PartFile:
 
 
 class OutputFolder:
-    """A folder of `count` files of output."""
+    """A folder of `count` output files."""
 
     def __init__(self, path: Path, count: int) -> None:
         self.path = path
@@ -87,60 +87,64 @@ class OutputFolder:
         self.unfinished = path / UNFINISHED
 
     def check(self, *, resume: bool, force: bool) -> None:
-        """Refuse an existing folder, unless it is our own and the user says what to do with it."""
+        """Raise `UsageError` if the folder exists, unless it is output to be continued or overwritten."""
         if self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"{self.path}: is a file; several processes write into a folder")
+            raise UsageError(
+                f"{self.path}: is a file, but several processes need a folder; give another name"
+            )
         check_parent(self.path)
         if not self.path.exists() or not any(self.path.iterdir()):
             return
         if self.unfinished.is_symlink():
             raise UsageError(f"{self.unfinished}: is a link, which predict does not make; give another name")
-        if self._recorded() is None:
-            raise UsageError(f"{self.path}: already exists, and is no output of predict; give another name")
+        if self._read_job() is None:
+            raise UsageError(f"{self.path}: already exists, and is not output of predict; give another name")
         if not (resume or force):
             raise UsageError(f"{self.path}: {EXISTS}")
 
-    def _recorded(self) -> Job | None:
-        """Return the job whose output is there, complete or not; None if a manifest is not ours."""
+    def _read_job(self) -> Job | None:
+        """Return the job of the existing output, complete or not; None if there is no output of predict."""
         path = self.path / MANIFEST if self._has_manifest else self.unfinished / _JOB
         try:
             job = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return None
-        return job if _is_ours(job) else None
+        return job if _is_job(job) else None
 
     @property
     def _has_manifest(self) -> bool:
         return (self.path / MANIFEST).exists()
 
     def is_complete(self, job: Job) -> bool:
-        """Return whether all files are as the manifest says; refuse the output of another job."""
-        recorded = self._recorded()
-        if recorded is None:
+        """Return whether all files match the manifest; raise `UsageError` for output of another job."""
+        existing = self._read_job()
+        if existing is None:
             return False
-        self._check_same(job, recorded)
-        return self._has_manifest and all(self._summaries(recorded))
+        self._check_same(job, existing)
+        return self._has_manifest and all(self._check_files(existing))
 
     def begin(self, job: Job, *, resume: bool) -> list[Path]:
-        """Prepare the folder: use what an earlier run of the same job left, or remove it.
+        """Prepare the folder: use the output of an earlier run of the same job, or remove it.
 
         Returns the files of a complete output that are missing or were changed.
         """
-        recorded = self._recorded()
-        if recorded is not None and resume:
-            self._check_same(job, recorded)
+        existing = self._read_job()
+        if existing is not None and resume:
+            self._check_same(job, existing)
             for tries in self.unfinished.glob(f"*{_TRIES}"):
                 tries.unlink()
-            return self._reopen(job, recorded) if self._has_manifest else []
-        earlier = OutputFolder(self.path, 0 if recorded is None else len(recorded["shards"]))
-        for path in set(self._files()) - set(earlier._files()):
+            return self._reopen(job, existing) if self._has_manifest else []
+        earlier = OutputFolder(self.path, 0 if existing is None else len(existing["shards"]))
+        for path in set(self._paths) - set(earlier._paths):
             if path.exists():
-                raise UsageError(f"{path}: is in the way; give another --output")
-        if recorded is not None:
+                raise UsageError(
+                    f"{path}: already exists, and is not output of predict; give another --output"
+                )
+        if existing is not None:
             (self.path / MANIFEST).unlink(missing_ok=True)
-            for path in earlier._files():
+            for path in earlier._paths:
                 path.unlink(missing_ok=True)
-            self._tidy()
+            self._remove_temporary()
         self._open(job)
         return []
 
@@ -149,43 +153,44 @@ class OutputFolder:
             self.unfinished.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}") from error
-        _write(self.unfinished / _JOB, {"fencepost": job["fencepost"], **_OURS, **job})
+        _write(self.unfinished / _JOB, {"fencepost": job["fencepost"], **_SIGNATURE, **job})
 
     def _reopen(self, job: Job, manifest: Job) -> list[Path]:
-        """Turn a complete output into an unfinished one; return the files that are not as recorded."""
+        """Turn a complete output into an unfinished one; return the files that do not match the manifest."""
         self._open(job)
         wrong = []
-        for number, summary in enumerate(self._summaries(manifest)):
+        for number, summary in enumerate(self._check_files(manifest)):
             if summary is None:
-                wrong.append(self.file(number))
+                wrong.append(self.get_path(number))
             else:
-                _write(self._record(number), asdict(summary))
+                _write(self._get_record_path(number), asdict(summary))
         (self.path / MANIFEST).unlink()
         return wrong
 
-    def _summaries(self, manifest: Job) -> Iterator[Summary | None]:
-        """Yield the summary of each file by the manifest; None if the file is not like that."""
-        for path, shard in zip(self._files(), manifest["shards"], strict=True):
-            values = {part.name: shard.get(part.name) for part in fields(Summary)}
+    def _check_files(self, manifest: Job) -> Iterator[Summary | None]:
+        """Yield the summary of each file in the manifest; None if the file does not match it."""
+        for path, shard in zip(self._paths, manifest["shards"], strict=True):
+            values = {field.name: shard.get(field.name) for field in fields(Summary)}
             is_same = (
                 None not in values.values()
                 and path.is_file()
                 and path.stat().st_size == values["bytes"]
-                and sha256_of(path) == values["sha256"]
+                and compute_sha256(path) == values["sha256"]
             )
             yield Summary(**values) if is_same else None
 
-    def _check_same(self, job: Job, recorded: Job) -> None:
-        """Refuse another job than the recorded one; a manifest says more about each shard."""
-        shards = [{key: shard.get(key) for key in _INPUT_KEYS} for shard in recorded["shards"]]
-        recorded = {**recorded, "shards": shards}
+    def _check_same(self, job: Job, existing: Job) -> None:
+        """Raise `UsageError` if the existing output is of another job."""
+        # a manifest has more keys for each shard than a job
+        shards = [{key: shard.get(key) for key in _INPUT_KEYS} for shard in existing["shards"]]
+        existing = {**existing, "shards": shards}
         for key, value in json.loads(json.dumps(job)).items():
-            if recorded.get(key) != value:
-                other = f"{_OTHER[key]}, so it cannot be continued; --force overwrites it"
+            if existing.get(key) != value:
+                other = f"{_OTHER[key]}, so it cannot be continued; use --force to overwrite it"
                 raise UsageError(f"{self.path}: was made with {other}")
 
-    def _tidy(self) -> None:
-        """Remove our files from `unfinished/`, and the folder too if nothing else is in it."""
+    def _remove_temporary(self) -> None:
+        """Remove the files of predict from `unfinished/`, and the folder if it is then empty."""
         for pattern in _TEMPORARY:
             for path in self.unfinished.glob(pattern):
                 if path.is_file():
@@ -194,36 +199,37 @@ class OutputFolder:
         with suppress(OSError):
             self.unfinished.rmdir()
 
-    def file(self, shard: int) -> Path:
+    def get_path(self, shard: int) -> Path:
         """Return the path of the output for the input with this number."""
         return self.path / f"part-{shard:05d}-of-{self.count:05d}.jsonl"
 
-    def _files(self) -> list[Path]:
-        return [self.file(number) for number in range(self.count)]
+    @property
+    def _paths(self) -> list[Path]:
+        return [self.get_path(number) for number in range(self.count)]
 
-    def part(self, shard: int, part: int) -> PartFile:
+    def get_part(self, shard: int, part: int) -> PartFile:
         return PartFile(self.unfinished / f"{shard:05d}-{part:06d}{_PART}")
 
-    def missing(self, shard: int, parts: int) -> list[int]:
-        """Return the numbers of the parts of an input that are not done."""
-        return [number for number in range(parts) if self.part(shard, number).read() is None]
+    def find_missing(self, shard: int, parts: int) -> list[int]:
+        """Return the numbers of the parts of an input that are not predicted yet."""
+        return [number for number in range(parts) if self.get_part(shard, number).read() is None]
 
-    def _record(self, shard: int) -> Path:
+    def _get_record_path(self, shard: int) -> Path:
         return self.unfinished / f"{shard:05d}.json"
 
-    def finished(self, shard: int) -> Summary | None:
-        """Return the summary of the output for an input, if it is there."""
+    def read_summary(self, shard: int) -> Summary | None:
+        """Return the summary of the output for an input; None if it is missing or damaged."""
         try:
-            summary = Summary(**json.loads(self._record(shard).read_text(encoding="utf-8")))
-            return summary if sha256_of(self.file(shard)) == summary.sha256 else None
+            summary = Summary(**json.loads(self._get_record_path(shard).read_text(encoding="utf-8")))
+            return summary if compute_sha256(self.get_path(shard)) == summary.sha256 else None
         except (OSError, ValueError, TypeError):
             return None
 
     def assemble(self, shard: int, parts: int) -> Summary:
-        """Join the parts of the output for an input, which are all there, and remove them."""
+        """Join all parts of the output for an input, remove them, and return the summary."""
         total, digest = Summary(), hashlib.sha256()
-        files = [self.part(shard, number) for number in range(parts)]
-        with whole_file(self.file(shard)) as stream:
+        files = [self.get_part(shard, number) for number in range(parts)]
+        with whole_file(self.get_path(shard)) as stream:
             for file in files:
                 content = file.read()
                 if content is None:
@@ -234,29 +240,29 @@ class OutputFolder:
                 stream.write(lines)
                 digest.update(lines)
         total.sha256 = digest.hexdigest()
-        _write(self._record(shard), asdict(total))
+        _write(self._get_record_path(shard), asdict(total))
         for file in files:
             file.path.unlink()
         return total
 
     def finish(self, job: Job, summaries: Sequence[Summary]) -> None:
-        """Write the manifest: the output is complete."""
+        """Write the manifest, which marks the output as complete."""
         shards = [
             {**shard, "output": path.name, **asdict(summary)}
-            for shard, path, summary in zip(job["shards"], self._files(), summaries, strict=True)
+            for shard, path, summary in zip(job["shards"], self._paths, summaries, strict=True)
         ]
         keys = ("texts", "sentences", "entities", "rejected")
         totals = {key: sum(shard[key] for shard in shards) for key in keys}
         head = {key: value for key, value in job.items() if key != "shards"}
-        head = {"fencepost": job["fencepost"], **_OURS, **head}
+        head = {"fencepost": job["fencepost"], **_SIGNATURE, **head}
         _write(self.path / MANIFEST, {**head, **totals, "shards": shards})
-        self._tidy()
+        self._remove_temporary()
 
 
-def _is_ours(job: object) -> bool:
+def _is_job(job: object) -> bool:
     return (
         isinstance(job, dict)
-        and job.items() >= _OURS.items()
+        and job.items() >= _SIGNATURE.items()
         and isinstance(job.get("fencepost"), str)
         and isinstance(shards := job.get("shards"), list)
         and all(isinstance(shard, dict) for shard in shards)
@@ -266,4 +272,4 @@ def _is_ours(job: object) -> bool:
 def _write(path: Path, value: dict[str, Any]) -> None:
     with whole_file(path) as stream:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        stream.write(text.encode("utf-8", "backslashreplace"))  # a file's name need not be UTF-8
+        stream.write(text.encode("utf-8", "backslashreplace"))  # file names need not be UTF-8

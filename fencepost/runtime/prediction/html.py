@@ -1,4 +1,4 @@
-"""Predicted texts as one HTML file that loads nothing and runs nothing; all text in it is escaped."""
+"""Output of predicted texts as one HTML file without scripts or external resources; all text is escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fencepost.runtime.prediction.results import PredictedText
 
 _COLOURS = ("#1f77b4", "#d1495b", "#2e8b57", "#b8860b", "#7b4fa3", "#008b9a", "#c45a1b", "#5d6d7e")
-_LINE, _GAP = 3, 2  # pixels: of the line under an entity, and between two lines
+_LINE, _GAP = 3, 2  # pixels: height of the line under an entity, and distance between two lines
 _TEXT_STYLE = """
 .fencepost { white-space: pre-wrap; overflow-wrap: anywhere; line-height: 2.2; }
 .fencepost mark { background: none; color: inherit; background-repeat: no-repeat;
@@ -38,7 +38,7 @@ article > header {{ color: #888; font-size: .8rem; line-height: 1.4; }}
 
 
 def write_html(predicted: Iterable[PredictedText], stream: BinaryIO) -> None:
-    """Write each text with a line under each entity, and its type and confidence after it."""
+    """Write each text with its entities underlined, each followed by its type and confidence."""
     stream.write(_PAGE_START.encode())
     colours: dict[str, str] = {}
     counts: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def _draw_article(document: Document, colours: dict[str, str], heading: str = ""
     for span in document:
         colours.setdefault(span.type, _COLOURS[len(colours) % len(_COLOURS)])
     header = f"<header>{escape(heading)}</header>" if heading else ""
-    body = "".join(_mark(document.text, document, colours))
+    body = "".join(_underline_entities(document.text, document, colours))
     return f'<article class="fencepost" dir="auto">{header}{body}</article>\n'
 
 
@@ -73,8 +73,8 @@ def _end_page(counts: Counter[str]) -> str:
     return f"<footer><p>{total or 'No entities'}</p></footer>\n</body>\n</html>\n"
 
 
-def _mark(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator[str]:
-    """Yield the pieces of a text between boundaries, each with the lines of the entities that cover it."""
+def _underline_entities(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator[str]:
+    """Yield the segments of a text between boundaries, each with the lines of the entities that cover it."""
     lanes = _assign_lanes(spans)
     starts: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
@@ -84,10 +84,10 @@ def _mark(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator
     boundaries = sorted({0, len(text), *starts, *ends})
     covering: set[int] = set()
 
-    def underline(piece: str) -> str:
-        return (
-            f'<mark style="{_style(covering, spans, lanes, colours)}">{piece}</mark>' if covering else piece
-        )
+    def underline(segment: str) -> str:
+        if not covering:
+            return segment
+        return f'<mark style="{_make_style(covering, spans, lanes, colours)}">{segment}</mark>'
 
     for start, end in zip(boundaries, [*boundaries[1:], len(text)], strict=True):
         for index in sorted(ends.get(start, ()), key=lambda one: -lanes[one]):
@@ -99,27 +99,27 @@ def _mark(text: str, spans: Sequence[Span], colours: dict[str, str]) -> Iterator
 
 
 def _assign_lanes(spans: Sequence[Span]) -> list[int]:
-    """Return a lane for each entity; those that overlap have different ones."""
+    """Return the lane of each entity's line; entities that overlap have different lanes."""
     lanes = [0] * len(spans)
-    free: list[int] = []  # where the last entity of each lane ends
+    ends: list[int] = []  # of the last entity in each lane
     for index in sorted(range(len(spans)), key=lambda one: (spans[one].start, -spans[one].end)):
         span = spans[index]
-        lane = next((number for number, end in enumerate(free) if end <= span.start), len(free))
-        free[lane : lane + 1] = [span.end]
+        lane = next((number for number, end in enumerate(ends) if end <= span.start), len(ends))
+        ends[lane : lane + 1] = [span.end]
         lanes[index] = lane
     return lanes
 
 
-def _style(covering: set[int], spans: Sequence[Span], lanes: Sequence[int], colours: dict[str, str]) -> str:
-    """Return the style that draws a line for each entity; each lane has its own distance from the text."""
+def _make_style(covering: set[int], spans: Sequence[Span], lanes: list[int], colours: dict[str, str]) -> str:
+    """Return the style that draws a line for each entity, at the distance of its lane from the text."""
     step = _LINE + _GAP
     height = (max(lanes[index] for index in covering) + 1) * step
-    images, places = [], []
+    images, positions = [], []
     for index in sorted(covering, key=lambda one: lanes[one]):
         colour = colours[spans[index].type]
         images.append(f"linear-gradient({colour}, {colour})")
-        places.append(f"0 calc(100% - {height - (lanes[index] + 1) * step}px)")
+        positions.append(f"0 calc(100% - {height - (lanes[index] + 1) * step}px)")
     return (
         f"padding-bottom: {height}px; background-image: {', '.join(images)}; "
-        f"background-position: {', '.join(places)}; background-size: 100% {_LINE}px"
+        f"background-position: {', '.join(positions)}; background-size: 100% {_LINE}px"
     )

@@ -1,4 +1,4 @@
-"""The kind of an input file: raw texts in lines, JSON, Parquet or CSV, or a corpus."""
+"""Detection of the kind of an input file: raw texts in lines, JSON, Parquet, CSV or Excel, or a corpus."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PLAIN_TEXT, JSON_TEXT, PARQUET, CSV, XLSX = "text", "json", "parquet", "csv", "xlsx"
-"""The kinds of files that are not corpora."""
+"""Kinds of files that are not corpora."""
 
 _JSON = re.compile(rb'\{\s*["}]|\[\s*["{\[\]]')
-_BEGINS_WITH_TEXT = re.compile(
+_TEXT_FIRST = re.compile(
     rb'\s*\[?\s*(\{\s*("(?!tokens|words)\w+"\s*:\s*("[^"]{0,99}"|-?[\d.]+)\s*,\s*)*"text"\s*:\s*)?"'
 )
 _HEAD = 100  # number of objects that detection reads
-_TAGGED = 0.9  # share of a corpus's lines that have a tag; hardly any line of a text has one
+_MIN_TAGGED = 0.9  # share of lines with a tag in a corpus; hardly any line of a text has one
 
 
 def detect_kind(source: Source, format_: str | None, *, has_column: bool = False) -> str:
     """Return the kind of a file, or the name of its corpus format.
 
-    `format_` is the format that the user names, and `has_column` says whether they name a column or a key.
+    `format_` is the format that the user gives, if any; `has_column` is whether they give a column or a key.
     """
     if format_ in (PLAIN_TEXT, CSV) and _is_folder(source):
         raise UsageError(f"{source.name}: is a folder; text is read from a file")
     if has_column:
-        return _kind_with_column(source, format_)
+        return _detect_kind_with_column(source, format_)
     if format_ is not None:
         return format_
     if is_parquet(source.head):
         return PARQUET
-    if marked := detect_beginning(source):
-        return marked.name
+    if corpus_format := detect_beginning(source):
+        return corpus_format.name
     if _has_csv_name(source) and not _has_tags(source.head_lines()):
         return CSV
-    if _is_blank(source) and (kind := _kind_of_blank(source)):
+    if _is_blank(source) and (kind := _detect_kind_by_name(source)):
         return kind
     if _is_plain(source):
         return PLAIN_TEXT
     return JSON_TEXT if is_json_text(source) else detect_format(source).name
 
 
-def _kind_with_column(source: Source, format_: str | None) -> str:
-    """Return the kind of a file in which the user has named a column or a key."""
+def _detect_kind_with_column(source: Source, format_: str | None) -> str:
+    """Return the kind of a file for which the user has given a column or a key."""
     if format_ == CSV:
         return CSV
     if format_ is None:
@@ -66,15 +66,16 @@ def _kind_with_column(source: Source, format_: str | None) -> str:
             return XLSX
         if _has_csv_name(source):
             return CSV
-        if _JSON.match(_head(source).lstrip()) or (_is_blank(source) and _kind_of_blank(source) == JSON_TEXT):
+        is_blank_json = _is_blank(source) and _detect_kind_by_name(source) == JSON_TEXT
+        if is_blank_json or _JSON.match(_read_head(source).lstrip()):
             return JSON_TEXT
     raise UsageError(
-        f"{source.name}: --text-column names a column of CSV, TSV, Excel or Parquet, or a key of JSON, "
-        "and this file is not read as any of these; CSV with another ending needs --format csv"
+        f"{source.name}: --text-column is for a column of CSV, TSV, Excel or Parquet, or a key of JSON, and "
+        "this file is none of these; for CSV with another file extension, use --format csv"
     )
 
 
-def _head(source: Source) -> bytes:
+def _read_head(source: Source) -> bytes:
     return source.head.removeprefix(BYTE_ORDER_MARK)
 
 
@@ -88,13 +89,13 @@ def _has_csv_name(source: Source) -> bool:
 
 
 def _is_blank(source: Source) -> bool:
-    """Return whether a file has nothing but white space."""
+    """Return whether a file contains only white space."""
     is_whole = len(source.head) < HEAD_BYTES
-    return is_whole and not _is_folder(source) and not _head(source).strip()
+    return is_whole and not _is_folder(source) and not _read_head(source).strip()
 
 
-def _kind_of_blank(source: Source) -> str | None:
-    """Return the kind by the name alone; None where that is the name of a corpus."""
+def _detect_kind_by_name(source: Source) -> str | None:
+    """Return the kind of a blank file by its name; None if that is the name of a corpus."""
     if source.path is None:
         return PLAIN_TEXT
     if source.path.name.lower().endswith(FORMATS["jsonl"].suffixes):
@@ -108,7 +109,7 @@ def _is_corpus_name(path: Path) -> bool:
 
 
 def _is_plain(source: Source) -> bool:
-    """Return whether each line is a text: by the name, or because the content is nothing else."""
+    """Return whether each line of a file is a text, by its name or because its content is no other kind."""
     path = source.path
     if path is not None and (path.is_dir() or _is_corpus_name(path)):
         return False
@@ -116,47 +117,47 @@ def _is_plain(source: Source) -> bool:
         return False
     if path is not None and path.name.lower().endswith((".txt", ".text")):
         return True
-    head = _head(source).lstrip()
+    head = _read_head(source).lstrip()
     if b"\x00" in head or head.startswith(b"<") or _JSON.match(head):
         return False
     # JSON strings, as `jq .text` writes them
     lines = [line for line in source.head_lines() if line.strip()][:_HEAD]
-    return not lines or any(string_of(Record(0, line, {}, "a string")) is None for line in lines)
+    return not lines or any(parse_string(Record(0, line, {}, "a string")) is None for line in lines)
 
 
 def _has_tags(lines: Sequence[str]) -> bool:
-    """Return whether the lines are words with tags. A single line is not: many a text ends in a lone O."""
+    """Return whether the lines are words with tags; there must be two, since a text may end in a single O."""
     contents = [text for line in lines if (text := line.strip()) and not text.startswith(("#", "-DOCSTART-"))]
     if len(contents) < 2:
         return False
     tagged = sum(any(map(iob.parse, conll.detect_line_columns(text).split(text)[1:])) for text in contents)
-    return tagged >= _TAGGED * len(contents) or conll2012.looks_bracketed(list(lines))
+    return tagged >= _MIN_TAGGED * len(contents) or conll2012.looks_bracketed(list(lines))
 
 
 def is_json_text(source: Source) -> bool:
-    """Return whether a file has strings, or objects with a text and neither words nor entities."""
-    if len(source.head) == HEAD_BYTES and b"\n" not in source.head.rstrip():  # an object that is cut off
-        return _BEGINS_WITH_TEXT.match(_head(source)) is not None
+    """Return whether a file has strings, or objects with a text but without words and entities."""
+    if len(source.head) == HEAD_BYTES and b"\n" not in source.head.rstrip():  # part of an object
+        return _TEXT_FIRST.match(_read_head(source)) is not None
     try:
         first = list(islice(read_objects(Source.from_bytes(source.head, source.name)), _HEAD))
-    except DataError:  # a line without an end
+    except DataError:  # a line that is too long
         return False
     values = [record.value for record in first]
     if any("tokens" in value or _has_entities(value) for value in values):
         return False
     if any(shape.fits(value) for value in values for shape in json_tokens.SHAPES):
         return False
-    return any(string_of(record) or isinstance(record.value.get("text"), str) for record in first)
+    return any(parse_string(record) or isinstance(record.value.get("text"), str) for record in first)
 
 
 def _has_entities(record: dict[str, Any]) -> bool:
-    """Return whether there may be an entity where entities are expected; a list of names has none."""
+    """Return whether a record may contain entities; a list of strings is not one of entities."""
     lists = (record.get(key) for key in SPAN_KEYS)
     return any(isinstance(item, dict | list) for one in lists if isinstance(one, list) for item in one)
 
 
-def string_of(record: Record) -> str | None:
-    """Return the text of a record that is a string instead of an object."""
+def parse_string(record: Record) -> str | None:
+    """Return the text of a record that is a string; None if it is an object."""
     if not record.problem or not record.raw.lstrip().startswith('"'):
         return None
     try:

@@ -1,4 +1,4 @@
-"""JSON lines that are written one by one, each whole before the next, so that a stopped run can continue."""
+"""Output as JSON lines, which are written one by one, so that a stopped run can be continued."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from fencepost.data.output import StandardOutput, open_output
 from fencepost.errors import UsageError
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 
 if TYPE_CHECKING:
     from fencepost.runtime.prediction.results import PredictedText
     from fencepost.runtime.prediction.text import Text
 
-EXISTS = "already exists; --resume continues where it stopped, --force overwrites it"
+EXISTS = "already exists; use --resume to continue or --force to overwrite it"
 
-_OTHER = "is not about text {:,} of the input, so it was made from another one; --force overwrites it"
+_OTHER = "does not match text {:,} of the input, so it was made from another one; use --force to overwrite it"
 
 
 def write_lines(predicted: Iterable[PredictedText], path: Path | None, *, resume: bool = False) -> None:
-    """Write a line for each text, after those of an earlier run if wanted; None is standard output."""
+    """Write a line for each text to a file, or to standard output (None); with `resume`, append the lines."""
     with _open_lines(path, "ab" if resume else "wb") as stream:
         for one in predicted:
             stream.write(encode(one.to_record()) + b"\n")
@@ -38,7 +38,7 @@ def encode(value: dict[str, Any]) -> bytes:
 
 @contextmanager
 def _open_lines(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
-    """Yield a stream into a file that has whole lines whatever happens, and is removed if it has none."""
+    """Yield a stream for writing; after an error, remove an incomplete line, and a file without lines."""
     if path is None:
         yield StandardOutput()
         return
@@ -49,21 +49,21 @@ def _open_lines(path: Path | None, mode: Literal["ab", "wb"]) -> Iterator[Binary
     try:
         with stream:
             yield stream
-    except BaseException:  # a full disk, Ctrl-C in the middle of a line
+    except BaseException:  # for example a full disk, or Ctrl-C
         if path.is_file() and not cut_to_whole_lines(path)[0]:
             path.unlink()
         raise
 
 
 def cut_to_whole_lines(path: Path) -> tuple[int, bytes]:
-    """Cut off an incomplete line at the end of a file; return the number of lines, and the last one."""
-    count, last, end = _survey(path)
+    """Remove an incomplete line at the end of a file; return the number of lines, and the last one."""
+    count, last, end = _scan_lines(path)
     os.truncate(path, end)
     return count, last
 
 
-def _survey(path: Path) -> tuple[int, bytes, int]:
-    """Return the number of whole lines of a file, the last of them, and where it ends."""
+def _scan_lines(path: Path) -> tuple[int, bytes, int]:
+    """Return the number of whole lines of a file, the last of them, and the position of its end."""
     count, last, end = 0, b"", 0
     with path.open("rb") as stream:
         for line in stream:
@@ -78,7 +78,7 @@ def check_parent(path: Path) -> None:
 
 
 def check_new(path: Path, *, resume: bool, force: bool) -> None:
-    """Refuse to touch a file with something in it, unless the user says what to do with it."""
+    """Raise `UsageError` if a file exists and is not empty, unless it is to be continued or overwritten."""
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; give the name of a file")
     check_parent(path)
@@ -88,66 +88,68 @@ def check_new(path: Path, *, resume: bool, force: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Texts to predict after the `done` ones of an earlier run.
+    """Texts to predict after the `predicted` texts of an earlier run.
 
-    The first `again` of `texts` are done too: they are computed once more together with the others, which
-    get the same entities in this way as in a run that was not stopped.
+    The first `repeated` of `texts` were predicted too. They are computed again together with the others, so
+    that these have the same entities as in a run that was not stopped.
     """
 
-    done: int
-    again: int
+    predicted: int
+    repeated: int
     texts: Iterator[Text]
 
 
-def without_done(texts: Iterable[Text], path: Path) -> Rest:
-    """Return the texts that the lines of an earlier run leave to predict."""
+def find_rest(texts: Iterable[Text], path: Path) -> Rest:
+    """Return the texts without a line in the output; raise `UsageError` if that is of other texts."""
     if not path.is_file():
         return Rest(0, 0, iter(texts))
-    count, last, end = _survey(path)
-    groups = _computed_together(iter(texts))
-    passed, latest, group = 0, None, next(groups, [])
-    while group and passed + len(group) <= count:
-        passed, latest = passed + len(group), group[-1]
-        group = next(groups, [])
-    again = count - passed
-    if again > len(group):
+    count, last, end = _scan_lines(path)
+    chunks = _make_chunks(iter(texts))
+    passed, latest, chunk = 0, None, next(chunks, [])
+    while chunk and passed + len(chunk) <= count:
+        passed, latest = passed + len(chunk), chunk[-1]
+        chunk = next(chunks, [])
+    repeated = count - passed
+    if repeated > len(chunk):
         raise UsageError(f"{path}: has {count:,} lines, which is more than there are texts to predict")
-    if again:
-        latest = group[again - 1]
-    if latest is not None and _input_of(path, count, last) != json.loads(encode(latest.to_record())):
+    if repeated:
+        latest = chunk[repeated - 1]
+    if latest is not None and _parse_input(path, count, last) != json.loads(encode(latest.to_record())):
         raise UsageError(f"{path}:{count}: {_OTHER.format(count)}")
-    if path.stat().st_size > end:  # an incomplete line; a file of somebody else is not cut
-        if not group or not _begins(path, end, group[again]):
+    if path.stat().st_size > end:  # an incomplete line, which is removed only if predict has written it
+        if not chunk or not _starts_line(path, end, chunk[repeated]):
             raise UsageError(f"{path}:{count + 1}: {_OTHER.format(count + 1)}")
         os.truncate(path, end)
-    return Rest(count, again, chain(group, chain.from_iterable(groups)))
+    return Rest(count, repeated, chain(chunk, chain.from_iterable(chunks)))
 
 
-def _computed_together(texts: Iterator[Text]) -> Iterator[list[Text]]:
-    """Yield the chunks of the recogniser; single texts where their words are known already."""
+def _make_chunks(texts: Iterator[Text]) -> Iterator[list[Text]]:
+    """Yield the chunks of the recogniser, or single texts if their words are given."""
     first = next(texts, None)
     if first is None:
         return iter(())
     texts = chain([first], texts)
     return (
-        chunks(texts, lambda text: len(text.text)) if first.sentences is None else ([text] for text in texts)
+        chunk_texts(texts, lambda text: len(text.text))
+        if first.sentences is None
+        else ([text] for text in texts)
     )
 
 
-def _begins(path: Path, start: int, text: Text) -> bool:
-    """Return whether the file continues at `start` as the line of this text begins."""
-    wanted = encode(text.to_record())[:-1]
+def _starts_line(path: Path, start: int, text: Text) -> bool:
+    """Return whether the rest of the file from `start` is the beginning of this text's line."""
+    line = encode(text.to_record())[:-1]
     with path.open("rb") as stream:
         stream.seek(start)
-        return wanted.startswith(stream.read(len(wanted)))
+        return line.startswith(stream.read(len(line)))
 
 
-def _input_of(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """Return what a line of the output has from the input."""
+def _parse_input(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return the fields of an output line that come from the input."""
     try:
         value = json.loads(line)
         if isinstance(value, dict) and isinstance(value.pop("entities"), list):
             return value
     except (ValueError, KeyError, RecursionError):
         pass
-    raise UsageError(f"{path}:{number}: is no line of fencepost predict, so it cannot be continued")
+    raise UsageError(f"{path}:{number}: is not output of fencepost predict, so it cannot be continued")

@@ -1,4 +1,4 @@
-"""Predicted texts, as JSON objects with offsets or as sentences of a corpus."""
+"""Prediction of texts, and their conversion to JSON objects and to sentences of a corpus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PredictedText:
-    """A text as it was read, and with the entities that were predicted."""
+    """A text as it was read, and the same text with the predicted entities."""
 
     source: Text
     annotated: Document
@@ -39,7 +39,7 @@ class Counts:
     entities: int = 0
 
     def count(self, predicted: Iterable[PredictedText]) -> Iterator[PredictedText]:
-        """Yield the same texts, counted."""
+        """Yield the same texts, and count them."""
         for one in predicted:
             self.texts += 1
             self.sentences += len(one.annotated.sentences)
@@ -55,9 +55,9 @@ class Counts:
 def predict_texts(
     recogniser: Recogniser, texts: Iterable[Text], unit: OffsetUnit = "characters"
 ) -> Iterator[PredictedText]:
-    """Yield each text with its entities, in order, as a stream. All texts have words, or none has.
+    """Yield each text with its entities, in order; either all texts have words, or none has.
 
-    The offsets of their JSON objects are of this unit.
+    `unit` is that of the offsets in their JSON objects.
     """
     texts = iter(texts)
     first = next(texts, None)
@@ -75,27 +75,28 @@ def predict_texts(
 
 
 def to_sentences(predicted: Iterable[PredictedText], first: int = 1) -> Iterator[Sentence]:
-    """Yield the sentences, for corpus formats; those of a raw text name the text that they belong to.
+    """Yield the sentences of all texts; those of a raw text have its id as their document.
 
     `first` is the number of the first text.
     """
     for number, one in enumerate(predicted, start=first):
         if one.source.sentences is None:
-            yield from _with_names(one, number)
+            yield from _add_names(one, number)
         else:
             yield from one.annotated.sentences
 
 
-def _with_names(text: PredictedText, number: int) -> Iterator[Sentence]:
+def _add_names(text: PredictedText, number: int) -> Iterator[Sentence]:
+    """Yield the sentences of a raw text with ids and the other fields of the text."""
     fields = text.source.fields
     id_key, id_ = find_name(fields, ("id",))
     doc_key, doc = find_name(fields, ("doc", "doc_id"))
     meta = {key: value for key, value in fields.items() if key not in (id_key, doc_key)}
     pairs = zip(text.annotated.sentences, text.annotated.offsets, strict=True)
-    for place, (sentence, offsets) in enumerate(pairs, start=1):
+    for position, (sentence, offsets) in enumerate(pairs, start=1):
         yield replace(
             sentence,
-            id=None if id_ is None and doc is None else f"{id_ or doc}-{place}",
+            id=None if id_ is None and doc is None else f"{id_ or doc}-{position}",
             doc=doc or id_ or str(number),
             space_after=[start > end for (_, end), (start, _) in pairwise(offsets)] + [True],
             meta=meta,

@@ -1,7 +1,7 @@
-"""Files of texts, cut into parts that processes can predict independently of each other.
+"""Splitting of files of texts into parts that processes can predict independently of each other.
 
-A part has the texts of one chunk (see `fencepost.runtime.chunks`), so that it gives the same lines as it does
-in a process that reads the whole file. It is identified by its place in the file: bytes, or rows of Parquet.
+A part has the texts of one chunk (see `fencepost.runtime.chunks`), so that its output is the same as that of
+a process that reads the whole file. It is identified by its position in the file: bytes, or rows of Parquet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import glob
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import chain, pairwise
@@ -22,15 +22,15 @@ from fencepost.data.formats.json_records import is_array
 from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.source import BYTE_ORDER_MARK, SAMPLE, STANDARD_INPUT, Source
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.chunks import chunks
+from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.prediction.kinds import CSV, JSON_TEXT, PARQUET, PLAIN_TEXT
 from fencepost.runtime.prediction.text import TEXT, Text
 from fencepost.runtime.prediction.texts import Texts, read_rows, read_texts
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The `texts` texts between two places of a file."""
+class ShardPart:
+    """The `texts` texts between two positions in a file."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file when it was cut into parts: its kind (text, json or parquet) and its size in bytes."""
+    """A file at the time it was split: its kind (text, json or parquet) and its size in bytes."""
 
     path: str
     kind: str
@@ -49,12 +49,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A file of texts, and its parts in order; `name` is the user's name for it."""
+    """A file of texts and its parts in order; `name` is as the user gives it."""
 
     name: str
     file: File
     sha256: str
-    parts: Sequence[Part]
+    parts: Sequence[ShardPart]
 
     @property
     def texts(self) -> int:
@@ -73,117 +73,119 @@ class Shard:
 
 
 def find_files(name: str) -> list[Path]:
-    """Return the files that `--input` names: one, those of a folder, or those of a pattern; in order."""
+    """Return the files of `--input`, sorted: one file, those in a folder, or those that match a pattern."""
     if not name:
-        raise UsageError("an empty file name")
+        raise UsageError("--input: the file name is empty")
     if name == STANDARD_INPUT or name.startswith(SAMPLE):
-        raise UsageError(f"--input {name}: several processes read files; name one, a folder or a pattern")
+        raise UsageError(f"--input {name}: several processes need files; give a file, a folder or a pattern")
     path = Path(name)
     if path.is_file():
         return [path]
     if path.is_dir():
-        found: Iterable[Path] = path.iterdir()
+        paths: Iterable[Path] = path.iterdir()
     elif any(sign in name for sign in "*?["):
-        found = map(Path, glob.glob(name, recursive=True))  # noqa: PTH207 - a pattern may be absolute
+        paths = map(Path, glob.glob(name, recursive=True))  # noqa: PTH207 - a pattern may be absolute
     else:
         raise UsageError(f"{name}: there is no such file or folder")
-    # tools leave files with names like `.crc` and `_SUCCESS` beside the data
-    files = sorted(one for one in found if one.is_file() and not one.name.startswith((".", "_")))
+    # other tools write files with names like `.crc` and `_SUCCESS` beside the data
+    files = sorted(one for one in paths if one.is_file() and not one.name.startswith((".", "_")))
     if not files:
-        raise UsageError(f"{name}: there is no file in it" if path.is_dir() else f"{name}: no file fits it")
+        problem = "the folder has no files" if path.is_dir() else "no file matches this pattern"
+        raise UsageError(f"{name}: {problem}")
     return files
 
 
 def plan_shard(texts: Texts) -> Shard:
-    """Cut an open file into parts; it is read through, and none of it is kept."""
+    """Split an open file into parts; the whole file is read, with bounded memory."""
     source = texts.source
     _check_kind(texts.kind, source)
     path = Path(source.name)
-    before = _state(source.rest)
-    lines, counts = [0], []  # the line, or row, before each part; the number of texts of each
-    for chunk in chunks(texts, lambda text: len(text.text)):
+    before = _get_state(source.rest)
+    lines, counts = [0], []  # the line, or row, before each part; the number of texts of each part
+    for chunk in chunk_texts(texts, lambda text: len(text.text)):
         lines.append(chunk[-1].line)
         counts.append(len(chunk))
     with path.open("rb") as stream:
         if texts.kind == PARQUET:
-            places, sha256 = lines, hashlib.file_digest(stream, "sha256").hexdigest()
+            positions, sha256 = lines, hashlib.file_digest(stream, "sha256").hexdigest()
         else:
-            places, sha256 = _find_lines(stream, lines)
+            positions, sha256 = _find_line_ends(stream, set(lines))
         size = stream.tell()
-        same = before == _state(stream) == _state(source.rest)
-    if len(places) < len(lines) or not same:
-        raise _changed(source.name)
+        is_same = before == _get_state(stream) == _get_state(source.rest)
+    if len(positions) < len(lines) or not is_same:
+        raise _make_change_error(source.name)
     if source.head.startswith(BYTE_ORDER_MARK) and texts.kind != PARQUET:
-        places[0] = len(BYTE_ORDER_MARK)
-    parts = [Part(*place, count) for place, count in zip(pairwise(places), counts, strict=True)]
+        positions[0] = len(BYTE_ORDER_MARK)
+    parts = [ShardPart(*pair, count) for pair, count in zip(pairwise(positions), counts, strict=True)]
     return Shard(source.name, File(str(path.resolve()), texts.kind, size, texts.text_column), sha256, parts)
 
 
-def _state(stream: BinaryIO | BufferedIOBase) -> tuple[int, int, int]:
-    """Return what shows whether a file has changed."""
+def _get_state(stream: BinaryIO | BufferedIOBase) -> tuple[int, int, int]:
+    """Return numbers that change when the file changes."""
     status = os.fstat(stream.fileno())
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _find_lines(stream: BinaryIO, lines: Sequence[int]) -> tuple[list[int], str]:
-    """Return where these lines end, in bytes (0 is the start of the first), and the file's SHA-256."""
-    wanted, places = set(lines), []
+def _find_line_ends(stream: BinaryIO, lines: Collection[int]) -> tuple[list[int], str]:
+    """Return the positions in bytes at which these lines end (0 for line 0), and the file's SHA-256."""
+    ends: list[int] = []
     digest, position = hashlib.sha256(), 0
     for number, line in enumerate(chain([b""], stream)):
         digest.update(line)
         position += len(line)
-        if number in wanted:
-            places.append(position)
-    return places, digest.hexdigest()
+        if number in lines:
+            ends.append(position)
+    return ends, digest.hexdigest()
 
 
 def _check_kind(kind: str, source: Source) -> None:
     problem = None
     if kind == CSV:
         problem = (
-            "is CSV, whose rows cannot be told apart from the middle of the file; leave out --engine ray, or "
-            "save it as Parquet or as JSON lines"
+            "is CSV, which cannot be split into parts; leave out --engine ray, or save it as Parquet or as "
+            "JSON lines"
         )
     elif kind not in (PLAIN_TEXT, JSON_TEXT, PARQUET):
         problem = (
-            f"is a corpus ({kind}), whose sentences belong together; files that several processes share are "
-            "plain text, JSON lines with nothing but a text, or Parquet"
+            f"is a corpus ({kind}), which cannot be split into parts; several processes need plain text, "
+            "JSON lines with raw texts, or Parquet"
         )
     elif source.line_end != b"\n" and kind != PARQUET:
         problem = (
-            "has carriage returns for line ends; several processes need line feeds, which tr '\\r' '\\n' "
-            "makes of them"
+            "has carriage returns as line ends, but several processes need line feeds; convert them with "
+            "tr '\\r' '\\n'"
         )
     elif kind == JSON_TEXT and is_array(source):
-        problem = "is one JSON array; several processes need an object a line"
+        problem = "is one JSON array, but several processes need an object on each line"
     if problem:
         raise UsageError(f"{source.name}: {problem}")
 
 
 class PartReader:
-    """Reads parts of files; the last Parquet file stays open, for the next part is often in it."""
+    """Reader of parts of files; keeps the last Parquet file open, since the next part is often in it."""
 
     def __init__(self) -> None:
         self._table: ParquetTable | None = None
 
-    def read(self, file: File, part: Part) -> list[Text]:
-        """Return the texts of a part."""
+    def read(self, file: File, part: ShardPart) -> list[Text]:
+        """Return the texts of a part; raise `DataError` if the file has changed."""
         path = Path(file.path)
         try:
             if path.stat().st_size != file.size:
-                raise _changed(file.path)
+                raise _make_change_error(file.path)
             if file.kind == PARQUET:
-                found = read_rows(self._open(file), part.start, part.end)
+                readings = read_rows(self._open(file), part.start, part.end)
             else:
                 with path.open("rb") as stream:
                     stream.seek(part.start)
                     data = io.BytesIO(stream.read(part.end - part.start))
-                found = read_texts(Source(file.path, b"", data), file.kind, ReadOptions(), file.text_column)
-            texts = [one for one in found if isinstance(one, Text)]
+                source = Source(file.path, b"", data)
+                readings = read_texts(source, file.kind, ReadOptions(), file.text_column)
+            texts = [one for one in readings if isinstance(one, Text)]
         except OSError as error:
             raise UsageError(f"{file.path}: cannot be read: {error.strerror}") from error
         if len(texts) != part.texts:
-            raise _changed(file.path)
+            raise _make_change_error(file.path)
         return texts
 
     def _open(self, file: File) -> ParquetTable:
@@ -194,5 +196,5 @@ class PartReader:
         return self._table
 
 
-def _changed(name: str) -> DataError:
-    return DataError("has changed since it was read first; do not change it until all is done", source=name)
+def _make_change_error(name: str) -> DataError:
+    return DataError("has changed since it was first read; run the command again", source=name)

@@ -1,7 +1,7 @@
-"""Predicted texts as a table: CSV, an Excel workbook or Parquet, with a row for each text.
+"""Output of predicted texts as a table with a row for each text: CSV, an Excel workbook or Parquet.
 
-The columns are those of the input, the text and its entities. In CSV and Excel the entities are JSON, as are
-values that are lists or objects. The first texts decide which columns there are, and their types in Parquet.
+The columns are those of the input, the text and its entities. In CSV and Excel, entities and values that are
+lists or objects are JSON. The first texts determine the columns, and their types in Parquet.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from fencepost.errors import require_extra
 from fencepost.runtime.prediction.html import write_html
 from fencepost.runtime.prediction.results import PredictedText
 
-_HEAD = 1000  # texts whose fields are the columns
+_HEAD = 1000  # number of texts that determine the columns
 _CONTROL = {code: None for code in range(32) if chr(code) not in "\t\n"} | {0xFFFE: None, 0xFFFF: None}
 
 Record = dict[str, Any]
 Losses = Counter[str]
-"""How often something could not be written, by what it is."""
+"""Number of values that could not be written, by description."""
 
 
 def write_table(predicted: Iterable[PredictedText], path: Path | None, kind: str) -> Losses:
-    """Write a table of this kind (csv, xlsx, parquet or html); None is standard output."""
+    """Write csv, xlsx, parquet or html to a file or standard output (None); return what was not written."""
     losses: Losses = Counter()
     with whole_file(path) as stream:
         if kind == "html":
@@ -46,10 +46,10 @@ def write_table(predicted: Iterable[PredictedText], path: Path | None, kind: str
 
 
 def _fit(records: Iterable[Record], columns: list[str], losses: Losses) -> Iterator[Record]:
-    """Yield the records with these columns; count what has no column."""
+    """Yield the records with these columns; count values without a column."""
     known = set(columns)
     for record in records:
-        losses.update(f"values of {name!r}, which the first texts have not" for name in record.keys() - known)
+        losses.update(f"values of {name!r}, absent from the first texts" for name in record.keys() - known)
         yield {name: record.get(name) for name in columns}
 
 
@@ -59,7 +59,7 @@ def _write_csv(
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow(columns)
-    writer.writerows(map(_cells, rows))
+    writer.writerows(map(_format_row, rows))
     text.detach()
 
 
@@ -67,18 +67,18 @@ def _write_xlsx(
     rows: Iterable[Record], columns: list[str], _: list[Record], stream: BinaryIO, losses: Losses
 ) -> None:
     def fit(cell: str) -> str:
-        shown = cell.translate(_CONTROL)[:CELL_CHARACTERS]
-        losses["texts that a cell of Excel cannot hold whole"] += shown != cell
-        return shown
+        shortened = cell.translate(_CONTROL)[:CELL_CHARACTERS]
+        losses["texts that Excel does not allow (too long, or control characters)"] += shortened != cell
+        return shortened
 
-    write_workbook(chain([columns], ([fit(cell) for cell in _cells(row)] for row in rows)), stream)
-
-
-def _cells(row: Record) -> list[str]:
-    return [_cell(value) for value in row.values()]
+    write_workbook(chain([columns], ([fit(cell) for cell in _format_row(row)] for row in rows)), stream)
 
 
-def _cell(value: Any) -> str:
+def _format_row(row: Record) -> list[str]:
+    return [_format_cell(value) for value in row.values()]
+
+
+def _format_cell(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
@@ -94,24 +94,24 @@ def _write_parquet(
     entity = [("start", number), ("end", number), ("type", text), ("score", pa.float64()), ("text", text)]
     fixed = {"text": text, "entities": pa.list_(pa.struct(entity))}
 
-    def infer(name: str) -> Any:
+    def infer_type(name: str) -> Any:
         try:
             kind = pa.infer_type([record.get(name) for record in head])
         except pa.ArrowException:  # values of several types
             return text
         return text if pa.types.is_null(kind) else kind
 
-    schema = pa.schema([(name, fixed.get(name) or infer(name)) for name in columns])
+    schema = pa.schema([(name, fixed.get(name) or infer_type(name)) for name in columns])
 
-    def column(name: str, values: list[Any]) -> Any:
+    def make_column(name: str, values: list[Any]) -> Any:
         kind = schema.field(name).type
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, OverflowError):
             fitting = [value if _fits(pa, value, kind) else None for value in values]
         if kind == text:
-            return pa.array([None if value is None else _cell(value) for value in values], text)
-        losses[f"values of {name!r} of another type than the first ones"] += sum(
+            return pa.array([None if value is None else _format_cell(value) for value in values], text)
+        losses[f"values of {name!r} that have another type than the first ones"] += sum(
             one is None is not value for one, value in zip(fitting, values, strict=True)
         )
         return pa.array(fitting, kind)
@@ -119,7 +119,7 @@ def _write_parquet(
     rows = iter(rows)
     with parquet.ParquetWriter(stream, schema) as writer:
         while batch := list(islice(rows, _HEAD)):
-            arrays = [column(name, [row[name] for row in batch]) for name in columns]
+            arrays = [make_column(name, [row[name] for row in batch]) for name in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 

@@ -1,4 +1,4 @@
-"""A text to predict, and those of the command line."""
+"""Texts to predict."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from fencepost.data.text.splitter import Offsets
 
 TEXT = "text"
-"""The column, or the key, with the texts, unless another one is named."""
+"""Default name of the column, or the key, with the texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A text to predict.
 
-    `fields` go to the output as they are. Where the words are known already, `sentences` has them, and
-    `offsets` their places in the text. `end` is the number of bytes of the file that were read, and `line`
-    the line or row of the text.
+    `fields` are copied to the output. If the words are given, `sentences` has them, and `offsets` their
+    offsets in the text. `end` is the number of bytes of the file read so far, and `line` the line or row.
     """
 
     text: str
@@ -36,19 +35,20 @@ class Text:
     line: int = 0
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON object of the output without the entities."""
+        """Return the JSON object of the output, without the entities."""
         return {**self.fields, TEXT: self.text}
 
 
-def texts_of_command(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
+def read_command_texts(texts: Sequence[str], options: ReadOptions) -> Iterator[Text]:
+    """Yield the texts given as arguments of the command."""
     for number, text in enumerate(texts, start=1):
         if SURROGATES.search(text):
-            raise UsageError(f"text {number} of the command is not UTF-8")
-        yield with_words(Text(text), options)
+            raise UsageError(f"text {number} of the command is not valid UTF-8")
+        yield add_words(Text(text), options)
 
 
-def with_words(text: Text, options: ReadOptions) -> Text:
-    """Return the text with its words, if white space separates them."""
+def add_words(text: Text, options: ReadOptions) -> Text:
+    """Return the text with its words if the options say that white space separates them."""
     if not options.pretokenized:
         return text
     offsets = make_splitter(options.language, pretokenized=True).split(text.text)

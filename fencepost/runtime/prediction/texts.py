@@ -1,8 +1,8 @@
-"""Texts to predict: a line, a JSON object or a row each, or the sentences of a corpus.
+"""Reading of texts to predict: lines, JSON objects or rows, or the sentences of a corpus.
 
-A corpus has words and entities, and is predicted sentence by sentence with the words that it has. All other
-files are raw text, which the model's own rules split: lines of plain text, JSON with nothing but a text, and
-CSV, TSV, Excel and Parquet with a column of texts.
+A corpus is predicted sentence by sentence with its own words. All other files are raw text, which the model
+splits into words: lines of plain text, JSON without words and entities, and a column of CSV, TSV, Excel or
+Parquet.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fencepost.runtime.prediction.kinds import (
     PLAIN_TEXT,
     XLSX,
     detect_kind,
-    string_of,
+    parse_string,
 )
-from fencepost.runtime.prediction.text import TEXT, Text, with_words
+from fencepost.runtime.prediction.text import TEXT, Text, add_words
 
 if TYPE_CHECKING:
     from fencepost.data.reader import OnInvalid
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Texts:
-    """The texts of a source, read once, as they are needed; an invalid one is an error or skipped.
+    """The texts of a source, which are read once, when needed; an invalid one is an error or skipped.
 
     `kind` is that of the file: text, json, parquet, csv, or the name of a corpus format.
     """
@@ -61,7 +61,7 @@ class Texts:
             else:
                 self.on_invalid(one)
         if empty:
-            self.source.note("there is no text in it")
+            self.source.note("contains no text")
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def open_texts(
     on_invalid: OnInvalid | None,
     text_column: str | None = None,
 ) -> Iterator[Texts]:
-    """Open a file of texts; they are in the column `text_column` of a table, or that key of JSON objects."""
+    """Open a file of texts; `text_column` is the column of a table, or the key of JSON objects."""
     if format_ is not None and format_ not in (PLAIN_TEXT, CSV, *FORMATS):
         raise UsageError.unknown("format", format_, (PLAIN_TEXT, CSV, *FORMATS))
     with closing(Source.open(path)) as source:
@@ -83,7 +83,7 @@ def open_texts(
 def read_texts(
     source: Source, kind: str, options: ReadOptions, column: str = TEXT
 ) -> Iterator[Text | Rejected]:
-    """Yield the texts of a file of this kind, and the records that are none."""
+    """Yield the texts of a file of this kind, and the records without a valid text."""
     if kind in FORMATS and kind not in (CSV, PARQUET, XLSX):
         return _read_corpus(source, kind, options)
     if kind == PLAIN_TEXT:
@@ -93,22 +93,22 @@ def read_texts(
 
 
 def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
-    """Yield each line as a text, blank ones too."""
+    """Yield each line as a text, including blank lines."""
     end = 0
     for line in source.lines_noting_marks():
         end += len(line.text.encode("utf-8")) + 1
         if line.problem:
             yield Rejected(line.number, line.problem, line.text)
         else:
-            yield with_words(Text(line.text, end=end, line=line.number), options)
+            yield add_words(Text(line.text, end=end, line=line.number), options)
 
 
 def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
-    """Yield each object, and each string as an object; and the number of bytes up to its end."""
+    """Yield each object (a string becomes one) and the number of bytes up to its end."""
     end = 0
     for record in read_objects(source):
         end += len(record.raw.encode("utf-8", "replace")) + 1
-        text = string_of(record)
+        text = parse_string(record)
         yield record if text is None else Record(record.line, record.raw, {column: text}), end
 
 
@@ -118,8 +118,8 @@ def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
         if table.header and table.header.count(column) != 1:
             names = shorten(", ".join(map(quote, table.header)))
             raise DataError(
-                f"there must be one column {quote(column)} in the first line, whose columns are {names}; "
-                "name another one with --text-column",
+                f"the first line must have one column {quote(column)}, but its columns are {names}; "
+                "give another one with --text-column",
                 source=source.name,
             )
         for name in table.find_repeated():
@@ -130,7 +130,7 @@ def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     if source.path is None:
-        raise UsageError(f"{source.name}: Parquet is read from a file; name it with --input")
+        raise UsageError(f"{source.name}: Parquet can only be read from a file; use --input")
     size = source.path.stat().st_size
     with closing(ParquetTable(source.path, source.name, column)) as table:
         for record in table.records(0, table.rows, source):
@@ -138,30 +138,30 @@ def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 
 def read_rows(table: ParquetTable, first: int, end: int) -> Iterator[Text | Rejected]:
-    """Yield the texts of the rows of Parquet from `first` up to `end`."""
+    """Yield the texts of the rows `[first, end)` of a Parquet file."""
     return _to_texts(
         ((record, 0) for record in table.records(first, end)), table.column or TEXT, ReadOptions()
     )
 
 
 def _to_texts(
-    found: Iterable[tuple[Record, int]], column: str, options: ReadOptions, source: Source | None = None
+    readings: Iterable[tuple[Record, int]], column: str, options: ReadOptions, source: Source | None = None
 ) -> Iterator[Text | Rejected]:
-    """Yield each object with a text; its other keys go to the output, or are noted at the source."""
-    for record, end in found:
+    """Yield the text of each record with its other fields; note those that the output replaces."""
+    for record, end in readings:
         text, problem = record.value.get(column), record.problem
         if source is not None:
             _note_replaced(record, source, column)
         if isinstance(text, str) and not problem:
-            fields = _other_fields(record.value, column)
-            yield with_words(Text(text, fields, end=end, line=record.line), options)
+            fields = _select_fields(record.value, column)
+            yield add_words(Text(text, fields, end=end, line=record.line), options)
         else:
             problem = problem or f"{quote(column)} is missing, or not a string"
             yield Rejected(record.line, problem, record.raw)
 
 
-def _other_fields(record: dict[str, Any], column: str) -> dict[str, Any]:
-    """Return the fields that the output does not have itself, and no empty lists of entities."""
+def _select_fields(record: dict[str, Any], column: str) -> dict[str, Any]:
+    """Return the fields to copy to the output: not the text, the entities, or empty lists of entities."""
     return {
         key: value
         for key, value in record.items()
@@ -171,15 +171,13 @@ def _other_fields(record: dict[str, Any], column: str) -> dict[str, Any]:
 
 def _note_replaced(record: Record, source: Source, column: str) -> None:
     if record.value.get("entities"):
-        source.note("the output has entities of its own, not what the input has as 'entities'", record.line)
+        source.note("'entities' of the input are replaced by the predicted ones in the output", record.line)
     if column != TEXT and record.value.get(TEXT):
-        source.note(
-            f"the output has the text of {quote(column)}, not what the input has as 'text'", record.line
-        )
+        source.note(f"'text' of the input is replaced by {quote(column)} in the output", record.line)
 
 
 def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator[Text | Rejected]:
-    """Yield each sentence of a corpus without its entities, whether or not it was accepted."""
+    """Yield each sentence of a corpus without its entities, even if these are invalid."""
     for reading in FORMATS[format_].read(source, replace(options, keep_rejected=True)):
         if not isinstance(reading, ReadSentence):
             yield reading
@@ -187,7 +185,7 @@ def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator
         sentence = reading.sentence.with_entities(())
         meta = dict(sentence.meta)
         if not is_json(meta):
-            source.note("what JSON cannot hold is not in the output: meta", reading.line or None)
+            source.note("meta is not in the output, because JSON cannot represent it", reading.line or None)
             meta = {}
         parts = {"id": sentence.id, "doc": sentence.doc, "meta": meta or None}
         fields = {key: value for key, value in parts.items() if value is not None}

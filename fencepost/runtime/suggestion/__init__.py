@@ -1,4 +1,4 @@
-"""Sentences to annotate next: scored by a model, chosen from a stream of texts."""
+"""Choice of the sentences to annotate next from a stream of texts, by the scores of a model."""
 
 from fencepost.runtime.suggestion.chooser import Chooser, choose
 

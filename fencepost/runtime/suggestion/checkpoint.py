@@ -1,4 +1,4 @@
-"""The state of a choice in a file, from which a stopped run continues: arrays and JSON, no pickle."""
+"""File with the state of a choice, from which a stopped run continues; it has arrays and JSON, no pickle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fencepost.runtime.suggestion.pool import Pool
 
 SUFFIX = ".unfinished.npz"
 EVERY = 30.0
-"""Seconds between two saves."""
+"""Minimum number of seconds between two saves."""
 
 _COUNTS = ("texts", "sentences", "excluded")
 _OTHER = {
@@ -34,7 +34,7 @@ _OTHER = {
 
 
 class Checkpoint:
-    """A file beside the output; `model` and `options` are what must be the same when it is continued."""
+    """File with the state of a run; it can be continued only with the same `model` and `options`."""
 
     def __init__(self, path: Path, model: dict[str, Any], options: dict[str, Any]) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def save(self, state: State, *, stopped: bool = False) -> None:
-        """Write the state if the last time was long ago or the run is stopped."""
+        """Write the state if the run is stopped, or if the last save was at least `EVERY` seconds ago."""
         if not state.texts or (not stopped and time.monotonic() - self._saved < EVERY):
             return
         pool = state.pool
@@ -61,7 +61,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self) -> State | None:
-        """Return the state; None if there is no file. Raises `UsageError` for that of another run."""
+        """Return the saved state, if any; raise `FencepostError` if it is of another run or damaged."""
         if not self.path.exists():
             return None
         try:
@@ -69,22 +69,22 @@ class Checkpoint:
                 about = json.loads(arrays["about"].tobytes())
                 self._check(about)
                 counts = {name: about[name] for name in _COUNTS}
-                sentences = self._read(arrays["sentences"].tobytes())
+                sentences = self._read_sentences(arrays["sentences"].tobytes())
                 pool = Pool(about["size"], arrays["scores"], arrays["numbers"], arrays["vectors"], sentences)
             lengths = {len(pool.scores), len(pool.numbers), len(pool.vectors)}
             if lengths != {len(sentences)}:
                 raise ValueError(f"numbers of rows {lengths}")
             return State(pool, **counts, digest=about["digest"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, DataError):
-            message = "cannot be read, so the run cannot be continued; --force starts again"
+            message = "cannot be read, so the run cannot be continued; use --force to start again"
             raise DataError(message, source=str(self.path)) from None
 
     def _check(self, about: dict[str, Any]) -> None:
         for key, value in json.loads(json.dumps(self._job)).items():
             if about[key] != value:
-                raise UsageError(f"{self.path}: was made with {_OTHER[key]}; --force starts again")
+                raise UsageError(f"{self.path}: was made with {_OTHER[key]}; use --force to start again")
 
-    def _read(self, lines: bytes) -> list[Any]:
+    def _read_sentences(self, lines: bytes) -> list[Any]:
         source = Source.from_bytes(lines, str(self.path))
         readings = FORMATS["jsonl"].read(source, ReadOptions())
         return [one.sentence for one in readings if isinstance(one, ReadSentence)]

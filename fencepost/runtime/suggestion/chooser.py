@@ -1,4 +1,4 @@
-"""Which sentences to annotate next, from a stream of texts, in one pass and bounded memory."""
+"""Choice of the sentences to annotate next from a stream of texts, in one pass and with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.recogniser import Prepared, Recogniser
 from fencepost.runtime.suggestion.blocks import extend_digest, read_blocks, to_text
 from fencepost.runtime.suggestion.evidence import Evidence, examine
-from fencepost.runtime.suggestion.pool import Pool, draw_number, key_of
+from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
 from fencepost.runtime.suggestion.spread import spread
 
 FloatArray = npt.NDArray[np.float64]
@@ -27,24 +27,25 @@ META = "suggest"
 """Key of `Sentence.meta` that has the strategy, the rank and the score."""
 
 EFFORT = 20
-"""What a sentence costs to annotate besides its words, as a number of words."""
+"""Cost of annotating a sentence apart from its words, as a number of words."""
 
 POOL, LARGEST_POOL = 10, 20_000
-"""Sentences that are kept for each one to be chosen, and at most, unless more are to be chosen."""
+"""Sentences in memory for each one to choose, and their maximum number unless more are to be chosen."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How sentences are scored, by the name of a part of the evidence, and whether they must differ.
+    """Rule by which sentences are chosen.
 
-    Without one, scores are random numbers, and only what may be kept is computed.
+    `evidence` is the attribute of `Evidence` by which they are scored; None means random numbers. With
+    `spreads`, the sentences must differ from each other.
     """
 
     evidence: str | None
     spreads: bool
 
     def score(self, evidence: Evidence, lengths: FloatArray) -> FloatArray | None:
-        """Return the score of each sentence for the effort to annotate it: `[N]`; None is random."""
+        """Return the score of each sentence relative to the effort to annotate it: `[N]`; None if random."""
         return None if self.evidence is None else getattr(evidence, self.evidence) / (lengths + EFFORT)
 
 
@@ -58,7 +59,7 @@ STRATEGIES = {
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of the texts read so far, and their numbers; `digest` depends on all of them."""
+    """Best sentences of the texts read so far, and counts; `digest` is that of these texts."""
 
     pool: Pool
     texts: int = 0
@@ -68,7 +69,7 @@ class State:
 
 
 class Save(Protocol):
-    """Gets the state after each block of texts, and whether the reading has stopped there."""
+    """Function that is called with the state after each block of texts, and when reading is interrupted."""
 
     def __call__(self, state: State, *, stopped: bool = False) -> None: ...
 
@@ -84,27 +85,27 @@ def choose(
 ) -> list[Sentence]:
     """Return the `count` sentences of texts that are most worth annotating, the best first.
 
-    Each has the entities that the model predicts, with their confidences, and in `meta["suggest"]` its rank
-    and score. Texts are strings, or all of them sentences whose words are known. `strategy` is one of:
+    Each has the entities that the model predicts, with their confidences, and its rank and score in
+    `meta["suggest"]`. Texts are either all strings or all sentences. `strategy` is one of:
 
-    - `uncertainty`: expected number of errors of the prediction, for the effort to annotate the sentence,
-      but nothing that is much like a sentence chosen before;
-    - `boundary`: the same for spans that dispute each other's boundaries;
-    - `diversity`: sentences as different as possible from each other and from those of `exclude`;
-    - `random`: any.
+    - `uncertainty`: the highest expected number of prediction errors relative to the effort of annotation,
+      without sentences that are similar to those already chosen;
+    - `boundary`: the same, for predictions that disagree about boundaries;
+    - `diversity`: sentences as different as possible from each other and from those in `exclude`;
+    - `random`: random sentences.
 
-    No sentence is chosen twice, nor one with the same text as one of `exclude`. The seed determines what is
-    random. Texts are read once, and a bounded number of sentences is kept.
+    No sentence is chosen twice, and none has the same text as a sentence in `exclude`. The seed determines
+    everything random. Texts are read once, with bounded memory.
     """
-    if isinstance(texts, str):  # else each of its characters would be one
-        raise UsageError("texts are a list of strings, not a string")
+    if isinstance(texts, str):  # else each character would be a text
+        raise UsageError("texts must be a list of strings, not a string")
     chooser = Chooser(recogniser, count, strategy=strategy, seed=seed, exclude=exclude)
     chooser.read(map(to_text, texts))
     return chooser.finish()
 
 
 class Chooser:
-    """Reads texts, and chooses the sentences to annotate; see `choose`."""
+    """Choice of sentences to annotate from texts that are read in blocks; see `choose`."""
 
     def __init__(
         self,
@@ -116,41 +117,41 @@ class Chooser:
         exclude: Iterable[Sentence] = (),
     ) -> None:
         if count < 1:
-            raise UsageError(f"count is {count}; it is the number of sentences to choose, 1 or more")
+            raise UsageError(f"count is {count}; the number of sentences to choose must be at least 1")
         if strategy not in STRATEGIES:
             raise UsageError.unknown("strategy", strategy, STRATEGIES)
         self.recogniser, self.count, self.name, self.seed = recogniser, count, strategy, seed
         self.strategy = STRATEGIES[strategy]
-        compares = self.strategy.spreads and self.strategy.evidence is None
+        compares_excluded = self.strategy.spreads and self.strategy.evidence is None
         self._known: list[Sentence] = []
         self._excluded: set[bytes] = set()
         for sentence in exclude:
-            self._excluded.add(key_of(sentence.words))
-            if compares and sentence.words:
+            self._excluded.add(compute_key(sentence.words))
+            if compares_excluded and sentence.words:
                 self._known.append(sentence.with_entities(()))
         size = max(count, min(POOL * count, LARGEST_POOL)) if self.strategy.spreads else count
         self.state = State(Pool(size))
 
     def describe(self) -> dict[str, Any]:
-        """Return what determines the choice besides the model and the texts."""
+        """Return the options that determine the choice, in addition to the model and the texts."""
         excluded = hashlib.sha256(b"".join(sorted(self._excluded))).hexdigest()
         return {"count": self.count, "strategy": self.name, "seed": self.seed, "excluded": excluded}
 
     def read(self, texts: Iterable[Text], save: Save | None = None) -> None:
-        """Read all texts, or those after the ones of a state that was set; all have words, or none has.
+        """Read all texts; those that `state` includes already are skipped.
 
-        Raises `UsageError` if they are not the texts of that state.
+        Raises `UsageError` if the texts are not those of the state, or if only some have words.
         """
         before, texts_read, digest = self.state, 0, ""
-        same = not before.texts
+        is_same = not before.texts
         try:
             for block, prepared in read_blocks(self.recogniser, texts, before.texts):
                 texts_read += len(block)
                 digest = extend_digest(digest, block)
                 if texts_read <= before.texts:
-                    same = texts_read == before.texts and digest == before.digest
+                    is_same = texts_read == before.texts and digest == before.digest
                     continue
-                _check_same(same, before)
+                _check_same(is_same, before)
                 self.state = replace(self._add(prepared), texts=texts_read, digest=digest)
                 if save is not None:
                     save(self.state)
@@ -158,10 +159,10 @@ class Chooser:
             if save is not None:
                 save(self.state, stopped=True)
             raise
-        _check_same(same, before)
+        _check_same(is_same, before)
 
     def _add(self, prepared: Sequence[Prepared]) -> State:
-        """Return the state with further sentences."""
+        """Return the state after these sentences."""
         state = self.state
         for first in range(0, len(prepared), LOOK_AHEAD):
             state, new = self._sift(state, prepared[first : first + LOOK_AHEAD])
@@ -175,55 +176,56 @@ class Chooser:
         return state
 
     def _sift(self, state: State, prepared: Sequence[Prepared]) -> tuple[State, list[tuple[Prepared, float]]]:
-        """Return the sentences that may be chosen, with a random number each, and count all."""
+        """Return the state with these sentences counted, and those to score, each with a random number."""
         excluded = 0
         new: dict[bytes, tuple[Prepared, float]] = {}
         for one in prepared:
-            key = key_of(one.sentence.words)
+            key = compute_key(one.sentence.words)
             if key in self._excluded:
                 excluded += 1
             elif key not in new and key not in state.pool.keys:
                 new[key] = one, draw_number(key, self.seed)
         pairs = list(new.values())
-        if self.strategy.evidence is None:  # these numbers are the scores, and so are known already
+        if self.strategy.evidence is None:  # these numbers are the scores, so others need not be computed
             best = sorted((number for _, number in pairs), reverse=True)[: state.pool.size]
-            least = max(state.pool.lowest, best[-1] if best else 0.0)
-            pairs = [(one, number) for one, number in pairs if number >= least]
+            lowest = max(state.pool.lowest, best[-1] if best else 0.0)
+            pairs = [(one, number) for one, number in pairs if number >= lowest]
         sentences, excluded = state.sentences + len(prepared), state.excluded + excluded
         return replace(state, sentences=sentences, excluded=excluded), pairs
 
     def finish(self) -> list[Sentence]:
-        """Return the sentences that are chosen, the best first."""
+        """Return the chosen sentences, the best first."""
         pool = self.state.pool
         if not pool.sentences:
             return []
         rows = list(range(min(self.count, len(pool.sentences))))
         if self.strategy.spreads:
-            rows = spread(pool.vectors, self._value, self.count, self._examine_known())
-        return [self._mark(row, rank) for rank, row in enumerate(rows, start=1)]
+            rows = spread(pool.vectors, self._compute_values, self.count, self._examine_known())
+        return [self._add_rank(row, rank) for rank, row in enumerate(rows, start=1)]
 
-    def _mark(self, row: int, rank: int) -> Sentence:
-        """Return a sentence of the pool with its rank and, unless that is a random number, its score."""
+    def _add_rank(self, row: int, rank: int) -> Sentence:
+        """Return a sentence of the pool with its rank and, unless it is random, its score."""
         pool = self.state.pool
-        marks: dict[str, Any] = {"strategy": self.name, "rank": rank}
+        meta: dict[str, Any] = {"strategy": self.name, "rank": rank}
         if self.strategy.evidence is not None:
-            marks["score"] = round(float(pool.scores[row]), 6)
+            meta["score"] = round(float(pool.scores[row]), 6)
         sentence = pool.sentences[row]
-        return replace(sentence, meta={**sentence.meta, META: marks})
+        return replace(sentence, meta={**sentence.meta, META: meta})
 
-    def _value(self, nearest: FloatArray) -> FloatArray:
-        """Return the value of sentences: by the score unless they are much alike, or by distance alone.
+    def _compute_values(self, nearest: FloatArray) -> FloatArray:
+        """Return the value of each sentence from its cosine with the most similar chosen sentence: `[N]`.
 
-        The square spares what is merely on the same subject.
+        It is the score, reduced by the square of the cosine, so that sentences on the same subject lose
+        little; without scores, it is the distance.
         """
         if self.strategy.evidence is None:
             return 1 - nearest
-        value: FloatArray = self.state.pool.scores * (1 - np.maximum(nearest, 0) ** 2)
-        return value
+        values: FloatArray = self.state.pool.scores * (1 - np.maximum(nearest, 0) ** 2)
+        return values
 
     def _examine_known(self) -> npt.NDArray[np.float32] | None:
-        """Return the vectors of the sentences that are annotated already, where they matter."""
-        different = {key_of(sentence.words): sentence for sentence in self._known}
+        """Return the vectors of the excluded sentences; None if they are not used."""
+        different = {compute_key(sentence.words): sentence for sentence in self._known}
         prepared = self.recogniser.prepare_sentences(different.values())
         parts = []
         while block := list(islice(prepared, LOOK_AHEAD)):
@@ -231,8 +233,8 @@ class Chooser:
         return np.concatenate(parts) if parts else None
 
 
-def _check_same(same: bool, state: State) -> None:
-    if not same:
+def _check_same(is_same: bool, state: State) -> None:
+    if not is_same:
         raise UsageError(
-            f"the first {state.texts:,} texts are not those of the run to continue; --force starts again"
+            f"the first {state.texts:,} texts are not those of the stopped run; use --force to start again"
         )

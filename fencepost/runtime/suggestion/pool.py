@@ -1,4 +1,4 @@
-"""The best sentences of a stream so far: a bounded number, each text once."""
+"""Pool with a bounded number of the best sentences of a stream; each text occurs once."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ VectorArray = npt.NDArray[np.float32]
 _SPACE = 2.0**64
 
 
-def key_of(words: Iterable[str]) -> bytes:
-    """Return what two sentences share if their texts differ in white space alone."""
+def compute_key(words: Iterable[str]) -> bytes:
+    """Return a key that two sentences share if their texts differ only in white space."""
     text = "".join("".join(word.split()) for word in words)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def draw_number(key: bytes, seed: int) -> float:
-    """Return a random number from 0 to 1 that depends on the seed and the text alone."""
+    """Return a random number from 0 to 1 that depends only on the seed and the text."""
     digest = hashlib.blake2b(key, digest_size=8, salt=str(seed).encode()[:16]).digest()
     return int.from_bytes(digest, "big") / _SPACE
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """At most `size` sentences, by falling score; of equal scores, those with the higher random number."""
+    """At most `size` sentences, by descending score; equal scores are ordered by descending random number."""
 
     size: int
     scores: FloatArray = field(default_factory=lambda: np.zeros(0))  # [N]
@@ -41,12 +41,12 @@ class Pool:
 
     @cached_property
     def keys(self) -> frozenset[bytes]:
-        """The texts of the sentences."""
-        return frozenset(key_of(sentence.words) for sentence in self.sentences)
+        """Keys of the sentences."""
+        return frozenset(compute_key(sentence.words) for sentence in self.sentences)
 
     @property
     def lowest(self) -> float:
-        """A score below which no further sentence is kept."""
+        """Minimum score for a sentence to be added."""
         return -np.inf if len(self.scores) < self.size else float(self.scores[-1])
 
     def add(
@@ -56,11 +56,11 @@ class Pool:
         vectors: VectorArray,
         sentences: Sequence[Sentence],
     ) -> Pool:
-        """Return the best of these sentences and of others."""
-        both = [np.concatenate(pair) for pair in ((self.scores, scores), (self.numbers, numbers))]
-        kept = np.lexsort((-both[1], -both[0]))[: self.size]
-        rows = np.concatenate((self.vectors, vectors)) if self.sentences else vectors
-        every = [*self.sentences, *sentences]
+        """Return a pool of the best sentences of this one and the given ones."""
+        scores, numbers = np.concatenate((self.scores, scores)), np.concatenate((self.numbers, numbers))
+        vectors = np.concatenate((self.vectors, vectors)) if self.sentences else vectors
+        sentences = [*self.sentences, *sentences]
+        best = np.lexsort((-numbers, -scores))[: self.size]
         return Pool(
-            self.size, both[0][kept], both[1][kept], rows[kept], [every[row] for row in kept.tolist()]
+            self.size, scores[best], numbers[best], vectors[best], [sentences[row] for row in best.tolist()]
         )

@@ -1,4 +1,4 @@
-"""Choice of sentences that differ from each other, by the angles between their vectors."""
+"""Choice of sentences that differ from each other, by the cosines of their vectors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ FloatArray = npt.NDArray[np.float64]
 VectorArray = npt.NDArray[np.float32]
 
 Value = Callable[[FloatArray], FloatArray]
-"""Returns the value of each sentence from the cosine with the nearest one that is chosen: `[N]` to `[N]`."""
+"""Function from the cosine of each sentence with the nearest chosen one to its value: `[N]` to `[N]`."""
 
 _ROWS = 1024
 
 
 def spread(vectors: VectorArray, value: Value, count: int, known: VectorArray | None = None) -> list[int]:
-    """Return the rows that are chosen one after another, each the one with the highest value then.
+    """Return `count` rows, chosen one after another: each is the row with the highest value at that time.
 
-    Vectors are compared by their difference from the mean of all, since those of a contextual encoder have
-    much in common. `known` are the vectors of sentences that count as chosen already. As long as nothing is
-    chosen, the cosine is 0.
+    The mean of all vectors is subtracted first, since those of a contextual encoder have much in common.
+    `known` are the vectors of sentences that count as chosen already. Until one is chosen, the cosine is 0.
     """
     mean = vectors.mean(axis=0, dtype=np.float64)
     units = _normalise(vectors - mean)
@@ -44,6 +43,6 @@ def _normalise(vectors: npt.NDArray[np.floating]) -> FloatArray:
 
 
 def _find_nearest(units: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the highest cosine of each vector with one of those known; some rows at a time."""
+    """Return the highest cosine of each vector with a known one, computed in blocks to limit memory."""
     blocks = [units[row : row + _ROWS] @ known.T for row in range(0, len(units), _ROWS)]
     return np.concatenate([block.max(axis=1) for block in blocks])

@@ -1,13 +1,13 @@
-// The page of `fencepost serve`: asks the server for the entities of a text, draws them, and filters what it drew.
-// Text becomes part of the page as text only, never as markup.
+// The page of `fencepost serve`: requests the entities of a text from the server, draws them, and filters them.
+// Text is inserted into the page only as text, never as markup.
 
-const LANES = 8; // as many as style.css has
-const COLOURS = 10; // as many as style.css has
-const BLOCKS = 20000; // lines of text that may each have an element of their own
-const PARAGRAPH = 1500; // characters after which a line without a break is drawn as two
+const LANES = 8; // as in style.css
+const COLOURS = 10; // as in style.css
+const BLOCKS = 20000; // maximum number of lines of text with their own element
+const PARAGRAPH = 1500; // characters after which a long line is drawn as two
 const ROWS = 50; // rows of the list that are laid out together
-const NAME = 28; // characters of a type's name that a label shows
-const EXCERPT = 200; // characters of an entity that the list and the tip show
+const NAME = 28; // characters of a type's name in a label
+const EXCERPT = 200; // characters of an entity in the list and the tooltip
 
 const EXAMPLES = {
   News: `The mayor of Lisbon and the head of the University of Porto's medical school met reporters outside City Hall on Monday. Maria Teixeira, the school's first female dean, said that the Portuguese Ministry of Health would pay for a new children's hospital near the Douro River.
@@ -20,21 +20,21 @@ Two members of the opposition Green Party left the room before she finished.`,
 const $ = (id) => document.getElementById(id);
 
 const page = {
-  model: null, // what /v1/model says
-  token: null, // never kept longer than the page
-  running: null, // the AbortController of the question that is being answered
-  asked: null, // the text that was last asked about
-  refused: null, // the text and the shape of a question that was answered with 401
-  answer: null, // what is drawn
+  model: null, // the response of /v1/model
+  token: null, // only in memory
+  running: null, // the AbortController of the current request
+  lastText: null, // the text of the last request
+  refused: null, // the text and the shape of a request that was answered with 401
+  answer: null, // the answer that is drawn
   shape: null, // nested, flat or own, once the user has chosen
-  least: 0,
+  least: 0, // minimum confidence
   off: new Set(), // types that are switched off
   colours: new Map(), // type to number of its colour
 };
 
-// ---------------------------------------------------------------------------------------------- asking the server
+// ---------------------------------------------------------------------------------------------- requests
 
-/** An answer other than the one asked for, in words for the user. */
+/** A request that failed, with a message for the user. */
 class Refusal extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -51,66 +51,66 @@ async function request(path, body, signal) {
     const method = body === undefined ? "GET" : "POST";
     response = await fetch(path, { method, headers, body, signal, cache: "no-store", credentials: "omit" });
   } catch {
-    throw new Refusal("The server cannot be reached. See whether it is still running, then try again.");
+    throw new Refusal("The server cannot be reached. Check whether it is still running, then try again.");
   }
-  if (!response.ok) throw new Refusal(await words(response), response.status);
+  if (!response.ok) throw new Refusal(await describeFailure(response), response.status);
   try {
     return await response.json();
   } catch {
-    throw new Refusal("The server's answer broke off or is not JSON. Try again.");
+    throw new Refusal("The server's answer is incomplete or not JSON. Try again.");
   }
 }
 
-async function words(response) {
+async function describeFailure(response) {
   let detail = null;
   try {
     ({ detail } = await response.json());
   } catch {
-    // An answer without JSON has its status to go by.
+    // A response without JSON is described by its status.
   }
-  const said = typeof detail === "string" && detail ? ` The server says: ${detail}` : "";
+  const message = typeof detail === "string" && detail ? ` Message of the server: ${detail}` : "";
   switch (response.status) {
     case 401:
-      return page.token ? "The server does not know this token." : "This server asks for a token before it answers.";
+      return page.token ? "The server does not accept this token." : "This server requires an access token.";
     case 413:
-      return `${tooLarge()}${said}`;
+      return `${describeTooLarge()}${message}`;
     case 422:
-      return `The server did not accept the question: ${fields(detail) || "it does not say why"}`;
+      return `The server did not accept the request: ${describeFields(detail) || "no reason given"}`;
     case 429:
-      return `The server has too many requests at the moment. Try again ${wait(response)}.`;
+      return `The server has too many requests at the moment. Try again ${describeWait(response)}.`;
     case 503:
-      return `The server cannot answer at the moment. Try again ${wait(response)}.${said}`;
+      return `The server cannot answer at the moment. Try again ${describeWait(response)}.${message}`;
     default:
-      return `The server failed with status ${response.status}.${said}`;
+      return `The server failed with status ${response.status}.${message}`;
   }
 }
 
-/** "in 7 seconds", or "later" where the server does not say when. */
-function wait(response) {
+/** Returns "in 7 seconds", or "later" if the server does not say when. */
+function describeWait(response) {
   const after = response.headers.get("Retry-After") ?? "";
   if (!/^\d+$/.test(after)) return "later";
   return `in ${after} ${after === "1" ? "second" : "seconds"}`;
 }
 
-/** What is wrong with which field, from the `detail` of a 422. */
-function fields(detail) {
+/** Returns the errors of the fields in the `detail` of a 422. */
+function describeFields(detail) {
   if (typeof detail === "string") return detail;
   if (!Array.isArray(detail)) return "";
   return detail
     .map(({ loc, msg }) => {
-      const field = (Array.isArray(loc) ? loc : []).filter((part, at) => at > 0 || part !== "body").join(".");
+      const field = (Array.isArray(loc) ? loc : []).filter((part, index) => index > 0 || part !== "body").join(".");
       return field ? `${field}: ${msg}` : String(msg);
     })
     .join("; ");
 }
 
-/** With `bytes`, the body was too large to be sent; else the server refused it for its bytes or its words. */
-function tooLarge(bytes) {
+/** With `bytes`, the body is too large to be sent; else the server has refused its bytes or its words. */
+function describeTooLarge(bytes) {
   const { body, words } = page.model?.limits ?? {};
-  const most = body ? ` It takes at most ${body.toLocaleString("en")} bytes` : "";
-  const ofWords = most && words && !bytes ? ` and ${words.toLocaleString("en")} words` : "";
-  const size = most && bytes ? `, and this text makes ${bytes.toLocaleString("en")}` : "";
-  return `The text is too large for this server.${most}${ofWords}${size}${most ? "." : ""} Find entities in one part after the other.`;
+  const limit = body ? ` It accepts at most ${body.toLocaleString("en")} bytes` : "";
+  const wordLimit = limit && words && !bytes ? ` and ${words.toLocaleString("en")} words` : "";
+  const size = limit && bytes ? `, and this text has ${bytes.toLocaleString("en")}` : "";
+  return `The text is too large for this server.${limit}${wordLimit}${size}${limit ? "." : ""} Split it into smaller parts.`;
 }
 
 async function loadModel() {
@@ -131,35 +131,35 @@ async function loadModel() {
 
 async function ask(text) {
   page.running?.abort();
-  const mine = new AbortController();
-  page.running = mine;
-  page.asked = text;
+  const controller = new AbortController();
+  page.running = controller;
+  page.lastText = text;
   const flat = page.shape === null || page.shape === "own" ? undefined : page.shape === "flat";
   showPending(true);
   try {
     const body = JSON.stringify({ text, flat });
-    const most = page.model?.limits?.body;
+    const limit = page.model?.limits?.body;
     const bytes = new TextEncoder().encode(body).length;
-    if (most && bytes > most) throw new Refusal(tooLarge(bytes), 413);
-    const began = performance.now();
-    const found = await request("v1/entities", body, mine.signal);
-    if (page.running !== mine) return;
-    show(understand(text, flat, found), performance.now() - began);
+    if (limit && bytes > limit) throw new Refusal(describeTooLarge(bytes), 413);
+    const start = performance.now();
+    const response = await request("v1/entities", body, controller.signal);
+    if (page.running !== controller) return;
+    show(parseAnswer(text, flat, response), performance.now() - start);
     page.refused = null;
   } catch (error) {
-    if (page.running !== mine) return;
+    if (page.running !== controller) return;
     if (!(error instanceof Refusal)) throw error;
-    refuse(error, text);
+    showRefusal(error, text);
   } finally {
-    if (page.running === mine) {
+    if (page.running === controller) {
       page.running = null;
       showPending(false);
     }
   }
 }
 
-/** Says why there is no answer. What is drawn stays only if it is of the same text. */
-function refuse(refusal, text) {
+/** Shows why a request failed. An earlier answer stays visible only if it is of the same text. */
+function showRefusal(refusal, text) {
   if (refusal.status === 401) page.refused = { text, shape: page.shape };
   if (page.answer?.text === text) {
     checkShape(page.answer.shape);
@@ -174,34 +174,34 @@ function refuse(refusal, text) {
   showError(refusal.message);
 }
 
-// ---------------------------------------------------------------------------------- what an answer means for a text
+// ---------------------------------------------------------------------------------- answers
 
-/** The place in a JavaScript string of each of its characters, which the server counts as code points. */
-function places(text) {
-  const at = new Uint32Array(text.length + 1);
+/** Returns the position in a JavaScript string of each code point, by which the server counts. */
+function findPositions(text) {
+  const positions = new Uint32Array(text.length + 1);
   let count = 0;
-  let place = 0;
+  let position = 0;
   for (const character of text) {
-    at[count++] = place;
-    place += character.length;
+    positions[count++] = position;
+    position += character.length;
   }
-  at[count] = place;
-  return at.subarray(0, count + 1);
+  positions[count] = position;
+  return positions.subarray(0, count + 1);
 }
 
-/** The answer as the page uses it: entities by their end, inner ones first, each with its place and its lane. */
-function understand(text, flat, found) {
-  const raw = found?.results?.[0]?.entities;
-  const at = places(text);
-  const sound = ({ start, end, type, score }) =>
-    Number.isInteger(start) && Number.isInteger(end) && start >= 0 && start < end && end < at.length &&
+/** Returns the answer as the page uses it: entities by end, inner ones first, with positions and lanes. */
+function parseAnswer(text, flat, response) {
+  const raw = response?.results?.[0]?.entities;
+  const positions = findPositions(text);
+  const isValid = ({ start, end, type, score }) =>
+    Number.isInteger(start) && Number.isInteger(end) && start >= 0 && start < end && end < positions.length &&
     typeof type === "string" && Number.isFinite(score);
-  if (!Array.isArray(raw) || !raw.every((entity) => entity && sound(entity))) {
-    throw new Refusal("The server's answer is not one that this page understands. Are both of the same version?");
+  if (!Array.isArray(raw) || !raw.every((entity) => entity && isValid(entity))) {
+    throw new Refusal("The server's answer is not in the format of this page. Do both have the same version?");
   }
   const entities = raw.map(({ start, end, type, score }) => ({
-    start, end, type, score, from: at[start], to: at[end], text: text.slice(at[start], at[end]),
-    lane: -1, pieces: [], shown: true, chip: null, row: null,
+    start, end, type, score, from: positions[start], to: positions[end],
+    text: text.slice(positions[start], positions[end]), lane: -1, pieces: [], shown: true, chip: null, row: null,
   }));
   entities.sort((a, b) => a.end - b.end || b.start - a.start || a.score - b.score);
   assignLanes(entities);
@@ -209,8 +209,8 @@ function understand(text, flat, found) {
 }
 
 /**
- * Gives each entity the lane nearest to the text that is free all along it. By order of ends, inner ones come first,
- * so they are nearer. What is too deep keeps lane -1: it has a label but no line.
+ * Assigns the lane nearest to the text that is free to each entity. Inner entities come first, since entities are sorted
+ * by end, and so are nearer. Entities for which no lane is left keep lane -1: they have a label but no line.
  */
 function assignLanes(entities) {
   const ends = new Array(LANES).fill(0);
@@ -220,29 +220,29 @@ function assignLanes(entities) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------ drawing an answer
+// ------------------------------------------------------------------------------------------------ drawing
 
-function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  return made;
+function createElement(name, className = "", text = "") {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text) element.textContent = text;
+  return element;
 }
 
-function colour(type) {
+function getColour(type) {
   if (!page.colours.has(type)) page.colours.set(type, page.colours.size % COLOURS);
   return page.colours.get(type);
 }
 
-const short = (text) => (text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text);
-const oneLine = (text) => short(text).replace(/\s+/g, " ");
+const shorten = (text) => (text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text);
+const toOneLine = (text) => shorten(text).replace(/\s+/g, " ");
 
 /**
- * Where the drawing is cut into blocks, as [end of one, start of the next]: at every line break, or where there are
- * very many, at some of them; and at the end of a sentence, or else of a word, in lines that are very long. The browser
- * lays out only the blocks that are on the screen.
+ * Returns where the text is split into blocks, as [end of one, start of the next]: at line breaks (at some of them, if
+ * there are very many), and in very long lines at the end of a sentence or a word. The browser lays out only the blocks
+ * that are on the screen.
  */
-function cutsOf(text) {
+function findCuts(text) {
   let lines = [];
   for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) lines.push(at);
   const step = Math.ceil(lines.length / BLOCKS);
@@ -250,29 +250,29 @@ function cutsOf(text) {
   const cuts = [];
   let start = 0;
   for (const end of [...lines, text.length]) {
-    for (let cut = longCut(text, start, end); cut < end; cut = longCut(text, cut, end)) cuts.push([cut, cut]);
+    for (let cut = findCut(text, start, end); cut < end; cut = findCut(text, cut, end)) cuts.push([cut, cut]);
     if (end < text.length) cuts.push([end, end + 1]);
     start = end + 1;
   }
   return cuts;
 }
 
-/** The end of the first part of a very long line, or of the line itself. */
-function longCut(text, start, end) {
+/** Returns the end of the first part of a very long line, or of the line itself. */
+function findCut(text, start, end) {
   const least = start + PARAGRAPH;
   if (least + PARAGRAPH >= end) return end;
   const near = text.slice(least, least + PARAGRAPH);
   const sentence = /[.!?…]["'”’)\]]*\s+|[。！？]["”’」』）]*/.exec(near) ?? /\s+/.exec(near);
-  return sentence ? least + sentence.index + sentence[0].length : longCut(text, least, end);
+  return sentence ? least + sentence.index + sentence[0].length : findCut(text, least, end);
 }
 
-/** The text as blocks of pieces, cut wherever an entity begins or ends, with a label where one ends. */
+/** Returns the text as blocks of segments between the boundaries of entities, with a label at the end of each entity. */
 function drawText(text, entities) {
-  const starting = [...entities].sort((a, b) => a.from - b.from);
-  const cuts = cutsOf(text);
-  const drawn = document.createDocumentFragment();
+  const byStart = [...entities].sort((a, b) => a.from - b.from);
+  const cuts = findCuts(text);
+  const fragment = document.createDocumentFragment();
   const open = new Array(LANES).fill(null);
-  let block = newBlock();
+  let block = createBlock();
   let [at, nextStart, nextEnd, nextCut] = [0, 0, 0, 0];
 
   const closeEntities = () => {
@@ -284,37 +284,37 @@ function drawText(text, entities) {
     }
   };
   const openEntities = () => {
-    for (; starting[nextStart]?.from === at; nextStart++) {
-      const entity = starting[nextStart];
+    for (; byStart[nextStart]?.from === at; nextStart++) {
+      const entity = byStart[nextStart];
       if (entity.lane >= 0) open[entity.lane] = entity;
     }
   };
   for (;;) {
-    const stops = [starting[nextStart]?.from, entities[nextEnd]?.to, cuts[nextCut]?.[0]];
+    const stops = [byStart[nextStart]?.from, entities[nextEnd]?.to, cuts[nextCut]?.[0]];
     const to = Math.min(...stops.map((stop) => stop ?? text.length));
     if (to > at) block.add(text.slice(at, to), open);
     at = to;
     closeEntities();
     openEntities();
     if (cuts[nextCut]?.[0] === at) {
-      drawn.append(block.close());
-      block = newBlock(cuts[nextCut][1] === at ? "block continued" : "block");
+      fragment.append(block.close());
+      block = createBlock(cuts[nextCut][1] === at ? "block continued" : "block");
       at = cuts[nextCut++][1];
     } else if (at === text.length) {
-      drawn.append(block.close());
-      return drawn;
+      fragment.append(block.close());
+      return fragment;
     }
   }
 }
 
-/** A block of the drawing: it learns how many lanes it needs, and about how high it will be. */
-function newBlock(className = "block") {
-  const block = element("div", className);
+/** Returns a new block of text, which counts its lanes and estimates its height. */
+function createBlock(className = "block") {
+  const block = createElement("div", className);
   let [deepest, length] = [0, 0];
   return {
     add(content, open, className = "") {
       const depth = open.findLastIndex((entity) => entity !== null) + 1;
-      block.append(depth || className ? newPiece(content, open, depth, className) : content);
+      block.append(depth || className ? createSegment(content, open, depth, className) : content);
       deepest = Math.max(deepest, depth);
       length += content.length ?? content.textContent.length;
     },
@@ -326,12 +326,12 @@ function newBlock(className = "block") {
   };
 }
 
-/** A piece of text or a label, with a line in each lane where an entity is open. */
-function newPiece(content, open, depth, className) {
-  const piece = element("span", `${depth ? `piece d${depth}` : ""} ${className}`.trim());
+/** Returns a segment of text or a label, with a line in the lane of each entity that covers it. */
+function createSegment(content, open, depth, className) {
+  const piece = createElement("span", `${depth ? `piece d${depth}` : ""} ${className}`.trim());
   const over = open.filter((entity) => entity !== null);
   for (const entity of over) {
-    piece.style.setProperty(`--l${entity.lane}`, `var(--c${colour(entity.type)})`);
+    piece.style.setProperty(`--l${entity.lane}`, `var(--c${getColour(entity.type)})`);
     entity.pieces.push(piece);
   }
   covering.set(piece, over);
@@ -339,26 +339,26 @@ function newPiece(content, open, depth, className) {
   return piece;
 }
 
-const covering = new WeakMap(); // piece of text to the entities that it is part of, inner ones first
+const covering = new WeakMap(); // segment of text to the entities that cover it, inner ones first
 const entityOf = new WeakMap(); // label or button in the list to its entity
 
 function drawChip(entity) {
   const type = entity.type.length > NAME ? `${entity.type.slice(0, NAME).toWellFormed()}…` : entity.type;
-  const chip = element("span", `chip c${colour(entity.type)}${entity.lane < 0 ? " deep" : ""}`, `${type} `);
+  const chip = createElement("span", `chip c${getColour(entity.type)}${entity.lane < 0 ? " deep" : ""}`, `${type} `);
   chip.role = "note";
   chip.tabIndex = -1;
-  chip.append(element("span", "", entity.score.toFixed(2)));
+  chip.append(createElement("span", "", entity.score.toFixed(2)));
   chip.ariaLabel = `${entity.type} ${entity.score.toFixed(2)}`;
   entity.chip = chip;
   entityOf.set(chip, entity);
   return chip;
 }
 
-/** The list, in parts: the browser lays out only those that are on the screen. */
+/** Returns the list in parts; the browser lays out only those that are on the screen. */
 function drawRows(entities) {
   const parts = [$("rows").firstElementChild];
   for (let at = 0; at < entities.length; at += ROWS) {
-    const part = element("tbody");
+    const part = createElement("tbody");
     part.role = "rowgroup";
     part.append(...entities.slice(at, at + ROWS).map(drawRow));
     parts.push(part);
@@ -367,16 +367,16 @@ function drawRows(entities) {
 }
 
 function drawRow(entity) {
-  const row = element("tr", `c${colour(entity.type)}`);
-  const button = element("button", "", oneLine(entity.text));
+  const row = createElement("tr", `c${getColour(entity.type)}`);
+  const button = createElement("button", "", toOneLine(entity.text));
   button.type = "button";
   button.tabIndex = -1;
-  for (const content of [button, element("span", "name", entity.type), entity.score.toFixed(4), `${entity.start}–${entity.end}`]) {
+  for (const content of [button, createElement("span", "name", entity.type), entity.score.toFixed(4), `${entity.start}–${entity.end}`]) {
     const cell = row.insertCell();
     cell.role = "cell";
     cell.append(content);
   }
-  row.role = "row"; // which it stays where a narrow screen shows it as something else
+  row.role = "row"; // also on narrow screens, where it is not displayed as a row
   entity.row = row;
   entity.button = button;
   entityOf.set(button, entity);
@@ -387,7 +387,7 @@ function show(answer, milliseconds) {
   hideTip();
   const { text, entities } = answer;
   for (const type of [...new Set(entities.map((entity) => entity.type))].sort()) {
-    colour(type);
+    getColour(type);
     answer.byType.set(type, []);
   }
   for (const entity of entities) answer.byType.get(entity.type).push(entity);
@@ -400,59 +400,59 @@ function show(answer, milliseconds) {
   $("rows").replaceChildren(...drawRows(answer.reading));
   $("list").hidden = entities.length === 0;
   drawTypes(answer);
-  entities.forEach(refresh);
-  filter(below(answer.byScore, page.least));
+  entities.forEach(showOrHide);
+  applyFilters(countBelow(answer.byScore, page.least));
   checkShape(answer.shape);
   $("result").hidden = false;
-  say(summary(entities, milliseconds));
+  say(summarise(entities, milliseconds));
 }
 
-function summary(entities, milliseconds) {
-  const took = `in ${(milliseconds / 1000).toFixed(2)} s`;
-  if (!entities.length) return `No entities found, ${took}.`;
+function summarise(entities, milliseconds) {
+  const duration = `in ${(milliseconds / 1000).toFixed(2)} s`;
+  if (!entities.length) return `No entities found ${duration}.`;
   const deep = entities.filter((entity) => entity.lane < 0).length;
-  const note = deep ? ` ${deep} of them lie under so many others that they have a label but no line.` : "";
-  return `${entities.length} ${entities.length === 1 ? "entity" : "entities"} found ${took}.${note}`;
+  const note = deep ? ` ${deep} of them overlap too many others to have a line, and have only a label.` : "";
+  return `${entities.length} ${entities.length === 1 ? "entity" : "entities"} found ${duration}.${note}`;
 }
 
 function drawTypes(answer) {
-  const made = [...answer.byType.keys()].map((type) => {
-    const label = element("label", `c${colour(type)}`);
-    const box = element("input");
+  const labels = [...answer.byType.keys()].map((type) => {
+    const label = createElement("label", `c${getColour(type)}`);
+    const box = createElement("input");
     box.type = "checkbox";
     box.checked = !page.off.has(type);
     box.value = type;
-    label.append(box, element("span", "name", type), element("span", "number"));
+    label.append(box, createElement("span", "name", type), createElement("span", "number"));
     return label;
   });
-  $("types").replaceChildren(...made);
+  $("types").replaceChildren(...labels);
 }
 
-// --------------------------------------------------------------------------------------- filtering what is drawn
+// --------------------------------------------------------------------------------------- filters
 
-/** Shows or hides one entity, if that changes anything. */
-function refresh(entity) {
+/** Shows or hides an entity according to the filters. */
+function showOrHide(entity) {
   const shown = entity.score >= page.least && !page.off.has(entity.type);
   if (shown === entity.shown) return;
   entity.shown = shown;
   entity.chip.hidden = !shown;
   entity.row.hidden = !shown;
-  const line = shown ? `var(--c${colour(entity.type)})` : "";
+  const line = shown ? `var(--c${getColour(entity.type)})` : "";
   for (const piece of entity.pieces) piece.style.setProperty(`--l${entity.lane}`, line);
   page.answer.shown += shown ? 1 : -1;
 }
 
-/** Applies the filters after a change: `from` is where in the order of scores the last cut was. */
-function filter(from) {
+/** Applies the minimum confidence; `from` is the number of entities that were below the last one. */
+function applyFilters(from) {
   const { byScore } = page.answer;
-  const cut = below(byScore, page.least);
-  for (const entity of byScore.slice(Math.min(from, cut), Math.max(from, cut))) refresh(entity);
+  const cut = countBelow(byScore, page.least);
+  for (const entity of byScore.slice(Math.min(from, cut), Math.max(from, cut))) showOrHide(entity);
   page.answer.cut = cut;
   showCounts();
 }
 
-/** How many entities have less than this score. */
-function below(byScore, least) {
+/** Returns the number of entities with a lower score. */
+function countBelow(byScore, least) {
   let [low, high] = [0, byScore.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -466,7 +466,7 @@ function switchTypes(types, on) {
   for (const type of types) {
     if (on) page.off.delete(type);
     else page.off.add(type);
-    page.answer.byType.get(type).forEach(refresh);
+    page.answer.byType.get(type).forEach(showOrHide);
   }
   showCounts();
 }
@@ -479,16 +479,16 @@ function showCounts() {
   $("count").textContent = shown === entities.length ? `${shown} shown` : `${shown} of ${entities.length} shown`;
   $("empty").hidden = shown > 0;
   $("empty").textContent = entities.length
-    ? "No entity is left: lower the confidence or switch types on."
-    : "The model found no entity in this text.";
+    ? "All entities are hidden: lower the minimum confidence or select more types."
+    : "The model found no entities in this text.";
   hideTip();
   keepTabStop($("drawn"), entities, (entity) => entity.chip);
   keepTabStop($("rows"), page.answer.reading, (entity) => entity.button);
 }
 
-// ------------------------------------------------------------------------------- going through entities by keyboard
+// ------------------------------------------------------------------------------- keyboard navigation
 
-/** Of all labels (or rows) one takes part in the Tab order; the arrow keys go from there. */
+/** Keeps exactly one label (or row) in the Tab order; the arrow keys move from there. */
 function keepTabStop(container, entities, handle) {
   const stop = container.querySelector("[tabindex='0']");
   if (stop && entityOf.get(stop).shown) return;
@@ -497,7 +497,7 @@ function keepTabStop(container, entities, handle) {
   if (first) handle(first).tabIndex = 0;
 }
 
-function goThrough(container, order, handle) {
+function addArrowKeys(container, order, handle) {
   container.addEventListener("keydown", (event) => {
     const entity = entityOf.get(event.target);
     const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: "first", End: "last" }[event.key];
@@ -519,32 +519,32 @@ function goThrough(container, order, handle) {
   container.addEventListener("focusout", hideTip);
 }
 
-// --------------------------------------------------------------------------------------------------------- the tip
+// --------------------------------------------------------------------------------------------------------- tooltip
 
 let lit = null;
 let hiding = 0;
 
-function light(entity, on) {
+function highlight(entity, on) {
   for (const piece of entity.pieces) {
     piece.classList.toggle("lit", on);
-    piece.style.setProperty("--lit", on ? `var(--c${colour(entity.type)})` : "");
+    piece.style.setProperty("--lit", on ? `var(--c${getColour(entity.type)})` : "");
   }
   entity.chip.classList.toggle("lit", on);
   entity.row.classList.toggle("lit", on);
 }
 
-/** Says of entities (inner ones first) what they are; the first is lit up in text and list. */
+/** Shows type, confidence and offsets of entities (inner ones first), and highlights the first. */
 function showTip(entities, anchor) {
   hideTip();
   lit = entities[0];
-  light(lit, true);
+  highlight(lit, true);
   const tip = $("tip");
   tip.replaceChildren(
     ...entities.map((entity) => {
-      const about = element("p");
-      about.append(element("b", "", `${entity.type}, confidence ${entity.score.toFixed(4)}`));
-      about.append(element("span", "", `characters ${entity.start}–${entity.end}`));
-      about.append(element("bdi", "", oneLine(entity.text)));
+      const about = createElement("p");
+      about.append(createElement("b", "", `${entity.type}, confidence ${entity.score.toFixed(4)}`));
+      about.append(createElement("span", "", `characters ${entity.start}–${entity.end}`));
+      about.append(createElement("bdi", "", toOneLine(entity.text)));
       return about;
     }),
   );
@@ -566,13 +566,13 @@ function placeTip(tip, anchor) {
 function hideTip() {
   clearTimeout(hiding);
   if (!lit) return;
-  light(lit, false);
+  highlight(lit, false);
   lit = null;
   $("tip").hidden = true;
   document.querySelector("[aria-describedby='tip']")?.removeAttribute("aria-describedby");
 }
 
-function pointAt(event) {
+function onPointerOver(event) {
   clearTimeout(hiding);
   const chip = event.target.closest(".chip");
   const piece = event.target.closest(".piece");
@@ -580,8 +580,8 @@ function pointAt(event) {
   if (entities.length) showTip(entities, chip ?? piece);
 }
 
-// The tip stays while the pointer is on its way to it or on it; after a touch, until the next one.
-function pointAway(event) {
+// The tooltip stays while the pointer moves to it or is on it; after a touch, until the next one.
+function onPointerOut(event) {
   if (event.pointerType === "touch") return;
   clearTimeout(hiding);
   hiding = setTimeout(() => {
@@ -591,7 +591,7 @@ function pointAway(event) {
   }, 120);
 }
 
-// ------------------------------------------------------------------------------------------ what the page says
+// ------------------------------------------------------------------------------------------ messages
 
 let saying = 0;
 
@@ -600,8 +600,8 @@ function say(message) {
   $("status").textContent = message;
 }
 
-/** For what changes at every step of a slider: heard once, when it has come to rest. */
-function sayAtRest(message) {
+/** Shows a message when no other follows for a moment: screen readers should not read each step of a slider. */
+function sayLater(message) {
   clearTimeout(saying);
   saying = setTimeout(() => say(message()), 400);
 }
@@ -623,31 +623,31 @@ function showPending(on) {
 
 function askForToken() {
   $("access").hidden = false;
-  say("This server asks for a token.");
+  say("This server requires an access token.");
 }
 
 function showModel(model) {
   const facts = { Model: model.name, Method: model.method, Engine: model.engine, Language: model.language };
-  const made = Object.entries(facts)
+  const items = Object.entries(facts)
     .filter(([, value]) => value)
     .map(([name, value]) => {
-      const fact = element("div");
-      fact.append(element("dt", "", name), element("dd", "", String(value)));
+      const fact = createElement("div");
+      fact.append(createElement("dt", "", name), createElement("dd", "", String(value)));
       return fact;
     });
-  $("model").replaceChildren(...made);
-  $("model").hidden = made.length === 0;
+  $("model").replaceChildren(...items);
+  $("model").hidden = items.length === 0;
   if (model.version) $("version").textContent = `Fencepost ${model.version}`;
   if (model.language) for (const id of ["text", "drawn", "rows"]) $(id).lang = model.language;
-  for (const type of model.types ?? []) colour(type);
+  for (const type of model.types ?? []) getColour(type);
   if (!["nested", "flat"].includes(model.select)) {
     $("own-shape").hidden = false;
-    $("own-shape").lastElementChild.textContent = model.select ?? "Model's own";
+    $("own-shape").lastElementChild.textContent = model.select ?? "Default of the model";
   }
   if (page.shape === null) checkShape(null);
 }
 
-/** Shows how overlaps are dealt with; before the user has chosen, as the model does. */
+/** Selects how entities may overlap; by default as in the model's setting. */
 function checkShape(shape) {
   page.shape = shape;
   const own = page.model && !["nested", "flat"].includes(page.model.select) ? "own" : page.model?.select;
@@ -656,8 +656,8 @@ function checkShape(shape) {
 
 // ------------------------------------------------------------------------------------------------------- copying
 
-/** What is visible, with the options that make the server answer the same. */
-function visible() {
+/** Returns the visible entities, with the options for which the server returns the same. */
+function collectVisible() {
   const { text, flat, entities, byType } = page.answer;
   const off = [...byType.keys()].some((type) => page.off.has(type));
   const types = off ? [...byType.keys()].filter((type) => !page.off.has(type)) : undefined;
@@ -670,29 +670,29 @@ function visible() {
 }
 
 async function copy() {
-  const written = JSON.stringify(visible(), null, 2);
+  const text = JSON.stringify(collectVisible(), null, 2);
   const count = page.answer.shown;
-  const copied = await toClipboard(written);
-  say(copied ? `Copied ${count} ${count === 1 ? "entity" : "entities"} as JSON.` : "The browser does not let this page copy.");
+  const success = await writeClipboard(text);
+  say(success ? `Copied ${count} ${count === 1 ? "entity" : "entities"} as JSON.` : "The browser does not allow copying.");
 }
 
-async function toClipboard(written) {
+async function writeClipboard(text) {
   try {
-    await navigator.clipboard.writeText(written);
+    await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Without HTTPS or localhost there is no such clipboard, only the selection.
+    // The clipboard needs HTTPS or localhost; otherwise only a selection can be copied.
   }
-  const field = document.body.appendChild(element("textarea"));
-  field.value = written;
+  const field = document.body.appendChild(createElement("textarea"));
+  field.value = text;
   field.select();
-  const copied = document.execCommand("copy");
+  const success = document.execCommand("copy");
   field.remove();
   $("copy").focus();
-  return copied;
+  return success;
 }
 
-// ------------------------------------------------------------------------------------------------- what users do
+// ------------------------------------------------------------------------------------------------- user actions
 
 function find() {
   const text = $("text").value.toWellFormed();
@@ -700,52 +700,52 @@ function find() {
     ask(text);
     return;
   }
-  forget();
-  showError("There is no text yet. Write or paste one, or take an example.");
+  cancel();
+  showError("There is no text yet. Enter or paste one, or use an example.");
   $("text").focus();
 }
 
-/** Gives up the question that is being answered; all is as before it. */
-function forget() {
+/** Cancels the current request and restores the state before it. */
+function cancel() {
   page.running?.abort();
   page.running = null;
-  page.asked = page.answer?.text ?? null;
+  page.lastText = page.answer?.text ?? null;
   if (page.answer) checkShape(page.answer.shape);
   showPending(false);
 }
 
 function stop() {
-  forget();
+  cancel();
   say("Stopped.");
   $("find").focus();
 }
 
-function offerExamples() {
+function addExamples() {
   let own = "";
   const take = (text) => {
-    const written = $("text").value;
-    if (written.trim() && !Object.values(EXAMPLES).includes(written)) own = written;
+    const current = $("text").value;
+    if (current.trim() && !Object.values(EXAMPLES).includes(current)) own = current;
     back.hidden = !own || text === own;
     $("text").value = text;
     find();
   };
-  const button = (name, text) => {
-    const made = element("button", "", name);
-    made.type = "button";
-    made.addEventListener("click", () => take(text()));
-    $("examples").append(made);
-    return made;
+  const addButton = (name, text) => {
+    const button = createElement("button", "", name);
+    button.type = "button";
+    button.addEventListener("click", () => take(text()));
+    $("examples").append(button);
+    return button;
   };
-  for (const [name, text] of Object.entries(EXAMPLES)) button(name, () => text);
-  const back = button("Back to your text", () => own);
+  for (const [name, text] of Object.entries(EXAMPLES)) addButton(name, () => text);
+  const back = addButton("Back to your text", () => own);
   back.hidden = true;
 }
 
-function useToken(event) {
+function onToken(event) {
   event.preventDefault();
   const token = $("token").value.trim();
   if (!/^[\x21-\x7e]+$/.test(token)) {
-    showError("A token has no spaces and no letters with accents. See whether it was pasted as a whole.");
+    showError("A token has no spaces and no special characters. Check whether it was pasted completely.");
     return;
   }
   page.token = token;
@@ -765,26 +765,26 @@ function useToken(event) {
 
 let frame = 0;
 
-function slide() {
+function onSlide() {
   page.least = Number($("least").value);
   $("least-value").textContent = page.least.toFixed(2);
   if (!page.answer || frame) return;
   frame = requestAnimationFrame(() => {
     frame = 0;
     if (!page.answer) return;
-    filter(page.answer.cut);
-    sayAtRest(() => `${$("count").textContent}.`);
+    applyFilters(page.answer.cut);
+    sayLater(() => `${$("count").textContent}.`);
   });
 }
 
 function toggle(types, on) {
   switchTypes(types, on);
   for (const label of $("types").children) label.firstChild.checked = !page.off.has(label.firstChild.value);
-  sayAtRest(() => `${$("count").textContent}.`);
+  sayLater(() => `${$("count").textContent}.`);
 }
 
 function start() {
-  offerExamples();
+  addExamples();
   $("find").addEventListener("click", find);
   $("stop").addEventListener("click", stop);
   $("text").addEventListener("keydown", (event) => {
@@ -792,23 +792,23 @@ function start() {
     event.preventDefault();
     find();
   });
-  $("access").addEventListener("submit", useToken);
-  $("least").addEventListener("input", slide);
+  $("access").addEventListener("submit", onToken);
+  $("least").addEventListener("input", onSlide);
   $("shapes").addEventListener("change", (event) => {
     page.shape = event.target.value;
-    if (page.running || page.answer) ask(page.asked);
+    if (page.running || page.answer) ask(page.lastText);
   });
   $("types").addEventListener("change", (event) => toggle([event.target.value], event.target.checked));
   $("all").addEventListener("click", () => toggle(page.answer.byType.keys(), true));
   $("none").addEventListener("click", () => toggle(page.answer.byType.keys(), false));
   $("copy").addEventListener("click", copy);
-  goThrough($("drawn"), () => page.answer.entities, (entity) => entity.chip);
-  goThrough($("rows"), () => page.answer.reading, (entity) => entity.button);
+  addArrowKeys($("drawn"), () => page.answer.entities, (entity) => entity.chip);
+  addArrowKeys($("rows"), () => page.answer.reading, (entity) => entity.button);
   $("rows").addEventListener("click", (event) => entityOf.get(event.target)?.chip.focus());
-  $("drawn").addEventListener("pointerover", pointAt);
-  $("drawn").addEventListener("pointerout", pointAway);
+  $("drawn").addEventListener("pointerover", onPointerOver);
+  $("drawn").addEventListener("pointerout", onPointerOut);
   $("tip").addEventListener("pointerenter", () => clearTimeout(hiding));
-  $("tip").addEventListener("pointerleave", pointAway);
+  $("tip").addEventListener("pointerleave", onPointerOut);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hideTip();
   });

@@ -511,7 +511,7 @@ def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()
     losses: list[float] = []
     predictor = make_predictor(model)
-    predictor.find_entities(
+    predictor.predict_entities(
         sentences, lambda batch, words, _: losses.append(model.compute_loss(batch, words))
     )
     order = sorted(sentences, key=len, reverse=True)

@@ -54,7 +54,7 @@ def predictor():
 
 def tables(predictor, sentences):
     reports = predictor.make_reports(["stages"])
-    predictor.find_entities(sentences, predictor.watch_reports(reports))
+    predictor.predict_entities(sentences, predictor.watch_reports(reports))
     return reports["stages"].tables()
 
 
@@ -92,7 +92,7 @@ def proposals(predictor, sentences):
         proposals.append(list(zip(*(c.tolist() for c in columns), types.tolist(), strict=True)))
 
     for sentence in sentences:
-        predictor.find_entities([sentence], watch)
+        predictor.predict_entities([sentence], watch)
     return proposals
 
 

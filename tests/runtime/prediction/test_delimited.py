@@ -53,14 +53,12 @@ def test_line_ends_in_quotations_are_part_of_the_text(texts):
 def test_another_column_may_be_named(texts):
     found, _, notes = texts("text;body\nold;Ada met Bob\n", column="body")
     assert found == [("Ada met Bob", {})]
-    assert notes == ["the output has the text of 'body', not what the input has as 'text'"]
+    assert notes == ["'text' of the input is replaced by 'body' in the output"]
 
 
 @pytest.mark.parametrize("content", ["id,body\n1,x\n", "id;body\n1;x\n", "Ada met Bob\n", "text,text\na,b\n"])
 def test_a_file_without_the_column_is_refused_with_those_it_has(texts, content):
-    with pytest.raises(
-        DataError, match=r"texts.csv: there must be one column 'text' in the first line"
-    ) as caught:
+    with pytest.raises(DataError, match=r"texts.csv: the first line must have one column 'text'") as caught:
         texts(content)
     assert all(
         repr(name) in str(caught.value) for name in content.split("\n")[0].replace(";", ",").split(",")
@@ -105,7 +103,7 @@ def test_columns_with_tags_are_still_a_corpus(texts):
 
 @pytest.mark.parametrize(("name", "format_"), [("texts.txt", None), ("texts.csv", "text"), ("a.conll", None)])
 def test_a_column_of_what_has_none_is_refused(texts, name, format_):
-    with pytest.raises(UsageError, match="--text-column names a column of CSV, TSV, Excel or Parquet"):
+    with pytest.raises(UsageError, match="--text-column is for a column of CSV, TSV, Excel or Parquet"):
         texts("Ada\tO\n", name=name, format_=format_, column="text")
 
 
@@ -114,7 +112,7 @@ def test_a_key_of_json_may_be_named(texts):
     found, invalid, notes = texts(content, name="a.jsonl", column="body", skip=True)
     assert found == [("Ada", {"n": 1})]
     assert invalid == [(2, "'body' is missing, or not a string")]
-    assert "the output has the text of 'body', not what the input has as 'text'" in notes
+    assert "'text' of the input is replaced by 'body' in the output" in notes
     assert texts('[{"body": "Ada"}]', name="a.json", column="body")[0] == [("Ada", {})]
 
 
@@ -126,7 +124,7 @@ def test_csv_with_another_name(texts):
     ("name", "content", "message"),
     [
         ("a.csv", "text\nAda\n", "is CSV, .* save it as Parquet or as JSON lines"),
-        ("a.txt", "Ada\rBob\r", "has carriage returns for line ends"),
+        ("a.txt", "Ada\rBob\r", "has carriage returns as line ends"),
     ],
 )
 def test_what_several_processes_cannot_share(tmp_path, name, content, message):

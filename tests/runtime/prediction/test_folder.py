@@ -57,22 +57,22 @@ def filled(path: Path, given: dict[str, Any]) -> OutputFolder:
     folder.begin(given, resume=False)
     for shard in range(2):
         for part in range(2):
-            folder.part(shard, part).write(found(f"text {shard}{part}"))
+            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
     return folder
 
 
 def test_parts_become_files_and_a_manifest_says_so(tmp_path):
     given = job("a", "b")
     folder = filled(tmp_path / "out", given)
-    folder.part(0, 1).path.unlink()
-    assert [list(folder.missing(shard, 2)) for shard in range(2)] == [[1], []]
+    folder.get_part(0, 1).path.unlink()
+    assert [list(folder.find_missing(shard, 2)) for shard in range(2)] == [[1], []]
     with pytest.raises(FencepostError, match="is missing or was changed; continue with --resume"):
         folder.assemble(0, 2)
-    assert not folder.file(0).exists()
-    folder.part(0, 1).write(found("text 01"))
-    assert folder.finished(0) is None
+    assert not folder.get_path(0).exists()
+    folder.get_part(0, 1).write(found("text 01"))
+    assert folder.read_summary(0) is None
     done = [folder.assemble(shard, 2) for shard in range(2)]
-    assert [folder.finished(shard) for shard in range(2)] == done
+    assert [folder.read_summary(shard) for shard in range(2)] == done
     assert not list(folder.unfinished.glob("*.part"))
     assert not folder.is_complete(given)
     folder.finish(given, done)
@@ -83,7 +83,7 @@ def test_parts_become_files_and_a_manifest_says_so(tmp_path):
     manifest = json.loads((folder.path / "manifest.json").read_text())
     assert (manifest["texts"], manifest["entities"], manifest["rejected"]) == (4, 4, 0)
     assert manifest["model"] == {"name": "m"}
-    written = folder.file(1).read_bytes()
+    written = folder.get_path(1).read_bytes()
     assert manifest["shards"][1] == {
         **given["shards"][1],
         "output": "part-00001-of-00002.jsonl",
@@ -99,9 +99,9 @@ def test_parts_become_files_and_a_manifest_says_so(tmp_path):
 def test_a_file_that_was_changed_is_made_again(tmp_path):
     folder = filled(tmp_path / "out", job("a", "b"))
     folder.assemble(0, 2)
-    folder.file(0).write_bytes(b"other\n")
-    assert folder.finished(0) is None
-    assert list(folder.missing(0, 2)) == [0, 1]
+    folder.get_path(0).write_bytes(b"other\n")
+    assert folder.read_summary(0) is None
+    assert list(folder.find_missing(0, 2)) == [0, 1]
 
 
 def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
@@ -110,20 +110,20 @@ def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
     folder.begin(given, resume=False)
     for shard in range(3):
         for part in range(2):
-            folder.part(shard, part).write(found(f"text {shard}{part}"))
+            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
     done = [folder.assemble(shard, 2) for shard in range(3)]
     folder.finish(given, done)
     manifest = (folder.path / "manifest.json").read_bytes()
-    folder.file(0).write_bytes(folder.file(0).read_bytes().replace(b"text 00", b"text 99"))
-    folder.file(2).unlink()
+    folder.get_path(0).write_bytes(folder.get_path(0).read_bytes().replace(b"text 00", b"text 99"))
+    folder.get_path(2).unlink()
     assert not folder.is_complete(given)
-    assert folder.begin(given, resume=True) == [folder.file(0), folder.file(2)]
-    assert [folder.finished(shard) for shard in range(3)] == [None, done[1], None]
+    assert folder.begin(given, resume=True) == [folder.get_path(0), folder.get_path(2)]
+    assert [folder.read_summary(shard) for shard in range(3)] == [None, done[1], None]
     assert not (folder.path / "manifest.json").exists()
     for shard in (0, 2):
-        assert list(folder.missing(shard, 2)) == [0, 1]
+        assert list(folder.find_missing(shard, 2)) == [0, 1]
         for part in range(2):
-            folder.part(shard, part).write(found(f"text {shard}{part}"))
+            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
         folder.assemble(shard, 2)
     folder.finish(given, done)
     assert (folder.path / "manifest.json").read_bytes() == manifest
@@ -131,10 +131,10 @@ def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_only_the_same_job_goes_on(tmp_path, complete):
+def test_only_the_same_job_is_continued(tmp_path, complete):
     given = job("a", "b")
     folder = filled(tmp_path / "out", given)
-    folder.part(0, 0).count_try()
+    folder.get_part(0, 0).count_try()
     if complete:
         folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
     folder.begin(given, resume=True)
@@ -146,11 +146,11 @@ def test_only_the_same_job_goes_on(tmp_path, complete):
         (job("a", "b", model={"name": "n"}), "another model"),
         (job("a", "b", fencepost="2"), "another version of fencepost"),
     ):
-        with pytest.raises(UsageError, match=f"was made with {what}, so it cannot be continued; --force"):
+        with pytest.raises(UsageError, match=f"was made with {what}, so it cannot be continued; use --force"):
             folder.begin(other, resume=True)
     folder.check(resume=True, force=False)
     folder.check(resume=False, force=True)
-    with pytest.raises(UsageError, match="already exists; --resume continues where it stopped"):
+    with pytest.raises(UsageError, match="already exists; use --resume to continue"):
         folder.check(resume=False, force=False)
 
 
@@ -163,7 +163,7 @@ def test_force_removes_its_own_files_alone(tmp_path):
     other.begin(job("c"), resume=False)
     assert {path.name for path in folder.path.iterdir()} == {"mine.txt", "unfinished"}
     (folder.path / "part-00000-of-00002.jsonl").write_text("precious")
-    with pytest.raises(UsageError, match="is in the way"):
+    with pytest.raises(UsageError, match="already exists, and is not output of predict"):
         folder.begin(given, resume=False)
 
 
@@ -171,7 +171,7 @@ def test_a_folder_that_is_not_its_own(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "out").mkdir()
     for path, told in (
-        (tmp_path / "file", "is a file; several processes write into a folder"),
+        (tmp_path / "file", "is a file, but several processes need a folder"),
         (tmp_path / "no" / "where", "cannot be written: there is no folder"),
     ):
         with pytest.raises(UsageError, match=told):
@@ -186,7 +186,7 @@ def test_a_folder_that_is_not_its_own(tmp_path):
     ):
         (tmp_path / "out" / "manifest.json").write_text(manifest)
         for resume, force in ((False, False), (True, False), (False, True)):
-            with pytest.raises(UsageError, match="already exists, and is no output of predict"):
+            with pytest.raises(UsageError, match="already exists, and is not output of predict"):
                 OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
 
 
@@ -196,7 +196,7 @@ def test_what_others_have_put_into_it(tmp_path):
     for name in ("mine.txt", "1.json"):
         (folder.unfinished / name).write_text("precious")
     (folder.unfinished / ".fencepost-abcdefgh").mkdir()
-    folder.part(0, 0).count_try()
+    folder.get_part(0, 0).count_try()
     folder.begin(given, resume=False)
     assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
 
@@ -215,6 +215,6 @@ def test_what_is_in_the_way_is_seen_before_anything_is_removed(tmp_path):
     folder = filled(tmp_path / "out", given)
     folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
     (folder.path / "part-00000-of-00001.jsonl").write_text("precious")
-    with pytest.raises(UsageError, match="is in the way"):
+    with pytest.raises(UsageError, match="already exists, and is not output of predict"):
         OutputFolder(folder.path, 1).begin(job("c"), resume=False)
     assert folder.is_complete(given)

@@ -19,7 +19,7 @@ from fencepost.runtime.prediction.kinds import detect_kind
         ("a.txt", "TRAIN = [1, 2]\n", "text"),
     ],
 )
-def test_corpora_are_told_from_texts_and_tables(tmp_path, name, content, kind):
+def test_corpora_texts_and_tables_are_distinguished(tmp_path, name, content, kind):
     path = tmp_path / name
     path.write_text(content)
     source = Source.open(path)

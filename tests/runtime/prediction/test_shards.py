@@ -13,7 +13,7 @@ from pyarrow import StructArray, Table, array, date32, list_, parquet, table
 
 from fencepost.data.formats.format import ReadOptions
 from fencepost.errors import DataError, UsageError
-from fencepost.runtime.prediction.shards import Part, PartReader, Shard, find_files, plan_shard
+from fencepost.runtime.prediction.shards import PartReader, Shard, ShardPart, find_files, plan_shard
 from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.prediction.texts import Texts, open_texts
 
@@ -184,7 +184,7 @@ def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
     texts, notes = noted(path)
     assert [text.fields for text in texts] == [{}] * 3
     told = (
-        ":1: the output has entities of its own, not what the input has as 'entities' (3 times, first here)"
+        ":1: 'entities' of the input are replaced by the predicted ones in the output (3 times, first here)"
     )
     assert notes == ([] if entities == "[]" else [told])
 
@@ -207,9 +207,9 @@ def test_a_file_that_changes_meanwhile(tmp_path):
     with pytest.raises(DataError, match=r"a\.txt: has changed since"):
         PartReader().read(cut.file, cut.parts[0])
     path.write_text("Adamet\n\n")
-    assert [text.text for text in PartReader().read(cut.file, Part(0, 8, 2))] == ["Adamet", ""]
+    assert [text.text for text in PartReader().read(cut.file, ShardPart(0, 8, 2))] == ["Adamet", ""]
     with pytest.raises(DataError, match="has changed since"):
-        PartReader().read(cut.file, Part(0, 7, 2))
+        PartReader().read(cut.file, ShardPart(0, 7, 2))
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -245,13 +245,13 @@ def test_which_files_are_meant(tmp_path):
     assert names(tmp_path / "c.jsonl") == ["c.jsonl"]
     for given, told in (
         (tmp_path / "nowhere", "there is no such file or folder"),
-        (tmp_path / "*.parquet", "no file fits it"),
-        ("-", "several processes read files"),
-        ("sample:test", "several processes read files"),
-        ("", "an empty file name"),
+        (tmp_path / "*.parquet", "no file matches this pattern"),
+        ("-", "several processes need files"),
+        ("sample:test", "several processes need files"),
+        ("", "the file name is empty"),
     ):
         with pytest.raises(UsageError, match=told):
             find_files(str(given))
     (tmp_path / "deep" / "d.txt").unlink()
-    with pytest.raises(UsageError, match="there is no file in it"):
+    with pytest.raises(UsageError, match="the folder has no files"):
         find_files(str(tmp_path / "deep"))

@@ -59,8 +59,8 @@ def test_what_has_no_place_is_counted_and_costs_nothing_else(tmp_path, monkeypat
     texts = [predicted("a", n=1, s="x"), predicted("b", n="two", s=3, new=1), predicted("c", n=3, s=None)]
     losses = write_table(texts, tmp_path / "out.parquet", "parquet")
     assert +losses == {
-        "values of 'new', which the first texts have not": 1,
-        "values of 'n' of another type than the first ones": 1,
+        "values of 'new', absent from the first texts": 1,
+        "values of 'n' that have another type than the first ones": 1,
     }
     frame = pd.read_parquet(tmp_path / "out.parquet")
     assert frame["text"].tolist() == ["a", "b", "c"]
@@ -73,7 +73,9 @@ def test_no_text_is_a_formula_of_excel(tmp_path):
     rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active.iter_rows())
     assert rows[2][2].data_type == "s"
     assert rows[2][2].value.startswith("=1")
-    assert +losses == {"texts that a cell of Excel cannot hold whole": 2}  # also a carriage return
+    assert +losses == {
+        "texts that Excel does not allow (too long, or control characters)": 2
+    }  # also a carriage return
 
 
 def test_no_texts_are_a_table_without_rows(tmp_path):

@@ -96,7 +96,7 @@ def test_another_run_is_refused(recogniser, tmp_path):
         ({"a": 2}, {"b": 1}, "another model"),
         ({"a": 1}, {"b": 2}, "other options"),
     ):
-        with pytest.raises(UsageError, match=f"was made with {reason}; --force starts again"):
+        with pytest.raises(UsageError, match=f"was made with {reason}; use --force to start again"):
             Checkpoint(path, model, options).load()
 
 
@@ -109,5 +109,5 @@ def test_damage_is_refused(recogniser, tmp_path):
     np.savez(pickled, about=np.array([{"a": 1}], dtype=object))
     for damaged in (b"", content[:100], content[:-200], b"not an archive", pickled.read_bytes()):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="cannot be continued; --force starts again"):
+        with pytest.raises(DataError, match="cannot be continued; use --force to start again"):
             Checkpoint(path, {"a": 1}, {"b": 1}).load()

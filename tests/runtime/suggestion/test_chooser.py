@@ -140,7 +140,7 @@ def test_wrong_requests(recogniser):
         choose(recogniser, TEXTS, 1, strategy="randm")
     with pytest.raises(UsageError, match="not a string"):
         choose(recogniser, "one", 1)
-    with pytest.raises(UsageError, match="cannot be mixed"):
+    with pytest.raises(UsageError, match="all strings or all sentences"):
         choose(recogniser, [Sentence(["a"]), "b"], 1)
     assert choose(recogniser, [], 1) == choose(recogniser, ["", " "], 1) == []
 

@@ -97,7 +97,7 @@ def test_types_and_confidences_that_are_not_wanted_do_not_count():
 
 
 def test_moves_are_half_of_those_within_reach():
-    moves = evidence._moves()
+    moves = evidence._list_moves()
     both = {*moves, *((-left, -right) for left, right in moves)}
     assert len(both) == 2 * len(moves) == 2 * REACH * (REACH + 1)
     assert all(0 < abs(left) + abs(right) <= REACH for left, right in both)
