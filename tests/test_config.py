@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fencepost.cli.models import settings_of
+from fencepost.cli.models import parse_prediction_changes
 from fencepost.config import Config, TrainingSettings, merge_trees
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
@@ -471,7 +471,7 @@ def change(tmp_path):
     """Changes the settings of prediction of a saved model, as `--set` does."""
     config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
     (tmp_path / CONFIG_FILE).write_text(format_config(config, ["PER"], Temperature()), encoding="utf-8")
-    return lambda changes: config.predict.with_changes(settings_of(tmp_path, changes))
+    return lambda changes: config.predict.with_changes(parse_prediction_changes(tmp_path, changes))
 
 
 def test_only_what_predicts_can_change_after_training(change) -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fencepost.analysis.epochs import read_records
 from fencepost.analysis.landscape import points
 from fencepost.cli import analyze, app
-from fencepost.cli.progress import count_to
+from fencepost.cli.progress import count_steps
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, evaluate, match, mistakes, reliability
@@ -488,12 +488,12 @@ class Terminal(io.StringIO):
 
 def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     unit = "the loss at {} points"
-    with count_to(51, "model", unit, quiet=False) as advance:
+    with count_steps(51, "model", unit, quiet=False) as advance:
         advance()
     assert capsys.readouterr().err == "model: the loss at 51 points\n"
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with count_to(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
+    with count_steps(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
         for _ in range(4):
             advance()
     shown = sys.stderr.getvalue()
@@ -501,7 +501,7 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     assert "100%" in shown
     assert "\x1b[31mname" not in shown
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with count_to(4, "model", unit, quiet=True) as advance:
+    with count_steps(4, "model", unit, quiet=True) as advance:
         advance()
     assert not sys.stderr.getvalue()
 

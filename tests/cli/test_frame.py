@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import __version__
-from fencepost.cli.frame import with_json_target
+from fencepost.cli.frame import fill_json_target
 from tests.cli.conftest import heed_ctrl_c
 
 COMMAND = [sys.executable, "-m", "fencepost"]
@@ -159,7 +159,7 @@ def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
     ],
 )
 def test_json_without_a_file_goes_to_standard_output(given, filled):
-    assert with_json_target(given) == filled
+    assert fill_json_target(given) == filled
 
 
 def test_json_never_overwrites_a_corpus(run, tmp_path):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.judging import JudgingOptions
-from fencepost.cli.models import common_text
+from fencepost.cli.models import find_text_rules
+from fencepost.cli.scoring import LabelOptions
 from fencepost.data import read, write
 from fencepost.data.source import Source
 from fencepost.errors import UsageError
@@ -464,14 +464,14 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
 
     assert words() == ["can't"]
     assert words("--language", "en") == ["ca", "n't"]
-    assert common_text([german, german]) == {"language": "de", "lines": "auto"}
-    assert common_text([german, small_model]) == {"lines": "auto"}
-    assert common_text(["no model"]) == {}
-    options, corpus = JudgingOptions(), _corpus(tmp_path)
-    assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
-    assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]
-    english = JudgingOptions(language="en")
-    assert [len(s) for s in english.read_for([str(german)], corpus)] == [2]
+    assert find_text_rules([german, german]) == {"language": "de", "lines": "auto"}
+    assert find_text_rules([german, small_model]) == {"lines": "auto"}
+    assert find_text_rules(["no model"]) == {}
+    options, corpus = LabelOptions(), _corpus(tmp_path)
+    assert [len(s) for s in options.read_sentences([str(german)], corpus)] == [1]
+    assert [len(s) for s in options.read_sentences([str(small_model)], corpus)] == [2]
+    english = LabelOptions(language="en")
+    assert [len(s) for s in english.read_sentences([str(german)], corpus)] == [2]
 
 
 def _corpus(folder: Path) -> str:

@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from fencepost.cli import app
-from fencepost.cli.frame import with_repeated
+from fencepost.cli.frame import repeat_option
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.evaluation import evaluate
@@ -111,7 +111,7 @@ def _rows_wanted() -> list[dict[str, int]]:
     ],
 )
 def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
-    assert with_repeated("--sweep", args) == wanted
+    assert repeat_option("--sweep", args) == wanted
 
 
 def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:

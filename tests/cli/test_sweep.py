@@ -23,7 +23,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from fencepost.cli import app
-from fencepost.cli.progress import duration
+from fencepost.cli.progress import format_duration
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module
@@ -313,4 +313,4 @@ def test_the_commands_of_the_documentation(
     [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
 )
 def test_durations(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+    assert format_duration(seconds) == told

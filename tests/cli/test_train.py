@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import fencepost
 from fencepost import Sentence
 from fencepost.cli import app
-from fencepost.cli.train import _calibration
+from fencepost.cli.train import _describe_calibration
 from fencepost.config import Config
 from fencepost.data import ReadOptions, read, write
 from fencepost.methods.registry import METHODS
@@ -91,7 +91,9 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
 
 def test_train_says_why_there_is_no_calibration():
     nothing = {"temperature": 1.0, "shift": 0.0, "dev_ece_before": None, "dev_ece_after": None}
-    assert _calibration(nothing) == "calibration: none, since nothing is found in the development data"
+    assert (
+        _describe_calibration(nothing) == "calibration: none, since nothing is found in the development data"
+    )
 
 
 def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):

@@ -25,18 +25,18 @@ from fencepost.experiments import trials as trials_module
 from fencepost.experiments import tuning as tuning_module
 from fencepost.experiments import tuning_study as study_module
 from fencepost.experiments import workers
-from fencepost.experiments.tuning import Data, Pruned, TrialRecord, Tuning
+from fencepost.experiments.tuning import Data, TrialPruned, TrialRecord, Tuning
 from fencepost.experiments.tuning_space import (
     Choices,
     Range,
     Space,
-    changed,
+    change_config,
     default_space,
+    dump_space,
+    dump_space_yaml,
+    parse_searches,
+    parse_space,
     read_space,
-    searched,
-    space_of,
-    space_tree,
-    space_yaml,
 )
 from fencepost.methods.registry import METHODS
 from fencepost.training import train
@@ -52,7 +52,7 @@ SEARCHED = ["training.learning_rate=1e-4..1e-2:log", "method.epsilon=0,0.1,0.2"]
 
 
 def space(*options: str, settings: Config | None = None) -> Space:
-    return space_of(searched(options or SEARCHED), settings or config())
+    return parse_space(parse_searches(options or SEARCHED), settings or config())
 
 
 def tuning(out: Path, settings: Config | None = None, of: Space | None = None, **more: Any) -> Tuning:
@@ -62,7 +62,7 @@ def tuning(out: Path, settings: Config | None = None, of: Space | None = None, *
 
 def go(whole: Tuning, trials: int, **more: Any) -> list[TrialRecord]:
     with whole:
-        return list(whole.go(trials, **more))
+        return list(whole.run(trials, **more))
 
 
 def timeless(trials: list[TrialRecord]) -> list[tuple[Any, ...]]:
@@ -103,7 +103,7 @@ def test_what_may_be_written() -> None:
         "training.schedule": Choices(("linear", "cosine")),
         "encoder.name": Choices(("../a", "../b")),
     }
-    assert isinstance(found["training.batch_size"].tree()["low"], int)  # type: ignore[call-overload]
+    assert isinstance(found["training.batch_size"].to_tree()["low"], int)  # type: ignore[call-overload]
 
 
 def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
@@ -112,21 +112,21 @@ def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
         "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text, as YAML sees it
         "method.epsilon: [0, 1e-1, 0.2]\n"
     )
-    found = space_of(read_space(path), config())
+    found = parse_space(read_space(path), config())
     assert found == space()
-    path.write_text(space_yaml(found))
+    path.write_text(dump_space_yaml(found))
     assert path.read_text().splitlines() == [
         "training.learning_rate: {low: 0.0001, high: 0.01, log: true}",
         "method.epsilon: [0.0, 0.1, 0.2]",
     ]
-    assert space_of(read_space(path), config()) == found
+    assert parse_space(read_space(path), config()) == found
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("encoder", ["minilm", "scratch"])
 def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
-    found = space_of(default_space(settings), settings)
+    found = parse_space(default_space(settings), settings)
     assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
     assert [key for key in found if key.startswith("method.")] == [
         f"method.{key}" for key in METHODS[method].settings.searched
@@ -136,7 +136,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
             value = value[part]
-        assert domain.has(value) or (key, value) == ("training.encoder_learning_rate", "auto"), key
+        assert domain.contains(value) or (key, value) == ("training.encoder_learning_rate", "auto"), key
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_a_file_may_not_say(written: str, told: str, tmp_path: Path) -> Non
     path = tmp_path / "space.yaml"
     path.write_text(written)
     with pytest.raises((UsageError, DataError), match=told):
-        space_of(read_space(path), config())
+        parse_space(read_space(path), config())
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,9 @@ def test_what_there_is_at_the_end(whole: Path) -> None:
         assert one["dev_f1"] == max(scores)
         assert (folder / "model.safetensors").exists() == (one is best)
         assert not (folder / "checkpoints").exists()
-        assert Config.compose(folder / "run.yaml") == changed(config(ALL_SPANS, **LITTLE), one["values"])
+        assert Config.compose(folder / "run.yaml") == change_config(
+            config(ALL_SPANS, **LITTLE), one["values"]
+        )
     assert told["importance"] is None
     assert told["no_importance"] == "it takes 4 complete trials, and there are 3"
     with (whole / "trials.csv").open() as stream:
@@ -275,7 +277,7 @@ def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) 
 def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
     with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
-        assert list(t.go(3)) == []
+        assert list(t.run(3)) == []
         found = t.score()
     assert found is not None
     load.assert_called_once_with(whole / results(whole)["best"]["model"], engine="pytorch")
@@ -314,7 +316,7 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     settings = config(epochs=1, learning_rate=0.001)
     folder = tmp_path / "tuning" / "trials" / "0000"
     with tuning(tmp_path / "tuning", settings) as killed:
-        assert killed.study.next() is not None
+        assert killed.study.start_trial() is not None
     if complete:
         run(folder, settings)
     else:
@@ -333,9 +335,9 @@ def test_what_an_epoch_is_told_with_and_how_a_training_ends(tmp_path: Path) -> N
     def hook(epoch: int, f1: float) -> None:
         seen.append((epoch, f1))
         if epoch == 2:
-            raise Pruned
+            raise TrialPruned
 
-    with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(Pruned):
+    with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(TrialPruned):
         run(tmp_path, after_epoch=hook)
     assert seen == [(1, 0.1), (2, 0.3)]
     assert not (tmp_path / "metrics.json").exists()
@@ -669,7 +671,7 @@ def test_another_study_is_refused(tmp_path: Path) -> None:
 
 def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
     with played(by_rate), tuning(tmp_path) as first:
-        next(first.go(2))
+        next(first.run(2))
         with pytest.raises(UsageError, match="another tuning is at work there"):
             go(tuning(tmp_path), 2)
     with played(by_rate):
@@ -713,7 +715,7 @@ def test_all_models_can_be_kept(tmp_path: Path) -> None:
 def test_the_space_is_told_as_a_file_has_it(whole: Path) -> None:
     assert (
         results(whole)["space"]
-        == space_tree(space())
+        == dump_space(space())
         == {
             "training.learning_rate": {"low": 0.0001, "high": 0.01, "log": True},
             "method.epsilon": [0.0, 0.1, 0.2],
