@@ -480,8 +480,8 @@ def test_only_what_predicts_can_change_after_training(change) -> None:
     assert change([]).select == "nested"
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
-            f"--set {wrong}: the model is trained; only predict.* can change now, "
-            "that is predict.select, predict.threshold, predict.trim, predict.batch_size"
+            f"--set {wrong}: only prediction settings of a trained model can be changed: "
+            "predict.select, predict.threshold, predict.trim, predict.batch_size"
         )
 
 

@@ -100,7 +100,7 @@ def output_analysis(analysis: Analysis, out: Path) -> None:
         print_table(console, analysis.name.capitalize(), analysis.summary.columns, analysis.summary.rows)
     engines = analysis.content.get("engines", {})
     if engines:
-        listed = ", ".join(f"{label} ({engine})" for label, engine in engines.items())
-        console.print(f"engine: {listed}", soft_wrap=True, markup=False)
+        text = ", ".join(f"{label} ({engine})" for label, engine in engines.items())
+        console.print(f"engine: {text}", soft_wrap=True, markup=False)
     names = ", ".join(path.name for path in paths)
     console.print(f"written to {out}: {names}", soft_wrap=True, markup=False)

@@ -210,8 +210,8 @@ def settings(
     check_output("settings", options.out)
     from fencepost.analysis.sampling import sampling as analysis
 
-    loaded = {label: options.load(path) for label, path in models.items()}
-    grids = {label: combine_settings(loaded[label], path, sweep) for label, path in models.items()}
+    recognisers = {label: options.load(path) for label, path in models.items()}
+    grids = {label: combine_settings(recognisers[label], path, sweep) for label, path in models.items()}
     sentences = options.read_sentences(list(models.values()), data)
     rows: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -222,7 +222,7 @@ def settings(
     finally:  # after Ctrl-C, save the finished combinations
         if any(rows.values()):
             keys = list(next(iter(grids.values()))[0][0])
-            facts = collect_facts(models, data, {label: one.engine for label, one in loaded.items()})
+            facts = collect_facts(models, data, {label: one.engine for label, one in recognisers.items()})
             output_analysis(analysis(rows, keys, facts), options.out)
 
 

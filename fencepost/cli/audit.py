@@ -186,12 +186,12 @@ def _train_folds(plan: Audit, options: AuditOptions) -> None:
     options.say(f"{plan.folds} folds of {len(plan.sentences):,} sentences{finished}")
     failed: dict[int, Failure] = {}
     seconds = 0.0
-    for number, ended in enumerate(plan.go(workers), start=1):
-        seconds += ended.seconds
-        line = f"fold {ended.task + 1} of {plan.folds}: {format_duration(ended.seconds)}"
-        if ended.failure is not None:
-            failed[ended.task] = ended.failure
-            line = f"fold {ended.task + 1} of {plan.folds} failed: {ended.failure.message}"
+    for number, result in enumerate(plan.go(workers), start=1):
+        seconds += result.seconds
+        line = f"fold {result.task + 1} of {plan.folds}: {format_duration(result.seconds)}"
+        if result.failure is not None:
+            failed[result.task] = result.failure
+            line = f"fold {result.task + 1} of {plan.folds} failed: {result.failure.message}"
         if number < len(todo):
             line += f"; about {format_duration(seconds / number * (len(todo) - number) / workers)} left"
         options.say(line)

@@ -54,14 +54,14 @@ def compare(
         raise UsageError("give the data with --data, as in fencepost compare MODEL MODEL --data FILE")
     if len(models) < 2:
         raise UsageError("give two or more models; for one model, use fencepost evaluate")
-    named = name_models(models, options.label)
+    paths = name_models(models, options.label)
     _check_folders(models)
     sentences = options.read_sentences(models, data)
-    predicted, engines = _predict(named, sentences, options)
+    predicted, engines = _predict(paths, sentences, options)
     from fencepost.evaluation import difference, evaluate, holm, intervals, match
 
     matches: dict[str, Matches] = {}
-    for label, model in named.items():
+    for label, model in paths.items():
         try:
             matches[label] = match(sentences, predicted[label])
         except UsageError as error:
@@ -70,11 +70,11 @@ def compare(
     results = {label: evaluate(sentences, one) for label, one in predicted.items()}
     pairs = {
         pair: difference(matches[pair[0]], matches[pair[1]], resamples, permutations)
-        for pair in combinations(named, 2)
+        for pair in combinations(paths, 2)
     }
     adjusted = dict(zip(pairs, holm([one.p for one in pairs.values()]), strict=True))
     facts = {
-        **collect_facts(named, data, engines),
+        **collect_facts(paths, data, engines),
         "sentences": len(sentences),
         "models": {
             label: {
@@ -83,7 +83,7 @@ def compare(
                 "ece": results[label].to_dict()["ece"],
                 "by_type": {type_: asdict(one) for type_, one in scores[label].items() if type_ is not None},
             }
-            for label in named
+            for label in paths
         },
         "pairs": [
             {"models": pair, "f1_difference": asdict(one.f1), "p": one.p, "p_holm": adjusted[pair]}

@@ -102,27 +102,27 @@ def command_group(name: str, text: str) -> typer.Typer:
 
 def repeat_option(option: str, args: list[str]) -> list[str]:
     """Return the arguments with the option repeated before each further `key=value` after it."""
-    filled: list[str] = []
+    completed: list[str] = []
     for index, argument in enumerate(args):
         if argument == "--":
-            return filled + args[index:]
-        follows = filled[-2:-1] == [option] or (filled and filled[-1].startswith(f"{option}="))
+            return completed + args[index:]
+        follows = completed[-2:-1] == [option] or (completed and completed[-1].startswith(f"{option}="))
         if follows and re.match(r"[\w.]+=", argument):
-            filled.append(option)
-        filled.append(argument)
-    return filled
+            completed.append(option)
+        completed.append(argument)
+    return completed
 
 
 def fill_json_target(args: list[str]) -> list[str]:
     """Return the arguments with `-` after each `--json` that no file name ending in .json follows."""
-    filled: list[str] = []
+    completed: list[str] = []
     for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
         if argument == "--":
-            return filled + args[index:]
-        filled.append(argument)
+            return completed + args[index:]
+        completed.append(argument)
         if argument == "--json" and following != "-" and not following.lower().endswith(".json"):
-            filled.append("-")
-    return filled
+            completed.append("-")
+    return completed
 
 
 def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:

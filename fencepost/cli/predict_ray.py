@@ -119,8 +119,8 @@ class RayPrediction:
         texts = sum(shard.texts for shard in shards)
 
         def show(progress: Progress) -> None:
-            done = progress.before + progress.texts
-            report(done, done, progress.texts)
+            count = progress.before + progress.texts
+            report(count, count, progress.texts)
 
         with (
             running(self.address, processors, self.threads),

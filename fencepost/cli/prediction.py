@@ -78,15 +78,17 @@ class Prediction:
     counts: Counts = field(default_factory=Counts)
     start: float = 0.0
 
-    def _predict(self, *, done: int = 0, again: int = 0, silent: bool = False) -> Iterator[PredictedText]:
+    def _predict(self, *, previous: int = 0, again: int = 0, silent: bool = False) -> Iterator[PredictedText]:
         """Predict and count the texts, and show progress unless `silent`.
 
-        The output has `done` texts already; the first `again` texts of the input are among them and are left
-        out of the result.
+        The output has `previous` texts of an earlier run; the first `again` texts of the input are among them
+        and are left out of the result.
         """
         self.start = time.perf_counter()
         new = islice(predict_texts(self.recogniser, self.texts, self.unit), again, None)
-        return watch_predictions(self.counts.count(new), self.file, done=done, quiet=self.quiet or silent)
+        return watch_predictions(
+            self.counts.count(new), self.file, previous=previous, quiet=self.quiet or silent
+        )
 
     def draw(self) -> None:
         console = Console(highlight=False)
@@ -96,20 +98,20 @@ class Prediction:
 
     def write_lines(self, output: str, *, resume: bool) -> None:
         path = None if output == "-" else Path(output)
-        done = again = 0
+        previous = again = 0
         if path is not None and resume:
             rest = without_done(self.texts, path)
-            done, again, self.texts = rest.done, rest.again, rest.texts
-        predicted = self._predict(done=done, again=again, silent=path is None)
+            previous, again, self.texts = rest.done, rest.again, rest.texts
+        predicted = self._predict(previous=previous, again=again, silent=path is None)
         with explain_resume(
             f"continue with the same command and --resume ({output} has the finished texts)", path
         ):
             write_lines(predicted, path, resume=resume)
-        if done and not self.counts.texts:
-            say(f"{output}: already complete, with {format_count(done, 'text')}", quiet=self.quiet)
+        if previous and not self.counts.texts:
+            say(f"{output}: already complete, with {format_count(previous, 'text')}", quiet=self.quiet)
         else:
             self._finish(
-                f"{output} (after {format_count(done, 'text')} of an earlier run)" if done else output
+                f"{output} (after {format_count(previous, 'text')} of an earlier run)" if previous else output
             )
 
     def write_table(self, output: str, kind: str) -> None:

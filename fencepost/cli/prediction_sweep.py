@@ -27,13 +27,13 @@ def combine_settings(recogniser: Recogniser, folder: str, axes: Sequence[str]) -
     """Return all combinations of settings; each axis is a setting with its values, as `steps=1,2,5`."""
     values: dict[str, list[str]] = {}
     for axis in axes:
-        key, _, listed = axis.partition("=")
+        key, _, text = axis.partition("=")
         key = key.removeprefix("predict.")
-        if not key or not all(listed.split(",")):
+        if not key or not all(text.split(",")):
             raise UsageError(f"--sweep {axis}: write it as KEY=VALUE,VALUE, for example steps=1,2,5")
         if key in values:
             raise UsageError(f"--sweep {axis}: {key} is given twice; give all its values at once")
-        values[key] = list(dict.fromkeys(listed.split(",")))
+        values[key] = list(dict.fromkeys(text.split(",")))
     grid: Grid = []
     for combination in product(*values.values()):
         changes = [f"predict.{key}={value}" for key, value in zip(values, combination, strict=True)]
@@ -56,6 +56,6 @@ def score_settings(
         predicted = list(recogniser.predict(sentences))
         speed = len(sentences) / (time.perf_counter() - start)
         overall = evaluation.evaluate(sentences, predicted).overall
-        listed = " ".join(f"{key}={value}" for key, value in settings.items())
-        say(f"{number}/{len(grid)} {listed}: F1 {100 * overall.f1:.1f}, {speed:,.1f} sentences per second")
+        text = " ".join(f"{key}={value}" for key, value in settings.items())
+        say(f"{number}/{len(grid)} {text}: F1 {100 * overall.f1:.1f}, {speed:,.1f} sentences per second")
         yield {"set": settings, **asdict(overall), "sentences_per_second": speed}

@@ -56,15 +56,15 @@ def count_steps(total: int, name: str, unit: str, *, quiet: bool) -> Iterator[Ca
 
 
 def watch_predictions(
-    texts: Iterable[PredictedText], source: Source | None, *, done: int, quiet: bool
+    texts: Iterable[PredictedText], source: Source | None, *, previous: int, quiet: bool
 ) -> Iterator[PredictedText]:
-    """Yield the texts and show a progress bar; `done` texts were predicted by an earlier run."""
+    """Yield the texts and show a progress bar; `previous` texts were predicted by an earlier run."""
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
     with show_bar(size, quiet=quiet) as report:
-        report(0, done, 0)
+        report(0, previous, 0)
         for count, text in enumerate(texts, start=1):
-            report(min(text.source.end, size or 0), done + count, count)
+            report(min(text.source.end, size or 0), previous + count, count)
             yield text
 
 

@@ -31,11 +31,11 @@ def recipes(name: Name = None, json: Json = None) -> None:
     from fencepost.experiments.recipes import recipes as list_recipes
 
     if name is not None:
-        chosen = recipe(name)
-        result, text = _to_dict(chosen), chosen.text
+        selected = recipe(name)
+        result, text = _to_dict(selected), selected.text
     else:
-        listed = list_recipes()
-        result, text = {"recipes": [_to_dict(one) for one in listed]}, _format_table(listed)
+        every = list_recipes()
+        result, text = {"recipes": [_to_dict(one) for one in every]}, _format_table(every)
     output_result(result, json, lambda: typer.echo(text, nl=False))
 
 
@@ -45,10 +45,10 @@ def _to_dict(recipe: Recipe) -> dict[str, Any]:
     return tree
 
 
-def _format_table(listed: list[Recipe]) -> str:
+def _format_table(recipes: list[Recipe]) -> str:
     """Return a table that is not fitted to the terminal, so that names can be copied."""
     rows = [("recipe", "paper", "corpus", "encoder", "F1")]
-    rows += [(one.name, one.paper, one.corpus, one.encoder, f"{one.f1:.2f}") for one in listed]
+    rows += [(one.name, one.paper, one.corpus, one.encoder, f"{one.f1:.2f}") for one in recipes]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -85,8 +85,8 @@ def make_cells(
 
 def _parse_axis(text: str, option: str) -> tuple[str, list[str]]:
     """Return the key of `KEY=V,V` and the changes `KEY=V`."""
-    key, _, joined = text.partition("=")
-    values = list(dict.fromkeys(value.strip() for value in split_unquoted(joined, ",")))
+    key, _, values_text = text.partition("=")
+    values = list(dict.fromkeys(value.strip() for value in split_unquoted(values_text, ",")))
     if not all(key.split(".")) or not all(values):
         raise UsageError(f"{option} {text}: write it as KEY=VALUE,VALUE, for example method.epsilon=0,0.1")
     if key == "training.seed":

@@ -64,10 +64,10 @@ def summarize_scores(cells: Sequence[GridCell], scores: Mapping[Trial, Scores]) 
         "cells": [
             {
                 **_describe_cell(cell),
-                "seeds": len(found),
-                **{name: _average(found, name) for name in MEASURES},
+                "seeds": len(seed_scores),
+                **{name: _average(seed_scores, name) for name in MEASURES},
             }
-            for cell, found in by_cell.items()
+            for cell, seed_scores in by_cell.items()
         ],
         "runs": [
             {
@@ -90,9 +90,9 @@ def _describe_cell(cell: GridCell) -> dict[str, Any]:
     }
 
 
-def _average(found: Iterable[Scores], name: str) -> Scores:
+def _average(runs: Iterable[Scores], name: str) -> Scores:
     """Return mean and sample standard deviation over seeds; None if there are too few."""
-    values = [value for scores in found if (value := scores[name]) is not None]
+    values = [value for scores in runs if (value := scores[name]) is not None]
     return {
         "mean": statistics.fmean(values) if values else None,
         "std": statistics.stdev(values) if len(values) > 1 else None,

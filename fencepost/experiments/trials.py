@@ -57,7 +57,7 @@ class Data:
     def __post_init__(self) -> None:
         for name, sentences in (("training", self.train), ("development", self.dev), ("test", self.test)):
             if sentences is not None and not any(sentence.words for sentence in sentences):
-                raise UsageError(f"the {name} data contains no sentences")
+                raise UsageError(f"the {name} data has no sentences")
 
     def make_training_data(self, cell: GridCell, seed: int) -> list[Sentence]:
         """Return the training data of a trial. Noise is added before a share is drawn."""

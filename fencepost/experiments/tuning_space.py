@@ -70,14 +70,14 @@ class Range:
         """Return the value in the form that Optuna stores."""
         return value
 
-    def decode(self, drawn: Any) -> Number:
+    def decode(self, sample: Any) -> Number:
         """Return a drawn number, rounded, as a setting."""
         if isinstance(self.low, int):
-            return int(drawn)
+            return int(sample)
         if self.step is not None:
-            return float(f"{drawn:.10g}")
-        places = DIGITS - 1 - math.floor(math.log10(drawn if self.log else self.high - self.low))
-        return min(max(round(float(drawn), places), self.low), self.high)
+            return float(f"{sample:.10g}")
+        places = DIGITS - 1 - math.floor(math.log10(sample if self.log else self.high - self.low))
+        return min(max(round(float(sample), places), self.low), self.high)
 
     def to_tree(self) -> Tree:
         """Return the range as in a YAML file."""
@@ -98,9 +98,9 @@ class Choices:
         """Return the value as JSON, because Optuna stores only strings and numbers."""
         return json.dumps(value)
 
-    def decode(self, drawn: str) -> Any:
+    def decode(self, sample: str) -> Any:
         """Return a drawn value as a setting."""
-        return json.loads(drawn)
+        return json.loads(sample)
 
     def to_tree(self) -> list[Any]:
         """Return the values as in a YAML file."""

@@ -297,7 +297,7 @@ def test_sweep(analyzed, folder: Path) -> None:
     assert "there is no sweep here" in analyzed("sweep", "smoothing", code=2)
     for foreign in ("[]", "{", '{"cells": [1]}', '{"cells": [{}]}', '{"cells": null}'):
         (folder / "swept" / "sweep.json").write_text(foreign)
-        assert "not the result of a fencepost sweep" in analyzed("sweep", "swept", code=2)
+        assert "not a result of fencepost sweep" in analyzed("sweep", "swept", code=2)
 
 
 def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
@@ -391,25 +391,31 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
     ("arguments", "message"),
     [
         (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
-        (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: there are no sentences in it"),
+        (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: contains no sentences"),
         (
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
-            "empty.jsonl: there are no sentences in it",
+            "empty.jsonl: contains no sentences",
         ),
         (("errors", "no-such", "data.jsonl"), "no-such: there is no model here"),
         (
             ("errors", "smoothing", "no-such", "data.jsonl"),
-            "one corpus is needed, and there are 2: no-such, ",
+            "give one corpus, not 2: no-such, ",
         ),
-        (("errors", "smoothing"), "which data? Write fencepost analyze errors MODEL... DATA"),
+        (("errors", "smoothing"), "give a corpus; usage: fencepost analyze errors MODEL... DATA"),
         (("landscape", "data.jsonl"), "data.jsonl: there is no model here"),
         (("errors", "smoothing", "no-such.jsonl"), "no-such.jsonl"),
         (
             ("errors", "smoothing", "data.jsonl", "--label", "a", "--label", "b"),
-            "a name of its own, in this order, not a, b",
+            "in this order, not a, b",
         ),
-        (("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"), "of its own"),
-        (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
+        (
+            ("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"),
+            "give a different name",
+        ),
+        (
+            ("errors", "smoothing", "data.jsonl", "--set", "method.size=3"),
+            "only prediction settings of a trained model can be changed",
+        ),
         (("method", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing has no reports"),
         (
             ("method", "boundary-offset", "smoothing", "data.jsonl"),
@@ -420,8 +426,8 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
         (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
         (("settings", "diffusion", "data.jsonl"), "give settings and their values with --sweep"),
         (("landscape", "smoothing", "data.jsonl", "--points", "4"), "must be odd and at least 3, not 4"),
-        (("curves", "smoothing"), "smoothing: there are no records of a training here"),
-        (("curves", "no-such"), "no-such: there are no records of a training here"),
+        (("curves", "smoothing"), "smoothing: contains no records of a training"),
+        (("curves", "no-such"), "no-such: contains no records of a training"),
     ],
 )
 def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], message: str) -> None:

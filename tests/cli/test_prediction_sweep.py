@@ -132,7 +132,7 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps"], "--sweep steps: write it as KEY=VALUE,VALUE, for example steps=1,2,5"),
         (["steps=1,,2"], "--sweep steps=1,,2: write it as"),
         (["=1"], "write it as"),
-        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is swept already"),
+        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is given twice"),
         (["stepz=1"], "predict.stepz: there is no such key; did you mean predict.steps?"),
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
     ],

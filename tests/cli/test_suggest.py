@@ -77,7 +77,7 @@ def test_json_has_the_figures(suggest, source):
     figures = json.loads(result.stdout)
     assert (figures["texts"], figures["sentences"], figures["excluded"]) == (24, 24, 4)
     assert figures["suggested"] == len(list(read(source.with_name("next.jsonl")))) == 20
-    assert "there are only 20 different sentences to suggest" in result.stderr
+    assert "only 20 different sentences can be suggested" in result.stderr
     words = {sentence.words for sentence in read(source.with_name("next.jsonl"))}
     assert not words & {sentence.words for sentence in SENTENCES[:4]}
     assert len(words) == 20
@@ -106,10 +106,12 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
 
     monkeypatch.setattr(Recogniser, "prepare", interrupt)
     said = suggest(*options, code=130).stderr
-    assert f"interrupted; continue with the same command and --resume ({unfinished} has what is done)" in said
+    assert (
+        f"interrupted; continue with the same command and --resume (the progress is in {unfinished})" in said
+    )
     assert unfinished.exists()
     assert not source.with_name("next.jsonl").exists()
-    assert "a run that was stopped; --resume continues it" in suggest(*options, code=2).stderr
+    assert "belongs to an interrupted run; use --resume to continue it" in suggest(*options, code=2).stderr
     assert "was made with other options" in suggest("--count", 4, "--resume", code=2).stderr
     prepared.clear()
     monkeypatch.setattr(Recogniser, "prepare", lambda *rest: prepared.append(1) or prepare(*rest))
@@ -117,7 +119,7 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
     assert len(prepared) == len(TEXTS) - 8  # those of whole blocks are done
     assert source.with_name("next.jsonl").read_bytes() == source.with_name("whole.jsonl").read_bytes()
     assert not unfinished.exists()
-    assert "is complete already" in suggest(*options, "--resume").stderr
+    assert "already complete" in suggest(*options, "--resume").stderr
 
 
 def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatch):
@@ -140,7 +142,7 @@ def test_existing_files_are_safe(suggest, source):
     out.write_text("precious\n")
     assert "already exists; --resume continues" in suggest("--count", 2, code=2).stderr
     assert out.read_text() == "precious\n"
-    assert "choose one of them" in suggest("--count", 2, "--force", "--resume", code=2).stderr
+    assert "give only one of them" in suggest("--count", 2, "--force", "--resume", code=2).stderr
     suggest("--count", 2, "--force")
     assert len(list(read(out))) == 2
     for more in (["--exclude", out], []):
@@ -153,8 +155,8 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     assert "--count" in suggest("--count", 0, code=2).stderr
     assert "--strategy" in suggest("--strategy", "best", code=2).stderr
     assert "there is no folder" in suggest(output="no/where.jsonl", code=2).stderr
-    assert "cannot both go to standard output" in suggest("--json", output=None, code=2).stderr
-    assert "--resume is about --output FILE" in suggest("--resume", output=None, code=2).stderr
+    assert "cannot both use standard output" in suggest("--json", output=None, code=2).stderr
+    assert "--resume needs --output FILE" in suggest("--resume", output=None, code=2).stderr
     assert "leave it out" in suggest("--keep-rejected", code=2).stderr
     assert "give the texts after it" in run("suggest", exported_model, code=2).stderr
     assert "there is no model here" in run("suggest", tmp_path, source, code=2).stderr

@@ -92,7 +92,8 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
 def test_train_says_why_there_is_no_calibration():
     nothing = {"temperature": 1.0, "shift": 0.0, "dev_ece_before": None, "dev_ece_after": None}
     assert (
-        _describe_calibration(nothing) == "calibration: none, since nothing is found in the development data"
+        _describe_calibration(nothing)
+        == "calibration: none, because the model predicts no entities in the development data"
     )
 
 
@@ -107,8 +108,8 @@ def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
     assert scores["peak_memory_mb"] > 50
     assert scores["settings"]["encoder"]["name"] == "scratch"
     shown = run("evaluate", folder, data / "test.jsonl").stdout
-    assert "sentences a second" in shown
-    assert "MB of memory" in shown
+    assert "sentences per second" in shown
+    assert "peak memory" in shown
 
 
 def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, data, tmp_path):
@@ -143,7 +144,7 @@ def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp
         "--set", "predict.select=flat")  # fmt: skip
     refused = run("predict", folder, "--input", data / "test.jsonl", "--output", tmp_path / "all.jsonl",
                   "--set", "method.epsilon=0", code=2)  # fmt: skip
-    assert "only predict.* can change" in refused.stderr
+    assert "only prediction settings of a trained model can be changed" in refused.stderr
     refused = run("evaluate", folder, data / "test.jsonl", "--set", "predict.selekt=flat", code=2)
     assert "did you mean predict.select?" in refused.stderr
 
@@ -161,7 +162,7 @@ def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     assert "already exists" in run(*best, code=2).stderr
     told = run(*best, "--force")
     assert "overlapping entities were dropped" in told.stderr
-    assert "conll has no place for these parts, so they are not in the output: " in told.stderr
+    assert "conll has no place for these fields, so the output lacks them: " in told.stderr
     assert "score" in told.stderr
 
 

@@ -117,12 +117,12 @@ def test_pieces_between_spaces():
         (["=1"], [], [], "--grid =1: write it as"),
         (["a..b=1"], [], [], "--grid a..b=1: write it as"),
         (["a=[1,2"], [], [], "the value [1,2 is not valid YAML"),
-        (["a=1", "a=2"], [], [], "--grid a=2: a is there already; give all its values at once"),
+        (["a=1", "a=2"], [], [], "--grid a=2: a is given twice; give all its values at once"),
         (["training.seed=1,2"], [], [], "give the number of seeds with --seeds"),
-        ([], [0.5, 0], [], "--share: a share is above 0 and at most 1, not 0"),
+        ([], [0.5, 0], [], "--share: give shares above 0 and at most 1, not 0"),
         ([], [1.5], [], "not 1.5"),
         ([], [float("nan")], [], "not nan"),
-        ([], [], [-0.1], "--boundary-noise: a probability is between 0 and 1, not -0.1"),
+        ([], [], [-0.1], "--boundary-noise: give probabilities between 0 and 1, not -0.1"),
     ],
 )
 def test_what_is_refused(axes, shares, noises, message):
@@ -137,5 +137,5 @@ def test_the_same_training_twice_is_refused():
     with pytest.raises(UsageError, match=r"method.epsilon=0.1 and method.epsilon=0.10 are the same"):
         check_distinct(settings)
     alike = [GridCell((), 0.1234567), GridCell((), 0.12345671)]
-    with pytest.raises(UsageError, match=r"2 cells would be called share=0.123457"):
+    with pytest.raises(UsageError, match=r"2 cells would have the folder share=0.123457"):
         check_distinct(dict.fromkeys(alike, Config.compose()))

@@ -241,8 +241,8 @@ def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> N
         (copied / RUN / "metrics.json").unlink()
     with pytest.raises(
         UsageError,
-        match=r"epsilon=0.3/seed-1: the run there has other settings \(training.epochs is 4 there and 1 here"
-        r"\); remove that folder to train it again, or give the sweep another --out",
+        match=r"epsilon=0.3/seed-1: contains a run with other settings \(training.epochs is 4 there and 1 "
+        r"here\); remove the folder to train it again, or give another --out",
     ):
         swept(copied)
 
@@ -250,13 +250,13 @@ def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> N
 @pytest.mark.parametrize("data", [Data(LEARNT[1:], DEV), Data(LEARNT, DEV[1:]), Data(LEARNT)])
 def test_a_run_with_other_data_is_refused(whole: Path, data: Data) -> None:
     with pytest.raises(
-        UsageError, match=r"epsilon=0/seed-1: the run there has other training or development"
+        UsageError, match=r"epsilon=0/seed-1: contains a run with other training or development"
     ):
         swept(whole, data=data)
 
 
 def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="was not scored on this test data; remove that folder"):
+    with pytest.raises(UsageError, match="was not scored on this test data; remove the folder"):
         swept(whole, data=Data(LEARNT, DEV, DEV))
     assert len(swept(whole, data=Data(LEARNT, DEV)).find_runs("complete")) == 4  # its scores are no harm
     go(swept(tmp_path, [GridCell()], 1, data=Data(LEARNT, DEV)))
@@ -268,14 +268,14 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match="is there already and no training run; remove that folder"):
+    with pytest.raises(UsageError, match="already exists and is not a training run; remove the folder"):
         swept(tmp_path, [GridCell()])
 
 
 @pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
 def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
     (copied / RUN / "metrics.json").write_bytes(content)
-    message = r"seed-1/metrics.json: these are not the results of a training run \(.{5,200}\); remove"
+    message = r"seed-1/metrics.json: not the results of a training run \(.{5,200}\); remove"
     with pytest.raises(DataError, match=message):
         swept(copied, data=Data(LEARNT, DEV))
 
@@ -291,7 +291,7 @@ def test_data_without_sentences(data: Any, name: str) -> None:
 def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
     running = swept(tmp_path).run()
     next(running)
-    with pytest.raises(UsageError, match="another sweep is at work there"):
+    with pytest.raises(UsageError, match="another sweep is running in this folder"):
         go(swept(tmp_path))
     running.close()  # type: ignore[attr-defined]
     assert len(go(swept(tmp_path, seeds=1))) == 1
@@ -380,7 +380,7 @@ def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
     }
     assert ended.keys() == set(tasks)
     assert {task: one.failure.message for task, one in ended.items() if one.failure} == {
-        "die": "its process was killed (SIGKILL), perhaps since the memory was used up",
+        "die": "its process was killed (SIGKILL), perhaps because it ran out of memory",
         "raise": "ValueError: bad",
         "leave": "its process ended with code 3",
         "refuse": "no",

@@ -143,7 +143,7 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
     monkeypatch.setattr(predict_ray.OutputFolder, "assemble", watched)
     told = run(*asked(model, inputs, tmp_path / "out"))
     assert any(died)
-    assert "1 part done again, since a worker had died" in told.stderr
+    assert "1 part computed again because a worker died" in told.stderr
     assert not told.stdout
     assert [path.name for path in (tmp_path / "out" / "unfinished").iterdir()] == ["died"]  # not its own
     shutil.rmtree(tmp_path / "out" / "unfinished")
@@ -162,7 +162,7 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], stop))
         told = run(*arguments, code=130).stderr
-    assert f"interrupted; what is done is in {output}: continue with the same command and --resume" in told
+    assert f"interrupted; finished parts are in {output}; continue with the same command and --resume" in told
     assert not (output / "manifest.json").exists()
 
     assert "--resume continues where it stopped, --force overwrites it" in run(*arguments, code=2).stderr
@@ -183,7 +183,7 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
     assert str(parts[0]) in {row["output"] for row in sent}
     assert len(sent) < 20
     check(output, single)
-    assert "is complete already" in run(*arguments, "--resume").stderr
+    assert "already complete" in run(*arguments, "--resume").stderr
 
     changed, missing, _ = sorted(output.glob("part-*"))
     changed.write_bytes(changed.read_bytes().replace(b"Ada", b"Bob"))
@@ -191,7 +191,7 @@ def test_a_job_that_was_stopped_goes_on(ray, model, inputs, single, tmp_path, mo
     monkeypatch.setattr(on_ray, "_results", lambda rows, options, _: map(Worker(options), rows))
     told = run(*arguments, "--resume").stderr
     for path in (changed, missing):
-        assert f"{path}: is missing or was changed, so it is made again" in told
+        assert f"{path}: missing or changed, so it is written again" in told
     check(output, single)
 
 
