@@ -87,8 +87,8 @@ class AuditOptions(ConfiguredOptions):
             )
         if self.fix is not None and self.write is None:
             raise UsageError("--fix needs --write, the file for the corrected corpus")
-        if self.to is not None and self.write is None:
-            raise UsageError("--to is the format of --write, which is missing")
+        if self.write is None and (self.to is not None or self.overlaps != "refuse"):
+            raise UsageError(f"{'--overlaps' if self.to is None else '--to'} needs --write")
         if self.consistency_only and (self.out is not None or self.write is not None):
             raise UsageError("--consistency-only writes only --json; leave out --out and --write")
         if self.fix is None and not self.consistency_only and self.out is None:

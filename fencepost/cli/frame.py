@@ -43,7 +43,7 @@ Json = Annotated[
 ]
 
 
-class _PlainFlags:
+class _PlainHelp:
     """Mixin for commands whose help shows `--quiet`, not `--quiet <bool>`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -54,11 +54,11 @@ class _PlainFlags:
         return params
 
 
-class Group(_PlainFlags, TyperGroup):
+class Group(_PlainHelp, TyperGroup):
     """Command with subcommands."""
 
 
-class Command(_PlainFlags, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     """Command whose `--json` may have no value and whose `--sweep`, `--grid` and `--search` several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
