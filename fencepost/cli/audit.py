@@ -13,14 +13,7 @@ from typer import Option
 
 from fencepost.cli.audit_tables import print_checks, print_kinds, summarize_checks
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName, report_losses, write_corpus
-from fencepost.cli.frame import (
-    Json,
-    check_json_target,
-    command,
-    explain_resume,
-    format_count,
-    output_result,
-)
+from fencepost.cli.frame import Json, check_json_target, command, explain_resume, format_count, output_result
 from fencepost.cli.groups import argument
 from fencepost.cli.progress import format_duration, watch_reader
 from fencepost.cli.training_options import ConfiguredOptions

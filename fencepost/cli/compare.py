@@ -37,8 +37,7 @@ def compare(
     ],
     data: Annotated[str | None, option("--data", "Corpus with the gold entities.", metavar="FILE")] = None,
     resamples: Annotated[
-        int,
-        option("--resamples", "Number of bootstrap samples for the intervals.", min=100),
+        int, option("--resamples", "Number of bootstrap samples for the intervals.", min=100)
     ] = 1000,
     permutations: Annotated[
         int, option("--permutations", "Number of permutations in the test of each pair of models.", min=100)

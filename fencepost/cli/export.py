@@ -29,8 +29,7 @@ def export(
         ),
     ] = None,
     max_loss: Annotated[
-        float,
-        option("--max-loss", "With --check: maximum loss of F1 with int8, in points.", min=0.0),
+        float, option("--max-loss", "With --check: maximum loss of F1 with int8, in points.", min=0.0)
     ] = 0.5,
 ) -> None:
     """Write ONNX graphs into the folder of a model, for prediction without PyTorch.

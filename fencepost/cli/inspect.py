@@ -107,10 +107,7 @@ def _make_overview(names: list[str], readers: list[Reader], figures: list[Statis
         ("sentences", lambda f: f"{f.sentences:,}"),
         ("  without entities", lambda f: _format_share(f.sentences_without_entities, f.sentences)),
         ("words", lambda f: f"{f.tokens:,}"),
-        (
-            "  per sentence, mean / max",
-            lambda f: f"{f.mean_sentence_length:.1f} / {f.longest_sentence:,}",
-        ),
+        ("  per sentence, mean / max", lambda f: f"{f.mean_sentence_length:.1f} / {f.longest_sentence:,}"),
         ("entities", lambda f: f"{f.entities:,}"),
         ("  words, mean / max", lambda f: f"{f.mean_entity_length:.1f} / {f.longest_entity:,}"),
         ("  inside another", lambda f: _format_share(f.nested, f.entities)),

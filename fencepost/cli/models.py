@@ -33,8 +33,7 @@ Changes = Annotated[
     ),
 ]
 Threads = Annotated[
-    int | None,
-    option("--threads", "Number of threads. Default: one per core.", MODEL, min=1),
+    int | None, option("--threads", "Number of threads. Default: one per core.", MODEL, min=1)
 ]
 Device = Annotated[
     DeviceName,

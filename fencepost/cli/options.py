@@ -55,8 +55,7 @@ class FormatOptions(OptionGroup):
         int | None, option("--tag-column", "Column formats: number of the column with the tags.")
     ] = None
     pos_column: Annotated[
-        int | None,
-        option("--pos-column", "Column formats: number of the column with the parts of speech."),
+        int | None, option("--pos-column", "Column formats: number of the column with the parts of speech.")
     ] = None
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,

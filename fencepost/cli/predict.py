@@ -43,8 +43,7 @@ def predict(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL|TEXT",
-            help="Texts, after the folder of a model. Default model: the shipped one.",
+            metavar="MODEL|TEXT", help="Texts, after the folder of a model. Default model: the shipped one."
         ),
     ] = None,
     input: Annotated[  # noqa: A002
@@ -87,8 +86,7 @@ def predict(
         ),
     ] = "characters",
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue the JSON lines of an interrupted run."),
+        bool, typer.Option("--resume", help="Continue the JSON lines of an interrupted run.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     min_confidence: Annotated[
@@ -136,8 +134,7 @@ def predict(
     text_column: Annotated[
         str | None,
         reading_option(
-            "--text-column",
-            "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text.",
+            "--text-column", "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
         ),
     ] = None,
     skip_invalid: SkipInvalid = False,

@@ -66,11 +66,7 @@ class RayPrediction:
                 raise UsageError(f"{file}: the input is inside the output folder; give another --output")
 
     def run(
-        self,
-        recogniser: Recogniser,
-        settings: dict[str, Any],
-        filters: dict[str, Any],
-        offsets: OffsetUnit,
+        self, recogniser: Recogniser, settings: dict[str, Any], filters: dict[str, Any], offsets: OffsetUnit
     ) -> None:
         """Predict the files with the model of a recogniser, and these settings and filters."""
         job: dict[str, Any] = {

@@ -33,12 +33,10 @@ _access_option = partial(typer.Option, rich_help_panel="Access")
 def serve(
     options: ModelOptions,
     model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="Folder of a model. Default: the shipped one."),
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model. Default: the shipped one.")
     ] = None,
     host: Annotated[
-        str,
-        typer.Option("--host", help="Address to listen on; without a token, only a local one."),
+        str, typer.Option("--host", help="Address to listen on; without a token, only a local one.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")

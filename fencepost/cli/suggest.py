@@ -63,8 +63,7 @@ def suggest(
         ),
     ] = "-",
     to: Annotated[
-        str | None,
-        option("--to", "Corpus format of the output. Default: from the file name.", OUTPUT),
+        str | None, option("--to", "Corpus format of the output. Default: from the file name.", OUTPUT)
     ] = None,
     overlaps: Annotated[OverlapsName, option("--overlaps", OVERLAPS_HELP, OUTPUT)] = "refuse",
     resume: Annotated[bool, option("--resume", "Continue an interrupted run.", OUTPUT)] = False,
@@ -82,8 +81,7 @@ def suggest(
     text_column: Annotated[
         str | None,
         reading_option(
-            "--text-column",
-            "CSV, TSV and Parquet: column with the texts; JSON: key. Default: text.",
+            "--text-column", "CSV, TSV and Parquet: column with the texts; JSON: key. Default: text."
         ),
     ] = None,
     skip_invalid: SkipInvalid = False,

@@ -96,10 +96,7 @@ class ConfiguredOptions(SettingsOptions, ReadingOptions):
         return {f"{part}.{key}" for part, values in parts for key, one in values.items() if one is not None}
 
     def settings(
-        self,
-        changes: Sequence[str] = (),
-        resumed: Path | None = None,
-        base: dict[str, Any] | None = None,
+        self, changes: Sequence[str] = (), resumed: Path | None = None, base: dict[str, Any] | None = None
     ) -> Config:
         """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe."""
         changes = [*(self.changes or ()), *changes]

@@ -36,8 +36,7 @@ class TuneOptions(TrainingOptions):
         Path | None, Option(metavar="FOLDER", help="Folder for all trials; a search in it is continued.")
     ] = None
     space: Annotated[
-        Path | None,
-        Option(metavar="FILE.yaml", help="Search space as YAML. Default: that of the method."),
+        Path | None, Option(metavar="FILE.yaml", help="Search space as YAML. Default: that of the method.")
     ] = None
     search: Annotated[
         list[str] | None,

@@ -55,11 +55,7 @@ class GridCell:
 
 
 def make_cells(
-    axes: Sequence[str],
-    shares: Sequence[float] = (),
-    noises: Sequence[float] = (),
-    *,
-    option: str = "--grid",
+    axes: Sequence[str], shares: Sequence[float] = (), noises: Sequence[float] = (), *, option: str = "--grid"
 ) -> list[GridCell]:
     """Return a cell for each combination of the axes (`method.epsilon=0,0.1`), shares and noises.
 

@@ -82,12 +82,7 @@ def summarize_scores(cells: Sequence[GridCell], scores: Mapping[Trial, Scores]) 
 
 
 def _describe_cell(cell: GridCell) -> dict[str, Any]:
-    return {
-        "cell": cell.label,
-        "settings": cell.settings,
-        "share": cell.share,
-        "boundary_noise": cell.noise,
-    }
+    return {"cell": cell.label, "settings": cell.settings, "share": cell.share, "boundary_noise": cell.noise}
 
 
 def _average(runs: Iterable[Scores], name: str) -> Scores:
