@@ -16,20 +16,17 @@ from fencepost.cli.progress import watch_reader
 if TYPE_CHECKING:
     from fencepost.data import Reader, ReadOptions
     from fencepost.data.entity import Sentence
+    from fencepost.runtime.prediction.texts import Texts
 
 _READING = "How to read the input"
 TextDefaults = Mapping[str, Any]
 """Default values of `--language` and `--lines`, by name."""
 
 
-def reading_option(name: str, text: str) -> Any:
-    return option(name, text, _READING)
-
-
 SkipInvalid = Annotated[
     bool,
-    reading_option(
-        "--skip-invalid", "Skip and count invalid sentences instead of stopping at the first one."
+    option(
+        "--skip-invalid", "Skip and count invalid sentences instead of stopping at the first one.", _READING
     ),
 ]
 
@@ -153,3 +150,35 @@ class ReadingOptions(FormatOptions):
     def say(self, message: str) -> None:
         """Print a message about the work on standard error, unless `--quiet` is set."""
         say(message, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(FormatOptions):
+    """Options for reading texts and for messages about it."""
+
+    format: Annotated[
+        str | None,
+        option(
+            "--format",
+            "Format of the texts: text (one text per line), csv or a corpus format. Default: detected.",
+        ),
+    ] = None
+    text_column: Annotated[
+        str | None,
+        option(
+            "--text-column", "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
+        ),
+    ] = None
+    skip_invalid: SkipInvalid = False
+    quiet: Quiet = False
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[tuple[Texts, SkipLog]]:
+        """Yield the texts of a file and the log of skipped ones; print the log at the end."""
+        from fencepost.runtime.prediction.texts import open_texts  # it imports all formats
+
+        skip_log = SkipLog()
+        on_invalid = skip_log if self.skip_invalid else None
+        with open_texts(path, self.format, self.read_options(), on_invalid, self.text_column) as texts:
+            yield texts, skip_log
+        skip_log.report(texts.source, quiet=self.quiet)

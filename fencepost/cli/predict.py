@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
-from fencepost.cli.frame import Quiet, command
+from fencepost.cli.frame import command
 from fencepost.cli.models import (
     MODEL,
     Changes,
@@ -19,7 +19,7 @@ from fencepost.cli.models import (
     load_recogniser,
     parse_prediction_changes,
 )
-from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
+from fencepost.cli.options import TextOptions
 from fencepost.cli.predict_arguments import (
     add_select,
     check_output,
@@ -39,7 +39,7 @@ _ray_option = partial(typer.Option, rich_help_panel="With --engine ray")
 
 @command("predict")
 def predict(
-    formats: FormatOptions,
+    reading: TextOptions,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -124,20 +124,6 @@ def predict(
     device: Device = "auto",
     threads: Threads = None,
     changes: Changes = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        reading_option(
-            "--format",
-            "Format of the input: text (one text per line), csv or a corpus format. Default: detected.",
-        ),
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        reading_option(
-            "--text-column", "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
-        ),
-    ] = None,
-    skip_invalid: SkipInvalid = False,
     workers: Annotated[
         int | None,
         _ray_option(
@@ -156,7 +142,6 @@ def predict(
             "RAY_ADDRESS, or a local Ray.",
         ),
     ] = None,
-    quiet: Quiet = False,
 ) -> None:
     """Predict entities in texts, and draw them in the terminal or write them to a file.
 
@@ -164,18 +149,15 @@ def predict(
 
     Example: fencepost predict my-model --input texts.txt --output entities.jsonl
     """
-    options = formats.read_options()
-    check_reading(options, "predict")
+    check_reading(reading, "predict")
     folder, texts = split_arguments(arguments or [])
     source = find_source(texts, input)
     changes = add_select(changes, flat)
-    from fencepost.cli.prediction import Prediction, TextInput, check_flat
-
-    reading = TextInput(options, format, text_column, skip_invalid=skip_invalid, quiet=quiet)
+    from fencepost.cli.prediction import Prediction, check_flat, open_texts
 
     def load(threads: int | None) -> Recogniser:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
-        recogniser = load_recogniser(folder, name, changes, threads, options.language, device, options.lines)
+        recogniser = load_recogniser(folder, name, changes, threads, reading.language, device, reading.lines)
         selected_types = parse_types(types, recogniser.types)
         return recogniser.with_options(min_confidence=min_confidence, types=selected_types)
 
@@ -207,11 +189,11 @@ def predict(
             "--offsets works only with JSON lines and tables: give --output FILE.jsonl, FILE.csv, FILE.xlsx, "
             "FILE.parquet or -"
         )
-    with reading.open(source, texts) as (opened, file):
+    with open_texts(source, texts, reading) as (opened, file):
         recogniser = load(threads)
-        if target and not isinstance(target, str) and overlaps == "refuse" and not skip_invalid:
+        if target and not isinstance(target, str) and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target)
-        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=quiet, unit=offsets)
+        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=reading.quiet, unit=offsets)
         if output is None:
             prediction.draw()
         elif target is None:
@@ -219,4 +201,4 @@ def predict(
         elif isinstance(target, str):
             prediction.write_table(output, target)
         else:
-            prediction.write_corpus(output, target, overlaps, skip_invalid=skip_invalid)
+            prediction.write_corpus(output, target, overlaps, skip_invalid=reading.skip_invalid)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data.formats.format import Format, ReadOptions
+    from fencepost.cli.options import FormatOptions
+    from fencepost.data.formats.format import Format
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
@@ -85,7 +86,7 @@ def add_select(changes: Sequence[str] | None, flat: bool | None) -> list[str]:
     return [*changes, f"predict.select={'flat' if flat else 'nested'}"]
 
 
-def check_reading(options: ReadOptions, command: str) -> None:
+def check_reading(options: FormatOptions, command: str) -> None:
     """Raise `UsageError` for options about annotations, which a command for texts ignores."""
     if options.keep_rejected:
         raise UsageError(f"--keep-rejected: {command} reads all records, also rejected ones; leave it out")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost import __version__
 from fencepost.cli.frame import format_count, say
 from fencepost.cli.predict_arguments import check_resume_or_force
-from fencepost.cli.prediction import TextInput, describe_counts
+from fencepost.cli.prediction import describe_counts
 from fencepost.cli.progress import show_bar
 from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
@@ -23,6 +23,7 @@ from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
 from fencepost.runtime.threads import usable_cores
 
 if TYPE_CHECKING:
+    from fencepost.cli.options import TextOptions
     from fencepost.runtime.offsets import OffsetUnit
     from fencepost.runtime.recogniser import Recogniser
 
@@ -34,7 +35,7 @@ class RayPrediction:
         self,
         source: str | None,
         output: str | None,
-        reading: TextInput,
+        reading: TextOptions,
         unsupported: Mapping[str, object],
         *,
         workers: int | None,
@@ -44,7 +45,7 @@ class RayPrediction:
         force: bool,
     ) -> None:
         """Find the files; raise `UsageError` for `unsupported` options that are set and for a bad output."""
-        for name, value in {**unsupported, "--pretokenized": reading.options.pretokenized}.items():
+        for name, value in {**unsupported, "--pretokenized": reading.pretokenized}.items():
             if value:
                 raise UsageError(f"{name} cannot be used with --engine ray")
         if source is None or source == "-":
@@ -102,7 +103,7 @@ class RayPrediction:
         """Return the shards of the files and their records; print invalid texts."""
         shards, records = [], []
         for file in self.files:
-            with self.reading.open_file(str(file)) as (texts, skip_log):
+            with self.reading.open(str(file)) as (texts, skip_log):
                 shards.append(plan_shard(texts))
             records.append(shards[-1].to_record(skip_log.count))
         return shards, records

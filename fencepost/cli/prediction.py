@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from fencepost.cli.corpora import OverlapsName, SkipLog, report_losses, write_corpus
+from fencepost.cli.corpora import OverlapsName, report_losses, write_corpus
 from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import explain_resume, format_count, say
 from fencepost.cli.progress import watch_predictions
@@ -22,48 +22,26 @@ from fencepost.runtime.prediction.results import Counts, PredictedText, predict_
 from fencepost.runtime.prediction.text import texts_of_command
 
 if TYPE_CHECKING:
-    from fencepost.data import ReadOptions
+    from fencepost.cli.options import TextOptions
     from fencepost.data.formats.format import Format
     from fencepost.data.source import Source
     from fencepost.runtime.offsets import OffsetUnit
     from fencepost.runtime.prediction.text import Text
-    from fencepost.runtime.prediction.texts import Texts
     from fencepost.runtime.recogniser import Recogniser
 
 
-@dataclass(frozen=True)
-class TextInput:
-    """Options for reading texts."""
-
-    options: ReadOptions
-    format: str | None
-    text_column: str | None
-    skip_invalid: bool
-    quiet: bool
-
-    @contextmanager
-    def open_file(self, path: str) -> Iterator[tuple[Texts, SkipLog]]:
-        """Yield the texts of a file and the log of skipped ones; print the log at the end."""
-        from fencepost.runtime.prediction.texts import open_texts  # it imports all formats
-
-        skip_log = SkipLog()
-        on_invalid = skip_log if self.skip_invalid else None
-        with open_texts(path, self.format, self.options, on_invalid, self.text_column) as texts:
-            yield texts, skip_log
-        skip_log.report(texts.source, quiet=self.quiet)
-
-    @contextmanager
-    def open(
-        self, source: str | None, texts: Sequence[str]
-    ) -> Iterator[tuple[Iterable[Text], Source | None]]:
-        """Yield the texts of the input file or the arguments, and the input file or None."""
-        if source is not None:
-            with self.open_file(source) as (opened, _):
-                yield opened, opened.source
-        elif self.text_column is not None:
-            raise UsageError("--text-column needs --input")
-        else:
-            yield texts_of_command(texts, self.options), None
+@contextmanager
+def open_texts(
+    source: str | None, texts: Sequence[str], reading: TextOptions
+) -> Iterator[tuple[Iterable[Text], Source | None]]:
+    """Yield the texts of the input file or the arguments, and the input file or None."""
+    if source is not None:
+        with reading.open(source) as (opened, _):
+            yield opened, opened.source
+    elif reading.text_column is not None:
+        raise UsageError("--text-column needs --input")
+    else:
+        yield texts_of_command(texts, reading.read_options()), None
 
 
 @dataclass

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
-from fencepost.cli.frame import OUTPUT, Json, Quiet, command
+from fencepost.cli.frame import OUTPUT, Json, command
 from fencepost.cli.groups import argument, option
 from fencepost.cli.models import ModelOptions
-from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
+from fencepost.cli.options import ReadingOptions, TextOptions
 from fencepost.cli.predict_arguments import check_reading
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.cli.prediction import TextInput
     from fencepost.data.entity import Sentence
     from fencepost.runtime.recogniser import Recogniser
 
@@ -32,7 +31,7 @@ def suggest(
             "- or sample:train. Entities of a corpus are ignored.",
         ),
     ],
-    formats: FormatOptions,
+    reading: TextOptions,
     model: ModelOptions,
     count: Annotated[int, option("--count", "Number of sentences to suggest.", min=1)] = 200,
     strategy: Annotated[
@@ -71,49 +70,31 @@ def suggest(
         bool, option("--force", "Overwrite an existing output or the progress of an interrupted run.", OUTPUT)
     ] = False,
     json: Json = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        reading_option(
-            "--format",
-            "Format of the texts: text (one text per line), csv or a corpus format. Default: detected.",
-        ),
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        reading_option(
-            "--text-column", "CSV, TSV and Parquet: column with the texts; JSON: key. Default: text."
-        ),
-    ] = None,
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
 ) -> None:
     """Select the sentences to annotate next, and write them with the entities that the model predicts.
 
     Example: fencepost suggest my-model texts.txt --count 200 --exclude train.jsonl --output next.jsonl
     """
-    from fencepost.cli.prediction import TextInput, check_flat
+    from fencepost.cli.prediction import check_flat
     from fencepost.cli.suggestion import SuggestJob
     from fencepost.data.formats.registry import FORMATS, format_by_name, format_by_suffix
     from fencepost.runtime.suggestion import Chooser
 
-    options = formats.read_options()
-    check_reading(options, "suggest")
+    check_reading(reading, "suggest")
     folder, source = _split_arguments(arguments)
-    job = SuggestJob(source, output, exclude or (), json, resume=resume, force=force, quiet=quiet)
+    job = SuggestJob(source, output, exclude or (), json, resume=resume, force=force, quiet=reading.quiet)
     if job.is_complete():
         return
     target = format_by_name(to) if to else FORMATS["jsonl"] if output == "-" else format_by_suffix(job.path)
-    reading = TextInput(options, format, text_column, skip_invalid=skip_invalid, quiet=quiet)
-    with reading.open_file(source) as (texts, _):
-        recogniser = model.load(folder, options.lines, options.language)
-        if target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
+    with reading.open(source) as (texts, _):
+        recogniser = model.load(folder, reading.lines, reading.language)
+        if target.overlaps == "none" and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target, "--set predict.select=flat")
         known = chain.from_iterable(_read_known(path, reading, recogniser) for path in exclude or ())
         chooser = Chooser(recogniser, count, strategy=strategy, seed=seed, exclude=known)
-        sentences = job.choose(
-            chooser, texts, {"format": format, "text_column": text_column, **asdict(options)}
-        )
-    job.write(chooser, sentences, target, overlaps, skip_invalid=skip_invalid)
+        options = {"format": reading.format, "text_column": reading.text_column}
+        sentences = job.choose(chooser, texts, {**options, **asdict(reading.read_options())})
+    job.write(chooser, sentences, target, overlaps, skip_invalid=reading.skip_invalid)
 
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
@@ -137,14 +118,9 @@ def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
     return folder, arguments[-1]
 
 
-def _read_known(path: str, reading: TextInput, recogniser: Recogniser) -> Iterator[Sentence]:
+def _read_known(path: str, reading: TextOptions, recogniser: Recogniser) -> Iterator[Sentence]:
     """Yield the sentences of a corpus, including rejected ones."""
-    from fencepost.cli.corpora import SkipLog
-    from fencepost.data import Reader
-
-    options = reading.options.with_defaults(recogniser.language, recogniser.lines)
-    skip_log = SkipLog()
-    on_invalid = skip_log if reading.skip_invalid else None
-    with Reader(path, None, replace(options, keep_rejected=True), on_invalid) as reader:
+    values = {field.name: getattr(reading, field.name) for field in fields(ReadingOptions)}
+    options = ReadingOptions(**{**values, "format": None, "keep_rejected": True})
+    with options.open(path, {"language": recogniser.language, "lines": recogniser.lines}) as reader:
         yield from reader
-    skip_log.report(reader.source, quiet=reading.quiet)

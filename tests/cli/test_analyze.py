@@ -396,13 +396,13 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
             "empty.jsonl: contains no sentences",
         ),
-        (("errors", "no-such", "data.jsonl"), "no-such: there is no model here"),
+        (("errors", "no-such", "data.jsonl"), "no-such: not a model folder"),
         (
             ("errors", "smoothing", "no-such", "data.jsonl"),
             "give one corpus, not 2: no-such, ",
         ),
         (("errors", "smoothing"), "give a corpus; usage: fencepost analyze errors MODEL... DATA"),
-        (("landscape", "data.jsonl"), "data.jsonl: there is no model here"),
+        (("landscape", "data.jsonl"), "data.jsonl: not a model folder"),
         (("errors", "smoothing", "no-such.jsonl"), "no-such.jsonl"),
         (
             ("errors", "smoothing", "data.jsonl", "--label", "a", "--label", "b"),

@@ -72,9 +72,9 @@ def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("{}", "there is no model here (a model is a folder with a config.json)"),
+        ("{}", "not a model folder (it has no config.json)"),
         ("{}/file.txt", "a file, not a model folder; give a file of texts with --input"),
-        ("{}/nowhere", "there is no such folder"),
+        ("{}/nowhere", "no such model folder"),
     ],
 )
 def test_a_first_argument_that_was_meant_as_a_model(run, shipped, tmp_path, argument, message):

@@ -95,7 +95,7 @@ def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlie
     run(*asked, "--input", tmp_path / "in.jsonl", "--force", code=2)
     assert earlier() == before
     told = run(*asked, "--input", tmp_path / "out", "--force", code=2).stderr
-    assert "is in the folder of the output" in told
+    assert "the input is inside the output folder" in told
     run(*asked, "--ray-address", "ray://head:10001", "--force", code=2)
     assert earlier() == before
 

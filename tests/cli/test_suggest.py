@@ -41,7 +41,7 @@ def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source,
     import fencepost
 
     said = suggest("--count", 5).stderr
-    assert "5 sentences with" in said
+    assert "5 sentences of " in said
     assert "of 24 (uncertainty) -> " in said
     found = list(read(source.with_name("next.jsonl")))
     wanted = choose(fencepost.load(exported_model), TEXTS, 5)
@@ -129,7 +129,7 @@ def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatc
         raise CannotHold("this format cannot hold them")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fencepost.cli.suggestion.write", refuse)
+        patch.setattr("fencepost.cli.suggestion.write_corpus", refuse)
         assert "this format cannot hold them" in suggest("--count", 3, code=1).stderr
     assert source.with_name(f"next.jsonl{SUFFIX}").exists()
     monkeypatch.setattr(Recogniser, "compute", None)
@@ -159,7 +159,7 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     assert "--resume needs --output FILE" in suggest("--resume", output=None, code=2).stderr
     assert "leave it out" in suggest("--keep-rejected", code=2).stderr
     assert "give the texts after it" in run("suggest", exported_model, code=2).stderr
-    assert "there is no model here" in run("suggest", tmp_path, source, code=2).stderr
+    assert "not a model folder" in run("suggest", tmp_path, source, code=2).stderr
     assert "one file of texts" in run("suggest", exported_model, source, source, code=2).stderr
     (tmp_path / "empty.txt").write_text("")
     out = tmp_path / "out.jsonl"
