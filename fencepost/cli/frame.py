@@ -232,9 +232,7 @@ def write_json(result: dict[str, Any], target: Path) -> None:
     check_json_target(target)
     text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     with whole_file(target) as stream:
-        stream.write(
-            text.encode("utf-8", "backslashreplace")
-        )  # file names may contain bytes that are not UTF-8
+        stream.write(text.encode("utf-8", "backslashreplace"))  # file names may not be UTF-8
 
 
 def output_result(result: dict[str, Any], json: Path | None, show: Callable[[], None]) -> None:

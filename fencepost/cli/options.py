@@ -43,16 +43,13 @@ class FormatOptions(OptionGroup):
     ] = None
     word_column: Annotated[
         int | None,
-        option(
-            "--word-column",
-            "Column formats: number of the column with the words; 1 is the first, -1 the last.",
-        ),
+        option("--word-column", "Columns: number of the column with the words; 1 is the first, -1 the last."),
     ] = None
     tag_column: Annotated[
-        int | None, option("--tag-column", "Column formats: number of the column with the tags.")
+        int | None, option("--tag-column", "Columns: number of the column with the tags.")
     ] = None
     pos_column: Annotated[
-        int | None, option("--pos-column", "Column formats: number of the column with the parts of speech.")
+        int | None, option("--pos-column", "Columns: number of the column with parts of speech.")
     ] = None
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,

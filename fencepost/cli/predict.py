@@ -49,7 +49,6 @@ def predict(
     input: Annotated[  # noqa: A002
         str | None,
         typer.Option(
-            "--input",
             metavar="FILE",
             help="Input instead of texts: a file, - (standard input) or sample:test. Plain text has one text "
             'per line, JSON lines have a "text" each; their other keys are copied to the output. CSV, TSV, '
@@ -61,7 +60,6 @@ def predict(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output",
             metavar="FILE",
             help="Output file. Default: draw the entities in the terminal. FILE.jsonl and - (standard "
             "output) get one JSON object per text, with character offsets; FILE.csv, FILE.xlsx and "
@@ -72,17 +70,15 @@ def predict(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to",
             help="Format of the output: csv, xlsx, parquet, html or a corpus format. Default: from the file "
-            "name.",
+            "name."
         ),
     ] = None,
     offsets: Annotated[
         Literal["characters", "utf-16", "bytes"],
         typer.Option(
-            "--offsets",
             help="Unit of start and end in JSON lines and tables: characters, utf-16 (code units, as in "
-            "JavaScript and Java) or bytes of UTF-8.",
+            "JavaScript and Java) or bytes of UTF-8."
         ),
     ] = "characters",
     resume: Annotated[
@@ -90,13 +86,11 @@ def predict(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     min_confidence: Annotated[
-        float, typer.Option("--min-confidence", help="Minimum confidence of an entity, from 0 to 1.")
+        float, typer.Option(help="Minimum confidence of an entity, from 0 to 1.")
     ] = 0.0,
     types: Annotated[
         list[str] | None,
-        typer.Option(
-            "--types", metavar="TYPE,TYPE...", help="Predict only entities of these types; repeatable."
-        ),
+        typer.Option(metavar="TYPE,TYPE...", help="Predict only entities of these types; repeatable."),
     ] = None,
     flat: Annotated[
         bool | None,
@@ -106,15 +100,13 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    overlaps: Annotated[OverlapsName, typer.Option("--overlaps", help=OVERLAPS_HELP)] = "refuse",
+    overlaps: Annotated[OverlapsName, typer.Option(help=OVERLAPS_HELP)] = "refuse",
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="Stop after this number of texts (in a corpus: sentences)."),
+        int | None, typer.Option(min=1, help="Stop after this number of texts (in a corpus: sentences).")
     ] = None,
     engine: Annotated[
         PredictEngine,
         typer.Option(
-            "--engine",
             help="Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses "
             "the first of these that is available, int8 only if the export was checked. ray uses many "
             "processes or machines, each with auto or the given engine.",
@@ -127,7 +119,6 @@ def predict(
     workers: Annotated[
         int | None,
         _ray_option(
-            "--workers",
             min=1,
             help="Number of processes, each with --threads threads (default 1). Default: as many as "
             "the processors allow.",
@@ -136,7 +127,6 @@ def predict(
     ray_address: Annotated[
         str | None,
         _ray_option(
-            "--ray-address",
             metavar="HOST:PORT",
             help="Address of a Ray cluster, or auto on one of its machines. Default: the variable "
             "RAY_ADDRESS, or a local Ray.",

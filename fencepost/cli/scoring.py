@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 _TITLE = "Models and data"
 Label = Annotated[
     list[str] | None,
-    option(
-        "--label",
-        "Name of a model in the output; repeat it for each model, in order.",
-        _TITLE,
-        metavar="NAME",
-    ),
+    option("--label", "Name of a model in the output; once per model, in order.", _TITLE, metavar="NAME"),
 ]
 
 

@@ -36,15 +36,14 @@ def serve(
         Path | None, typer.Argument(metavar="MODEL", help="Folder of a model. Default: the shipped one.")
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; without a token, only a local one.")
+        str, typer.Option(help="Address to listen on; without a token, only a local one.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
     ] = 8000,
     lines: Annotated[
         LinesName | None,
         typer.Option(
-            "--lines",
             help="Line breaks that end a sentence: all (break), only blank lines (join), or those in lists, "
             "forms and tables, but not in wrapped paragraphs (auto). Default: that of the model.",
             rich_help_panel=MODEL,
@@ -53,7 +52,6 @@ def serve(
     token_file: Annotated[
         Path | None,
         _access_option(
-            "--token-file",
             metavar="FILE",
             help=f"Accept only requests with the token in this file (or in the variable {TOKEN}).",
         ),
@@ -61,7 +59,6 @@ def serve(
     allow_origin: Annotated[
         list[str] | None,
         _access_option(
-            "--allow-origin",
             metavar="URL",
             help="Allow requests from web pages of this site, for example https://example.org; repeatable.",
         ),
@@ -69,7 +66,6 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         _access_option(
-            "--allow-host",
             metavar="NAME",
             help="Also accept requests for this host name, for example from a proxy; repeatable. Default "
             "with a token: any name.",
@@ -78,50 +74,38 @@ def serve(
     workers: Annotated[
         int | None,
         _limit_option(
-            "--workers",
             min=1,
             max=64,
             help="Number of batches computed at once, with --threads threads each. Default: one per core, "
             "up to 4.",
         ),
     ] = None,
-    max_batch: Annotated[
-        int, _limit_option("--max-batch", min=1, help="Maximum number of texts in a batch.")
-    ] = 128,
+    max_batch: Annotated[int, _limit_option(min=1, help="Maximum number of texts in a batch.")] = 128,
     max_wait: Annotated[
         float,
-        _limit_option(
-            "--max-wait", min=0, max=1000, help="Maximum time in milliseconds that a text waits for others."
-        ),
+        _limit_option(min=0, max=1000, help="Maximum time in milliseconds that a text waits for others."),
     ] = 5,
     max_queue: Annotated[
-        int, _limit_option("--max-queue", min=1, help="Maximum number of waiting texts; more get status 429.")
+        int, _limit_option(min=1, help="Maximum number of waiting texts; more get status 429.")
     ] = 1024,
-    max_texts: Annotated[
-        int, _limit_option("--max-texts", min=1, help="Maximum number of texts per request.")
-    ] = 256,
+    max_texts: Annotated[int, _limit_option(min=1, help="Maximum number of texts per request.")] = 256,
     max_characters: Annotated[
-        int, _limit_option("--max-characters", min=1, help="Maximum number of characters per text.")
+        int, _limit_option(min=1, help="Maximum number of characters per text.")
     ] = 100_000,
     max_words: Annotated[
         int,
         _limit_option(
-            "--max-words",
             min=1,
             help="Maximum number of words per text; rare or long words count as several. A request may have "
             "four times as many. More get status 413.",
         ),
     ] = 25_000,
     max_body: Annotated[
-        int,
-        _limit_option(
-            "--max-body", min=1, help="Maximum number of bytes of a request body; more get status 413."
-        ),
+        int, _limit_option(min=1, help="Maximum number of bytes of a request body; more get status 413.")
     ] = 1 << 20,
     timeout: Annotated[
         float,
         _limit_option(
-            "--timeout",
             min=0.1,
             max=3600,
             help="Maximum time in seconds for a request, which then gets status 503, and for a shutdown.",

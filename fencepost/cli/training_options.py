@@ -35,7 +35,7 @@ class DataOptions(OptionGroup):
         float | None, Option(help="Use this share of the training data, by document, as development data.")
     ] = None
     test: Annotated[
-        str | None, Option(metavar="FILE", help="Test data, on which the model is scored at the end.")
+        str | None, Option(metavar="FILE", help="Test data to score the model on at the end.")
     ] = None
 
 
@@ -57,9 +57,7 @@ class SettingsOptions(OptionGroup):
     changes: Annotated[
         list[str] | None,
         Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change one setting, for example method.epsilon=0.2; repeatable.",
+            "--set", metavar="KEY=VALUE", help="Change a setting, such as method.epsilon=0.2; repeatable."
         ),
     ] = None
     encoder: Annotated[
