@@ -294,7 +294,7 @@ def test_sweep(analyzed, folder: Path) -> None:
     assert found.told["cells"] == cells
     assert [(row["cell"], row["f1_mean"]) for row in found.rows] == [("a=1", "0.5"), ("a=2", "0.5")]
     assert "--over b" in analyzed("sweep", "swept", "--over", "b", code=2)
-    assert "there is no sweep here" in analyzed("sweep", "smoothing", code=2)
+    assert "not a sweep folder" in analyzed("sweep", "smoothing", code=2)
     for foreign in ("[]", "{", '{"cells": [1]}', '{"cells": [{}]}', '{"cells": null}'):
         (folder / "swept" / "sweep.json").write_text(foreign)
         assert "not a result of fencepost sweep" in analyzed("sweep", "swept", code=2)

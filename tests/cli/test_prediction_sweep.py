@@ -177,7 +177,7 @@ def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) 
 def test_a_sweep_needs_settings_and_a_corpus(folder: Path) -> None:
     commands = {
         "give settings and their values with --sweep": [folder / "model", folder / "test.jsonl"],
-        "which data?": [folder / "model", "--sweep", "steps=1"],
+        "give a corpus": [folder / "model", "--sweep", "steps=1"],
     }
     for message, arguments in commands.items():
         result = CliRunner().invoke(app, ["analyze", "settings", *map(str, arguments)])

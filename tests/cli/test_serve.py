@@ -197,8 +197,8 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
     [
         (["--max-queue", "10"], "--max-queue 10 is less than --max-texts 256"),
         (["--allow-host", "ner.example.org:8000"], "without a port"),
-        (["--allow-origin", "example.org"], "as https://example.org"),
-        (["--allow-origin", "https://example.org/page"], "as https://example.org"),
+        (["--allow-origin", "example.org"], "for example https://example.org"),
+        (["--allow-origin", "https://example.org/page"], "for example https://example.org"),
     ],
 )
 def test_options_that_could_not_work_are_refused(refusal, arguments, told):

@@ -116,9 +116,9 @@ def test_again_and_with_one_more_seed(
 ) -> None:
     out = shutil.copytree(swept[0], tmp_path / "sweep")
     wanted = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
-    assert "4 finished already" in run(*wanted).stderr
+    assert "4 already complete" in run(*wanted).stderr
     more = run(*wanted[:-1], "3", "--no-keep-models").stderr.splitlines()
-    assert more[0] == "2 cells x 3 seeds = 6 runs; 4 finished already"
+    assert more[0] == "2 cells x 3 seeds = 6 runs; 4 already complete"
     assert [line.split(":")[0] for line in more[1:]] == [
         "5/6 method.epsilon=0, seed 3",
         "6/6 method.epsilon=0.3, seed 3",

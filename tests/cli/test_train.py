@@ -234,7 +234,7 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),
         (["--train", "sample:dev", "--encoder", "no/such", "--out", "m"], "encoder.name: 'no/such' cannot"),
         (["--train", "sample:dev", "--out", "m", "--resume"], "no training run to resume"),
-        (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read once"),
+        (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read only once"),
     ],
 )
 def test_wrong_requests_end_with_2_and_say_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):

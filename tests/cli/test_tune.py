@@ -82,7 +82,7 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
     out, result = tuned
     plan, *lines = result.stderr.splitlines()
     assert plan == (
-        "boundary-smoothing on scratch: 3 trials, training.epochs 1; searched: "
+        "boundary-smoothing on scratch: 3 trials, training.epochs 1; search space: "
         "training.learning_rate, method.epsilon"
     )
     assert re.fullmatch(r"1/3 trial 0: dev F1 \d+\.\d\d, \d+ s; about \d+ .*left", lines[0])
@@ -228,7 +228,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
             ["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"],
             "--dev and --dev-share cannot be used together",
         ),
-        (["--train=-", "--out=y", "--dev=-"], "standard input can be read once"),
+        (["--train=-", "--out=y", "--dev=-"], "standard input can be read only once"),
         (["--search=training.epoch=1,2"], "--search: training.epoch: there is no such key; did you mean"),
         (
             ["--search=training.epochs=1,2", "--epochs=3"],

@@ -159,7 +159,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("training.epochs=3", "one value is nothing to search; write a range as LOW..HIGH"),
         ("training.epochs", "write a range as LOW..HIGH"),
         ("method.epsilon=[,2", "a value is not valid YAML"),
-        ("training.seed=1,2", "it cannot be searched: the best seed is luck"),
+        ("training.seed=1,2", "cannot be searched: the best seed is chance"),
         ("method.name=diffusion,boundary-offset", "use fencepost sweep"),
         ("method=1..2", "method: must have keys"),
     ],
