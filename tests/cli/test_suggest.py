@@ -41,8 +41,8 @@ def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source,
     import fencepost
 
     said = suggest("--count", 5).stderr
-    assert "5 sentences of " in said
-    assert "of 24 (uncertainty) -> " in said
+    assert "5 sentences of 24, with " in said
+    assert " (uncertainty) -> " in said
     found = list(read(source.with_name("next.jsonl")))
     wanted = choose(fencepost.load(exported_model), TEXTS, 5)
     assert [sentence.meta["suggest"]["rank"] for sentence in found] == [1, 2, 3, 4, 5]
@@ -164,10 +164,10 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     out = tmp_path / "out.jsonl"
     said = run("suggest", exported_model, tmp_path / "empty.txt", "--output", out, code=2).stderr
-    assert "empty.txt: there is nothing to suggest: it has no sentence" in said
+    assert "empty.txt: nothing to suggest: it contains no sentences" in said
     write(SENTENCES, tmp_path / "train.jsonl")
     said = suggest("--exclude", tmp_path / "train.jsonl", output="out.jsonl", code=2).stderr
-    assert "there is nothing to suggest: all of its sentences are excluded" in said
+    assert "nothing to suggest: all sentences are excluded" in said
     assert not out.exists()
     assert not Path(f"{out}{SUFFIX}").exists()
 
