@@ -85,7 +85,7 @@ def test_only_a_report_is_overwritten(run, small_model, tmp_path):
     assert "</html>" in mine.read_text()
     assert "is a folder" in run("report", small_model, "--out", tmp_path, code=2).stderr
     assert (
-        "there is no folder" in run("report", small_model, "--out", tmp_path / "no" / "x.html", code=2).stderr
+        "no does not exist" in run("report", small_model, "--out", tmp_path / "no" / "x.html", code=2).stderr
     )
 
 
