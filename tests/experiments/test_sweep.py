@@ -168,7 +168,7 @@ def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> Non
 def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
     train(
         config(ALL_SPANS, seed=2, **LITTLE),
-        sweep_module.part(LEARNT, 0.5, 2),
+        sweep_module.sample_share(LEARNT, 0.5, 2),
         tmp_path / "share=0.5" / "seed-2",
         DEV,
     )

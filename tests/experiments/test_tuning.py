@@ -639,7 +639,7 @@ def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
     with played(by_rate):
         go(tuning(tmp_path / "one", config(epochs=1), space("training.learning_rate=1e-3..1e-2")), 4)
     assert results(tmp_path / "same")["no_importance"] == "all complete trials have the same development F1"
-    assert results(tmp_path / "one")["no_importance"].startswith("one setting is searched")
+    assert results(tmp_path / "one")["no_importance"].startswith("only one setting is searched")
 
 
 # What is refused
