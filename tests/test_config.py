@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fencepost.cli.models import settings_of
+from fencepost.cli.models import parse_prediction_changes
 from fencepost.config import Config, TrainingSettings, merge_trees
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
@@ -472,7 +472,7 @@ def change(tmp_path):
     """Changes the settings of prediction of a saved model, as `--set` does."""
     config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
     (tmp_path / CONFIG_FILE).write_text(format_config(config, ["PER"], Temperature()), encoding="utf-8")
-    return lambda changes: config.predict.with_changes(settings_of(tmp_path, changes))
+    return lambda changes: config.predict.with_changes(parse_prediction_changes(tmp_path, changes))
 
 
 def test_only_what_predicts_can_change_after_training(change) -> None:
@@ -481,8 +481,8 @@ def test_only_what_predicts_can_change_after_training(change) -> None:
     assert change([]).select == "nested"
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
-            f"--set {wrong}: the model is trained; only predict.* can change now, "
-            "that is predict.select, predict.threshold, predict.trim, predict.batch_size"
+            f"--set {wrong}: only prediction settings of a trained model can be changed: "
+            "predict.select, predict.threshold, predict.trim, predict.batch_size"
         )
 
 

@@ -81,20 +81,20 @@ class Runs:
     def finished(self, variant: Variant) -> dict[int, FinishedRun]:
         """By seed."""
         sweep = self._sweep(variant)
-        return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.of_state("complete")}
+        return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.find_runs("complete")}
 
     def train(self, variant: Variant) -> None:
         """Train the runs of a variant that are not finished."""
         sweep = self._sweep(variant)
-        for ended in sweep.go():
+        for ended in sweep.run():
             say(f"{variant.method} {ended.task.label}: {ended.failure.message if ended.failure else 'done'}")
 
     def _sweep(self, variant: Variant) -> Sweep:
         from fencepost.config import Config
-        from fencepost.experiments.sweep import Cell, Sweep
+        from fencepost.experiments.sweep import GridCell, Sweep
 
         changes = [f"method.name={variant.method}", *SETTINGS[variant.method], *variant.changes]
-        cell = Cell(variant.changes, variant.share)
+        cell = GridCell(variant.changes, variant.share)
         config = Config.compose(changes=changes, flags={"training": {"seed": 1}})
         return Sweep(self.folder / variant.method, {cell: config}, self.seeds, data())
 

@@ -1,7 +1,7 @@
 """The `fencepost` command: one module per subcommand.
 
-Nothing heavy is imported before a subcommand runs, and a subcommand imports no other, so that both
-`fencepost --help` and `fencepost predict` answer soon.
+No heavy library is imported before a subcommand runs, and only the module of that subcommand is loaded, so
+that `fencepost --help` and `fencepost predict` start quickly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMMANDS = (
     "train",
     "tune",
 )
-"""The commands; each registers itself when the module of its name is imported."""
+"""Names of the commands; importing the module of the same name registers the command."""
 
 
 def __getattr__(name: str) -> Any:
@@ -48,10 +48,10 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Run the command line; end the process with 0 done, 1 the work failed, 2 usage or bad input."""
+    """Run the command line; exit with 0 on success, 1 on failure, 2 on wrong usage or bad input."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for a terminal without some letters
+            stream.reconfigure(errors="replace")  # the terminal's encoding may lack some characters
     command = sys.argv[1:2]
     _load_app(command if command and command[0] in COMMANDS else COMMANDS)()
 

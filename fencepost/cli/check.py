@@ -1,4 +1,4 @@
-"""`fencepost check`: whether the files of a model are those that were saved, and whether it works."""
+"""`fencepost check`: check that the files of a model are unchanged and that it works."""
 
 from __future__ import annotations
 
@@ -27,20 +27,17 @@ if TYPE_CHECKING:
 
 @command("check")
 def check(
-    model: Annotated[
-        Path | None, argument("[MODEL]", "The folder of a model; the one that ships unless given.")
-    ] = None,
+    model: Annotated[Path | None, argument("[MODEL]", "Folder of a model. Default: the shipped one.")] = None,
     write: Annotated[
-        bool, option("--write", f"Write a new {SUMS_FILE} for the files as they are now, if the model works.")
+        bool, option("--write", f"Write a new {SUMS_FILE} for the present files, if the model works.")
     ] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compare a model's files with their checksums, and let it find entities on each of its engines.
+    """Compare the files of a model with their checksums, and run the model on each of its engines.
 
-    The checksums are in the file SHA256SUMS of the model's folder, which `sha256sum --check` reads too. They
-    show that a file was damaged or replaced by mistake; whoever can change a file on purpose can change its
-    checksum as well.
+    The checksums are in the file SHA256SUMS of the model folder, which `sha256sum --check` reads too. They
+    show that a file was damaged or replaced by mistake; they do not protect against deliberate changes.
 
     Example: fencepost check my-model
     """
@@ -66,14 +63,14 @@ def check(
     result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
     output_result({**result, "files": files, "engines": engines}, json, show)
     if sums is None:
-        say(f"{folder}: there are no checksums; --write makes some of the files as they are", quiet=quiet)
+        say(f"{folder}: has no checksums; use --write to compute them for the present files", quiet=quiet)
     if not works:
-        reason = "it does not work" if intact else "files have changed, so none of them was loaded"
+        reason = "the model does not work" if intact else "files have changed, so none was loaded"
         raise FencepostError(f"{folder}: {reason}")
 
 
 def _run_engines(folder: Path) -> dict[str, str | None]:
-    """Find entities in a text with each engine that the model has; return the error of each, or None."""
+    """Predict a text with each engine that the model has; return the error of each, or None."""
     from importlib.util import find_spec
 
     from fencepost.runtime.loading import load
@@ -83,9 +80,7 @@ def _run_engines(folder: Path) -> dict[str, str | None]:
     if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:
         names.append("pytorch")
     if not names:
-        return {
-            "none": "there is nothing to load: no weights, or no PyTorch to load them with, and no graphs"
-        }
+        return {"none": "nothing to load: no exported graphs, and no weights or no PyTorch to load them"}
     errors: dict[str, str | None] = {}
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""`fencepost compare`: several models on the same data, and whether they differ by more than chance."""
+"""`fencepost compare`: score several models on the same data and test their differences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.judging import ScoringOptions, facts_of, is_model, name_models
-from fencepost.cli.scores import print_table, wide_console
+from fencepost.cli.scores import make_console, print_table
+from fencepost.cli.scoring import ScoringOptions, collect_facts, is_model, name_models
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,38 +32,35 @@ def compare(
     models: Annotated[
         list[str],
         argument(
-            "MODEL...", "Folders of models; or files with any program's predictions of the same sentences."
+            "MODEL...", "Folders of models, or files with predictions of any program for the same sentences."
         ),
     ],
-    data: Annotated[
-        str | None, option("--data", "The corpus with the true entities.", metavar="FILE")
-    ] = None,
+    data: Annotated[str | None, option("--data", "Corpus with the gold entities.", metavar="FILE")] = None,
     resamples: Annotated[
-        int,
-        option("--resamples", "Number of bootstrap samples of the sentences, for the intervals.", min=100),
+        int, option("--resamples", "Number of bootstrap samples for the intervals.", min=100)
     ] = 1000,
     permutations: Annotated[
-        int, option("--permutations", "Number of permutations in the test of a pair of models.", min=100)
+        int, option("--permutations", "Number of permutations in the test of each pair of models.", min=100)
     ] = 10_000,
     json: Json = None,
 ) -> None:
-    """Score models side by side, and test whether each pair differs by more than noise.
+    """Score several models on the same data, and test whether their differences are significant.
 
     Example: fencepost compare my-model other-model --data test.conll
     """
     check_json_target(json)
     if data is None:
-        raise UsageError("give the data with --data: fencepost compare MODEL MODEL --data FILE")
+        raise UsageError("give the data with --data, as in fencepost compare MODEL MODEL --data FILE")
     if len(models) < 2:
-        raise UsageError("one model cannot be compared; give two or more (or see fencepost evaluate)")
-    named = name_models(models, options.label)
-    _check(models)
-    sentences = options.read_for(models, data)
-    predicted, engines = _predict(named, sentences, options)
+        raise UsageError("give two or more models; for one model, use fencepost evaluate")
+    paths = name_models(models, options.label)
+    _check_folders(models)
+    sentences = options.read_sentences(models, data)
+    predicted, engines = _predict(paths, sentences, options)
     from fencepost.evaluation import adjust_p_values, compare_models, compute_intervals, evaluate, match
 
     matches: dict[str, Matches] = {}
-    for label, model in named.items():
+    for label, model in paths.items():
         try:
             matches[label] = match(sentences, predicted[label])
         except UsageError as error:
@@ -72,11 +69,11 @@ def compare(
     results = {label: evaluate(sentences, one) for label, one in predicted.items()}
     pairs = {
         pair: compare_models(matches[pair[0]], matches[pair[1]], resamples, permutations)
-        for pair in combinations(named, 2)
+        for pair in combinations(paths, 2)
     }
     adjusted = dict(zip(pairs, adjust_p_values([one.p for one in pairs.values()]), strict=True))
     facts = {
-        **facts_of(named, data, engines),
+        **collect_facts(paths, data, engines),
         "sentences": len(sentences),
         "models": {
             label: {
@@ -85,7 +82,7 @@ def compare(
                 "ece": results[label].to_dict()["ece"],
                 "by_type": {type_: asdict(one) for type_, one in scores[label].items() if type_ is not None},
             }
-            for label in named
+            for label in paths
         },
         "pairs": [
             {"models": pair, "f1_difference": asdict(one.f1), "p": one.p, "p_holm": adjusted[pair]}
@@ -94,7 +91,7 @@ def compare(
     }
 
     def show() -> None:
-        console = wide_console()
+        console = make_console()
         _print_scores(console, scores, results, engines)
         _print_types(console, scores)
         _print_pairs(console, pairs, adjusted)
@@ -102,20 +99,21 @@ def compare(
     output_result(facts, json, show)
 
 
-def _check(models: Sequence[str]) -> None:
-    """Refuse a folder that is neither a model nor a BRAT corpus before any model has predicted."""
+def _check_folders(models: Sequence[str]) -> None:
+    """Raise `UsageError` for a folder that is neither a model nor a BRAT corpus."""
     for model in models:
         folder = Path(model)
         if folder.is_dir() and not is_model(model) and not any(folder.glob("*.ann")):
-            raise UsageError(f"{model}: there is no model here (a model is a folder with a config.json)")
+            raise UsageError(f"{model}: not a model folder (it has no config.json)")
 
 
 def _predict(
     models: Mapping[str, str], sentences: Sequence[Sentence], options: ScoringOptions
 ) -> tuple[dict[str, list[Sentence]], dict[str, str | None]]:
-    """Return by label the predictions, and the engines that made them; None for those of a file."""
+    """Return the predictions and the engines by label; the engine is None for a file."""
     paths = list(models.values())
-    predicted = {name: options.read_for(paths, path) for name, path in models.items() if not is_model(path)}
+    files = {name: path for name, path in models.items() if not is_model(path)}
+    predicted = {name: options.read_sentences(paths, path) for name, path in files.items()}
     engines: dict[str, str | None] = dict.fromkeys(models)
     for name, path in models.items():
         if name not in predicted:
@@ -124,7 +122,7 @@ def _predict(
     return {name: predicted[name] for name in models}, engines
 
 
-def _written(interval: Interval) -> str:
+def _format_interval(interval: Interval) -> str:
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 
@@ -139,8 +137,8 @@ def _print_scores(
         overall = scores[name][None]
         ece = None if result.calibration is None else result.calibration.ece
         ratios = [f"{100 * one.value:.1f}" for one in (overall.precision, overall.recall)]
-        measured = (*ratios, _written(overall.f1), f"{100 * result.macro_f1:.1f}", ece)
-        rows.append((name, *measured, engines[name] or "a file"))
+        values = (*ratios, _format_interval(overall.f1), f"{100 * result.macro_f1:.1f}", ece)
+        rows.append((name, *values, engines[name] or "file"))
     columns = ("model", "precision", "recall", "F1", "macro F1", "ECE", "engine")
     print_table(console, "Strict scores, in percent, with 95 % intervals", columns, rows)
 
@@ -148,7 +146,7 @@ def _print_scores(
 def _print_types(console: Console, scores: Mapping[str, ByType]) -> None:
     types = sorted({type_ for of_model in scores.values() for type_ in of_model if type_ is not None})
     rows = [
-        (type_, *(_written(one[type_].f1) if type_ in one else "" for one in scores.values()))
+        (type_, *(_format_interval(one[type_].f1) if type_ in one else "" for one in scores.values()))
         for type_ in types
     ]
     print_table(console, "F1 by type", ("type", *scores), rows)
@@ -162,15 +160,16 @@ def _print_pairs(
     for (first, second), one in pairs.items():
         p = adjusted[first, second]
         better = first if one.f1.value > 0 else second
-        verdict = f"{better} is better" if p < SIGNIFICANT else "may be chance"
+        verdict = f"{better} is better" if p < SIGNIFICANT else "not significant"
         difference = f"{100 * one.f1.value:+.1f} [{100 * one.f1.low:+.1f}, {100 * one.f1.high:+.1f}]"
         rows.append((first, second, difference, f"{one.p:.4f}", *([f"{p:.4f}"] * several), verdict))
-    columns = ("model", "against", "F1 difference", "p", *(["p, Holm"] * several), "")
+    columns = ("model", "compared with", "F1 difference", "p", *(["p, Holm"] * several), "")
     print_table(console, "Pairs: bootstrap intervals and permutation tests over sentences", columns, rows)
     console.print(
-        f"p is how often chance alone makes a difference as large; below {SIGNIFICANT} it is hardly chance"
-        + (" (Holm: several tests at once)" * several)
-        + ". It is about these two models, not of two methods: for those, train with several seeds "
+        f"p is the probability of a difference at least as large by chance; below {SIGNIFICANT}, a "
+        "difference is significant"
+        + (" (p, Holm: corrected for several tests)" * several)
+        + ". This compares two trained models, not two methods: for those, train with several seeds "
         "(fencepost sweep).",
         soft_wrap=True,
         markup=False,

@@ -1,4 +1,4 @@
-"""`fencepost convert`: a corpus from one format to another."""
+"""`fencepost convert`: convert a corpus from one format to another."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
-from fencepost.cli.corpora import losses
-from fencepost.cli.frame import Json, check_json_target, command, write_json
+from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName, describe_losses
+from fencepost.cli.frame import Json, check_json_target, command, format_count, write_json
 from fencepost.cli.groups import argument, option
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.progress import watch_reader
@@ -22,46 +22,45 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
-_PANEL = "What to write"
+_PANEL = "How to write the output"
 
 
 @command("convert")
 def convert(
-    source: Annotated[str, argument("IN", "A file, a folder (BRAT), - or sample:train.")],
-    target: Annotated[str, argument("OUT", "The new file (BRAT: folder), or - for standard output.")],
+    source: Annotated[str, argument("IN", "Corpus to read: a file, a folder (BRAT), - or sample:train.")],
+    target: Annotated[str, argument("OUT", "File to write (BRAT: folder), or - for standard output.")],
     reading: ReadingOptions,
     to: Annotated[
-        str | None, option("--to", "The format to write; by default OUT's ending decides.", _PANEL)
+        str | None, option("--to", "Format of the output. Default: from the name of OUT.", _PANEL)
     ] = None,
     to_scheme: Annotated[
         Literal["iob2", "iob1", "bioes", "bmes"],
-        option("--to-scheme", "conll: the scheme of the tags.", _PANEL),
+        option("--to-scheme", "conll: tagging scheme of the output.", _PANEL),
     ] = "iob2",
-    overlaps: Annotated[
-        Literal["refuse", "outermost", "innermost", "best"],
-        option("--overlaps", "Overlapping entities to keep where the format cannot hold them.", _PANEL),
-    ] = "refuse",
+    overlaps: Annotated[OverlapsName, option("--overlaps", OVERLAPS_HELP, _PANEL)] = "refuse",
     rename: Annotated[
         list[str] | None,
         option(
             "--rename",
-            "Rename a type; * in OLD stands for anything. Repeatable; the first that fits counts.",
+            "Rename a type; * in OLD matches anything. Repeatable; the first match applies.",
             _PANEL,
             metavar="OLD=NEW",
         ),
     ] = None,
     types: Annotated[
-        str | None, option("--types", "Keep only these types (after renaming), as A,B,C.", _PANEL)
+        str | None, option("--types", "Keep only these types (after renaming), separated by commas.", _PANEL)
     ] = None,
     rejected: Annotated[
         Path | None,
         option(
-            "--rejected", "Where --skip-invalid puts what it skips; by default OUT.rejected.jsonl.", _PANEL
+            "--rejected",
+            "File for the sentences that --skip-invalid skips. Default: OUT.rejected.jsonl.",
+            _PANEL,
         ),
     ] = None,
     json: Json = None,
 ) -> None:
-    """Convert a corpus; what the new format cannot hold is refused and counted, never dropped silently.
+    """Convert a corpus; what the new format cannot hold is reported, never dropped silently.
 
     Example: fencepost convert train.conll train.jsonl
     """
@@ -69,27 +68,27 @@ def convert(
     from fencepost.data.transform import TypeChanges
 
     skip_invalid = reading.skip_invalid
-    beside = _check(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
-    changes = TypeChanges(rename or [], _names(types))
+    skipped_file = _check_targets(source, target, skip_invalid=skip_invalid, rejected=rejected, json=json)
+    changes = TypeChanges(rename or [], _parse_types(types))
     with (
         Reader(source, reading.format, reading.read_options()) as reader,
-        _Rejections(beside, reader) as rejections,
+        _Rejections(skipped_file, reader) as rejections,
     ):
         if skip_invalid:
-            reader.on_invalid = rejections.invalid
+            reader.on_invalid = rejections.add_invalid
         result = write(
             changes.apply(watch_reader(reader, quiet=reading.quiet)),
             target,
             to,
             WriteOptions(scheme=to_scheme),
             prefer=None if overlaps == "refuse" else overlaps,
-            on_refused=rejections.refused if skip_invalid else None,
+            on_refused=rejections.add_refused if skip_invalid else None,
         )
-    if beside and rejected is None and not rejections.count:
-        beside.unlink(missing_ok=True)  # it would be of an earlier run
+    if skipped_file and rejected is None and not rejections.count:
+        skipped_file.unlink(missing_ok=True)  # the file of an earlier run
     for note in reader.notes:
         reading.say(str(note))
-    for line in (*_account(reader, result, target, beside), *_changes(changes)):
+    for line in (*_describe_result(reader, result, target, skipped_file), *_describe_changes(changes)):
         reading.say(line)
     if json is not None:
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
@@ -98,38 +97,40 @@ def convert(
         write_json({**account, **figures, "notes": [asdict(note) for note in reader.notes]}, json)
 
 
-def _check(
+def _check_targets(
     source: str, target: str, *, skip_invalid: bool, rejected: Path | None, json: Path | None
 ) -> Path | None:
-    """Refuse what contradicts itself; return the file for what is skipped, if there is one."""
+    """Raise `UsageError` for contradictory options; return the file for skipped sentences, or None."""
     from fencepost.data.writer import check_no_loop
 
     check_json_target(json)
     if rejected is not None and not skip_invalid:
-        raise UsageError("--rejected needs --skip-invalid: without it, the first invalid sentence stops")
+        raise UsageError("--rejected needs --skip-invalid")
     if target == "-" and json is not None and str(json) == "-":
-        raise UsageError("the corpus and --json cannot both go to standard output; name a file for one")
+        raise UsageError("the corpus and --json cannot both use standard output; give a file for one")
     if not skip_invalid:
         return None
-    beside = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
-    if beside:
-        check_no_loop(beside)
-        if os.path.realpath(beside) in map(os.path.realpath, (source, target)):
-            raise UsageError(f"{beside}: what is skipped cannot go into the corpus itself; see --rejected")
-    return beside
+    skipped_file = rejected or (Path(f"{target.rstrip('/')}.rejected.jsonl") if target != "-" else None)
+    if skipped_file:
+        check_no_loop(skipped_file)
+        if os.path.realpath(skipped_file) in map(os.path.realpath, (source, target)):
+            raise UsageError(
+                f"{skipped_file}: skipped sentences cannot go into the corpus itself; give another --rejected"
+            )
+    return skipped_file
 
 
-def _names(types: str | None) -> list[str] | None:
+def _parse_types(types: str | None) -> list[str] | None:
     if types is None:
         return None
     names = [name.strip() for name in types.split(",")]
     if not all(names):
-        raise UsageError(f"--types takes names with commas between them, not {types!r}")
+        raise UsageError(f"--types: give names separated by commas, not {types!r}")
     return names
 
 
 class _Rejections(ExitStack):
-    """Writes what is skipped into a file, which is made with its first line (None: nowhere)."""
+    """Writer of skipped sentences; it creates the file with the first of them (None: writes no file)."""
 
     def __init__(self, path: Path | None, reader: Reader) -> None:
         super().__init__()
@@ -138,15 +139,15 @@ class _Rejections(ExitStack):
         self.count = 0
         self._stream: BinaryIO | None = None
 
-    def invalid(self, rejected: Rejected) -> None:
-        self._keep(rejected.file, rejected.line, rejected.reason, rejected.raw)
+    def add_invalid(self, rejected: Rejected) -> None:
+        self._write(rejected.file, rejected.line, rejected.reason, rejected.raw)
 
-    def refused(self, sentence: Sentence, reason: str) -> None:
+    def add_refused(self, sentence: Sentence, reason: str) -> None:
         from fencepost.data.formats.json_tokens import to_json
 
-        self._keep(self.reader.file, self.reader.line, reason, to_json(sentence))
+        self._write(self.reader.file, self.reader.line, reason, to_json(sentence))
 
-    def _keep(self, file: str | None, line: int, reason: str, raw: str) -> None:
+    def _write(self, file: str | None, line: int, reason: str, raw: str) -> None:
         from fencepost.data.output import whole_file
 
         self.count += 1
@@ -158,23 +159,28 @@ class _Rejections(ExitStack):
         self._stream.write((json_module.dumps(entry) + "\n").encode())
 
 
-def _changes(changes: TypeChanges) -> Iterator[str]:
+def _describe_changes(changes: TypeChanges) -> Iterator[str]:
     if changes.removed:
-        yield f"{changes.removed:,} entities of other types were left out"
+        yield f"{changes.removed:,} entities of other types were removed"
     if changes.merged:
-        yield f"{changes.merged:,} entities were the same as another one after renaming"
+        yield f"{changes.merged:,} entities became identical to another one by renaming and were merged"
     if changes.find_unused():
-        yield f"no entity had anything to do with: {', '.join(changes.find_unused())}"
+        yield f"these options match no entity: {', '.join(changes.find_unused())}"
 
 
-def _account(reader: Reader, result: WriteResult, target: str, beside: Path | None) -> Iterator[str]:
+def _describe_result(
+    reader: Reader, result: WriteResult, target: str, skipped_file: Path | None
+) -> Iterator[str]:
+    sentences = format_count(result.sentences, "sentence")
     yield (
-        f"{result.sentences:,} sentence{'s' * (result.sentences != 1)} "
-        f"with {result.entities:,} entit{'y' if result.entities == 1 else 'ies'}: "
+        f"{sentences} with {format_count(result.entities, 'entity', 'entities')}: "
         f"{reader.source.name} ({reader.format.name}) -> {target} ({result.format})"
     )
     skipped = reader.invalid + result.left_out
     if skipped:
-        where = f"; see {beside}" if beside else ""
-        yield f"skipped: {reader.invalid:,} invalid and {result.left_out:,} that do not fit{where}"
-    yield from losses(result)
+        where = f"; see {skipped_file}" if skipped_file else ""
+        yield (
+            f"skipped: {reader.invalid:,} invalid sentences and {result.left_out:,} that {result.format} "
+            f"cannot hold{where}"
+        )
+    yield from describe_losses(result)

@@ -1,4 +1,4 @@
-"""Texts with their entities drawn under the words, nested ones further down.
+"""Draw texts with their entities below the words, nested ones further down.
 
 The University of Toronto's president
     ╰─ organization ────╯
@@ -19,12 +19,12 @@ from fencepost.data.entity import Entity, Sentence
 if TYPE_CHECKING:
     from fencepost.runtime.document import Document
 
-_JOINERS = "\u200c\u200d"  # which belong to letters, and to pictures of several
+_JOINERS = "\u200c\u200d"  # they join letters and emoji
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 
 
 class Palette(dict[str, str]):
-    """A colour for each type, in the order in which types appear."""
+    """Colours by entity type, assigned in the order in which types appear."""
 
     def __missing__(self, type_: str) -> str:
         return self.setdefault(type_, COLOURS[len(self) % len(COLOURS)])
@@ -32,7 +32,7 @@ class Palette(dict[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """An entity's part in one line, from cell `left` to `right`."""
+    """Part of an entity in one line, from cell `left` to `right`."""
 
     left: int
     right: int
@@ -41,12 +41,12 @@ class _Bar:
 
 
 def draw(sentence: Sentence, width: int, palette: Palette) -> Text:
-    """Return the sentence in lines of at most `width` cells, each with its entities below."""
-    return _draw(sentence.words, [" "] * len(sentence), sentence.entities, width, palette)
+    """Return the sentence in lines of at most `width` cells, with the entities below each line."""
+    return _draw_words(sentence.words, [" "] * len(sentence), sentence.entities, width, palette)
 
 
 def draw_text(annotated: Document, width: int, palette: Palette) -> Text:
-    """Return the same for a raw text, as it is written but for the width of white space."""
+    """Return the same for a raw text, with each run of white space shown as one space or line break."""
     words: list[str] = []
     gaps: list[str] = []
     entities: list[Entity] = []
@@ -59,34 +59,34 @@ def draw_text(annotated: Document, width: int, palette: Palette) -> Text:
             gaps.append("\n" if "\n" in gap else " " * bool(gap))
             words.append(annotated.text[start:end])
             last_end = end
-    return _draw(words, gaps, entities, width, palette)
+    return _draw_words(words, gaps, entities, width, palette)
 
 
-def _draw(
+def _draw_words(
     words: Sequence[str], gaps: Sequence[str], entities: Sequence[Entity], width: int, palette: Palette
 ) -> Text:
-    """`gaps[i]` is the space, the line end or nothing before `words[i]`."""
+    """Return the drawing; `gaps[i]` is the space, line break or empty string before `words[i]`."""
     drawing = Text()
-    shown = [printable(word) for word in words]
+    visible = [replace_controls(word) for word in words]
     waiting = sorted(entities, key=lambda entity: (-len(entity), entity.start))
-    for first, last in _wrap(shown, gaps, width):
+    for first, last in _wrap(visible, gaps, width):
         line, end = "", 0
-        cells: list[tuple[int, int]] = []  # where each word begins and ends
+        cells: list[tuple[int, int]] = []  # start and end of each word
         for index in range(first, last):
             gap = gaps[index] if index > first else ""
-            start, end = end + len(gap), end + len(gap) + cell_len(shown[index])
+            start, end = end + len(gap), end + len(gap) + cell_len(visible[index])
             cells.append((start, end))
-            line += gap + shown[index]
+            line += gap + visible[index]
         drawing.append(f"{line}\n")
         waiting = [entity for entity in waiting if entity.end > first]
-        bars = [_bar(entity, first, last, cells, width) for entity in waiting if entity.start < last]
-        for row in _rows(bars):
-            drawing.append_text(_line(row, palette))
+        bars = [_make_bar(entity, first, last, cells, width) for entity in waiting if entity.start < last]
+        for row in _arrange_rows(bars):
+            drawing.append_text(_draw_line(row, palette))
     return drawing
 
 
-def printable(word: str) -> str:
-    """Return the word without control characters, which would move the cursor of a terminal."""
+def replace_controls(word: str) -> str:
+    """Return the word with control characters replaced, which could move the cursor of a terminal."""
     return "".join(
         character if character.isprintable() or character in _JOINERS else "\N{REPLACEMENT CHARACTER}"
         for character in word
@@ -94,36 +94,36 @@ def printable(word: str) -> str:
 
 
 def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[int, int]]:
-    """Return the lines as ranges of words; words that nothing separates stay together if they fit."""
+    """Return the lines as spans of words; words without a gap stay together if they fit."""
     lines: list[tuple[int, int]] = []
-    first = together = used = 0  # `together` is the first of the words that nothing separates
+    first = together = used = 0  # `together` is the first of the words without a gap between them
     for index, word in enumerate(words):
         if gaps[index]:
             together = index
         needed = cell_len(word) + (len(gaps[index]) if index > first else 0)
         if index > first and (gaps[index] == "\n" or used + needed > width):
-            border = together if together > first else index
-            lines.append((first, border))
-            first = border
-            used = sum(map(cell_len, words[border:index]))
+            boundary = together if together > first else index
+            lines.append((first, boundary))
+            first = boundary
+            used = sum(map(cell_len, words[boundary:index]))
             needed = cell_len(word)
         used += needed
     return [*lines, (first, len(words))]
 
 
-def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _Bar:
+def _make_bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _Bar:
     left = cells[max(entity.start - first, 0)][0]
     right = cells[min(entity.end, last) - first - 1][1]
     begin = "╰" if entity.start >= first else "┄"
     end = "╯" if entity.end <= last else "┄"
-    label = _label(entity)
+    label = _format_label(entity)
     inside = right - left - 2
     if cell_len(label) + 3 <= inside:
         body = f"{begin}─ {label} {'─' * (inside - cell_len(label) - 3)}{end}"
     elif cell_len(label) <= inside:
         spare = inside - cell_len(label)
         body = f"{begin}{'─' * (spare // 2)}{label}{'─' * (spare - spare // 2)}{end}"
-    else:  # too narrow: the label stands after it, or before it where there is no room
+    else:  # too narrow: the label is after the bar, or before it if there is no space
         bar = begin + "─" * inside + end if inside >= 0 else "│"
         body = f"{bar} {label}"
         before = right - cell_len(body)
@@ -132,13 +132,13 @@ def _bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], wi
     return _Bar(left, left + cell_len(body), body, entity.type)
 
 
-def _label(entity: Entity) -> str:
-    name = printable(entity.type)
+def _format_label(entity: Entity) -> str:
+    name = replace_controls(entity.type)
     return name if entity.score == 1.0 else f"{name} {entity.score:.2f}"
 
 
-def _rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
-    """Return the bars in rows so that none covers another, the longest entities next to the words."""
+def _arrange_rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
+    """Return the bars in rows without overlaps, the longest entities next to the words."""
     rows: list[list[_Bar]] = []
     for bar in bars:
         for row in rows:
@@ -150,7 +150,7 @@ def _rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
     return rows
 
 
-def _line(row: list[_Bar], palette: Palette) -> Text:
+def _draw_line(row: list[_Bar], palette: Palette) -> Text:
     line = Text()
     for bar in sorted(row, key=lambda bar: bar.left):
         line.append(" " * (bar.left - cell_len(line.plain)))

@@ -1,4 +1,4 @@
-"""`fencepost evaluate`: strict scores of a model on a corpus, or of any program's predictions."""
+"""`fencepost evaluate`: compute strict scores of a model or of the predictions in a file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, common_text, peak_memory_mb, trained_lengths
+from fencepost.cli.models import ModelOptions, find_text_rules, measure_peak_memory, read_trained_lengths
 from fencepost.cli.options import ReadingOptions
-from fencepost.cli.scores import Lengths, print_scores, wide_console
+from fencepost.cli.scores import Lengths, make_console, print_scores
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,31 +20,35 @@ if TYPE_CHECKING:
 def evaluate(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[str | None, argument("MODEL", "The folder of a trained model.")] = None,
-    data: Annotated[str | None, argument("DATA", "The corpus to score it on.")] = None,
+    model: Annotated[str | None, argument("MODEL", "Folder of a trained model.")] = None,
+    data: Annotated[str | None, argument("DATA", "Corpus to score the model on.")] = None,
     gold: Annotated[
-        str | None, option("--gold", "Instead of a model: the true entities.", metavar="FILE")
+        str | None, option("--gold", "Instead of a model: file with the gold entities.", metavar="FILE")
     ] = None,
     predicted: Annotated[
         str | None,
-        option("--predicted", "The same sentences with the entities of any program.", metavar="FILE"),
+        option(
+            "--predicted",
+            "With --gold: file with the same sentences and the predicted entities of any program.",
+            metavar="FILE",
+        ),
     ] = None,
     predicted_format: Annotated[
-        str | None, option("--predicted-format", "The predictions' format, if --format is the gold's.")
+        str | None, option("--predicted-format", "Format of --predicted, if --format is that of --gold.")
     ] = None,
     by_length: Annotated[
         bool,
         option(
             "--by-length",
-            "Add scores by groups of lengths, and mark the lengths of spans that the method is trained on, "
-            "if these are not all.",
+            "Add scores by groups of entity lengths, and mark the span lengths that the model was trained "
+            "on, if these are not all.",
         ),
     ] = False,
     json: Json = None,
 ) -> None:
-    """Score a model on a corpus, or one file against another.
+    """Score a model on a corpus, or the predictions in a file.
 
-    An entity counts if its start, end and type are all right.
+    An entity is correct if its start, end and type are all right.
 
     Example: fencepost evaluate my-model test.conll --by-length
     """
@@ -52,7 +56,7 @@ def evaluate(
     lengths = None
     if model and data and not (gold or predicted or predicted_format):
         facts, result = _score_model(model, data, options, reading)
-        lengths = trained_lengths(model) if by_length else None
+        lengths = read_trained_lengths(model) if by_length else None
     elif gold and predicted and not (model or reading.skip_invalid or options != ModelOptions()):
         facts, result = _score_files(gold, predicted, predicted_format, reading)
     else:
@@ -60,17 +64,17 @@ def evaluate(
             "give a model and a corpus (fencepost evaluate MODEL DATA), or two files (fencepost evaluate "
             "--gold FILE --predicted FILE, without --set, --skip-invalid, --engine, --device and --threads)"
         )
-    groups = Lengths.of(result, lengths) if by_length else None
+    groups = Lengths.from_evaluation(result, lengths) if by_length else None
     scores = result.to_dict()
-    more = groups.json(scores["by_length"]) if groups else {}
+    more = groups.to_dict(scores["by_length"]) if groups else {}
 
     def show() -> None:
-        console = wide_console()
+        console = make_console()
         print_scores(console, result, groups)
         if "engine" in facts:
-            console.print(f"{facts['sentences_per_second']:,.1f} sentences a second ({facts['engine']})")
+            console.print(f"{facts['sentences_per_second']:,.1f} sentences per second ({facts['engine']})")
             if facts["peak_memory_mb"] is not None:
-                console.print(f"{facts['peak_memory_mb']:,.0f} MB of memory at most")
+                console.print(f"peak memory {facts['peak_memory_mb']:,.0f} MB")
 
     output_result({**facts, **scores, **more}, json, show)
 
@@ -80,7 +84,7 @@ def _score_model(
 ) -> tuple[dict[str, Any], Evaluation]:
     from fencepost import evaluation
 
-    sentences = reading.read(data, common_text([model]))
+    sentences = reading.read(data, find_text_rules([model]))
     run = options.run(model, sentences)
     facts = {
         "model": model,
@@ -88,7 +92,7 @@ def _score_model(
         "engine": run.engine,
         "settings": run.settings,
         "sentences_per_second": run.sentences_per_second,
-        "peak_memory_mb": peak_memory_mb(),
+        "peak_memory_mb": measure_peak_memory(),
     }
     return facts, evaluation.evaluate(sentences, run.predicted)
 
@@ -99,7 +103,8 @@ def _score_files(
     from fencepost import evaluation
 
     if gold == predicted == "-":
-        raise UsageError("standard input can be read once, but it is named twice")
-    with reading.open(gold) as true, replace(reading, format=predicted_format).open(predicted) as guessed:
-        result = evaluation.evaluate(true, guessed)
+        raise UsageError("standard input can be read only once, but - is given twice")
+    predictions = replace(reading, format=predicted_format)
+    with reading.open(gold) as gold_reader, predictions.open(predicted) as predicted_reader:
+        result = evaluation.evaluate(gold_reader, predicted_reader)
     return {"gold": gold, "predicted_file": predicted}, result

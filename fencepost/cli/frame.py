@@ -1,4 +1,4 @@
-"""What all commands share: registration, exit codes, errors, and where output goes.
+"""Functions that all commands share: registration, exit codes, errors and output.
 
 Results go to standard output, messages about the work to standard error.
 """
@@ -24,27 +24,27 @@ from fencepost.cli.groups import expand_groups, option
 from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageError, describe_error
 
 FAILED, WRONG = 1, 2
-INTERRUPTED = 130  # as shells have it for Ctrl-C
+INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 
 OUTPUT = "Output"
-"""Title of the options about what a command prints and writes."""
+"""Title in `--help` of the options for the output."""
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no messages but errors.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--quiet", "-q", help="Print only errors and results.", rich_help_panel=OUTPUT)
 ]
 Json = Annotated[
     Path | None,
     option(
         "--json",
-        "The result as JSON: to a file whose name ends in .json, or else to standard output.",
+        "Write the result as JSON to a file whose name ends in .json, or else to standard output.",
         OUTPUT,
         metavar="[FILE.json]",
     ),
 ]
 
 
-class _PlainFlags:
-    """A command whose help shows flags without the type that typer gives to them, as `--quiet <bool>`."""
+class _PlainHelp:
+    """Mixin for commands whose help shows `--quiet`, not `--quiet <bool>`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -54,17 +54,17 @@ class _PlainFlags:
         return params
 
 
-class Group(_PlainFlags, TyperGroup):
-    """A command that has commands of its own."""
+class Group(_PlainHelp, TyperGroup):
+    """Command with subcommands."""
 
 
-class Command(_PlainFlags, TyperCommand):
-    """A command whose `--json` may have no value, and some options several."""
+class Command(_PlainHelp, TyperCommand):
+    """Command whose `--json` may have no value and whose `--sweep`, `--grid` and `--search` several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for name in ("--sweep", "--grid", "--search"):
-            args = with_repeated(name, args)
-        return super().parse_args(ctx, with_json_target(args))
+            args = repeat_option(name, args)
+        return super().parse_args(ctx, fill_json_target(args))
 
 
 app = typer.Typer(
@@ -77,8 +77,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"fencepost {__version__}")
         raise typer.Exit
 
@@ -87,49 +87,49 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Named entity recognition that gets entity boundaries right, nested entities included."""
+    """Train and run models for named entity recognition, with nested entities and precise boundaries."""
 
 
 def command_group(name: str, text: str) -> typer.Typer:
-    """Register a command that has commands of its own."""
+    """Register a command with subcommands."""
     group = typer.Typer(name=name, cls=Group, help=text, no_args_is_help=True)
     app.add_typer(group)
     return group
 
 
-def with_repeated(option: str, args: list[str]) -> list[str]:
-    """Return the arguments with the option before each of several `key=value` that follow it."""
-    filled: list[str] = []
+def repeat_option(option: str, args: list[str]) -> list[str]:
+    """Return the arguments with the option repeated before each further `key=value` after it."""
+    completed: list[str] = []
     for index, argument in enumerate(args):
         if argument == "--":
-            return filled + args[index:]
-        follows = filled[-2:-1] == [option] or (filled and filled[-1].startswith(f"{option}="))
+            return completed + args[index:]
+        follows = completed[-2:-1] == [option] or (completed and completed[-1].startswith(f"{option}="))
         if follows and re.match(r"[\w.]+=", argument):
-            filled.append(option)
-        filled.append(argument)
-    return filled
+            completed.append(option)
+        completed.append(argument)
+    return completed
 
 
-def with_json_target(args: list[str]) -> list[str]:
-    """Return the arguments with `-` after each `--json` that no name of a JSON file follows."""
-    filled: list[str] = []
+def fill_json_target(args: list[str]) -> list[str]:
+    """Return the arguments with `-` after each `--json` that no file name ending in .json follows."""
+    completed: list[str] = []
     for index, (argument, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
         if argument == "--":
-            return filled + args[index:]
-        filled.append(argument)
+            return completed + args[index:]
+        completed.append(argument)
         if argument == "--json" and following != "-" and not following.lower().endswith(".json"):
-            filled.append("-")
-    return filled
+            completed.append("-")
+    return completed
 
 
 def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command; its errors end the process with a message and a code.
+    """Register a function as a command; an error ends the process with a message and an exit code.
 
-    Its parameters are arguments, options and groups of options; the last paragraph of its docstring is an
-    example.
+    The parameters of the function are arguments, options and groups of options; the last paragraph of its
+    docstring is an example.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -138,7 +138,7 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
         @functools.wraps(expanded)
         def run(**arguments: Any) -> None:
             try:
-                with _showing_warnings(quiet=bool(arguments.get("quiet"))):
+                with _print_warnings(quiet=bool(arguments.get("quiet"))):
                     expanded(**arguments)
             except (UsageError, DataError) as error:
                 fail(str(error), WRONG)
@@ -146,7 +146,7 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
                 fail(str(error), FAILED)
             except KeyboardInterrupt as error:
                 fail(f"interrupted{error}", INTERRUPTED)
-            except BrokenPipeError:  # the reader of our output has seen enough
+            except BrokenPipeError:  # the program that reads our output has ended
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILED) from None
             except OSError as error:  # a full disk, a lost network drive
@@ -158,8 +158,8 @@ def command(name: str, group: typer.Typer = app) -> Callable[[Callable[..., None
 
 
 @contextmanager
-def _showing_warnings(*, quiet: bool) -> Iterator[None]:
-    """Print our own warnings as one line each, and leave those of others as they are."""
+def _print_warnings(*, quiet: bool) -> Iterator[None]:
+    """Print warnings of Fencepost as one line each, and those of other libraries as usual."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
@@ -175,10 +175,10 @@ def _showing_warnings(*, quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def resumable(advice: str, output: Path | None) -> Iterator[None]:
-    """Add how to continue to the messages about Ctrl-C and about a file that cannot be written.
+def explain_resume(advice: str, output: Path | None) -> Iterator[None]:
+    """Add advice on how to continue to the messages of Ctrl-C and of files that cannot be written.
 
-    There is nothing to continue without an `output` that exists.
+    After Ctrl-C, the advice is given only if `output` exists.
     """
     from fencepost.data.output import WriteError
 
@@ -190,23 +190,27 @@ def resumable(advice: str, output: Path | None) -> Iterator[None]:
     except WriteError as error:
         if output is None:
             raise
-        when = "when it can be written again (on a full disk, free some space)"
+        when = "when it is writable again (on a full disk, free some space)"
         raise WriteError(f"{error}; {when}, {advice}") from error
 
 
 def fail(message: str, code: int) -> None:
-    typer.echo(f"fencepost: {_harmless(message)}", err=True)
+    typer.echo(f"fencepost: {_escape_controls(message)}", err=True)
     raise typer.Exit(code)
 
 
 def say(message: str, *, quiet: bool) -> None:
     """Print a message about the work on standard error."""
     if not quiet:
-        typer.echo(_harmless(message), err=True)
+        typer.echo(_escape_controls(message), err=True)
 
 
-def _harmless(message: str) -> str:
-    """Return the message without characters of a file that could control a terminal."""
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def _escape_controls(message: str) -> str:
+    """Return the message with control characters escaped, which could change the terminal."""
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1] for letter in message
     )
@@ -215,7 +219,7 @@ def _harmless(message: str) -> str:
 def write_json(result: dict[str, Any], target: Path) -> None:
     """Write the result of a command as JSON, to a file or (`-`) to standard output.
 
-    Only a result is ever overwritten: `--json corpus.json` must not destroy a corpus.
+    Only files with such a result are overwritten: `--json corpus.json` must not destroy a corpus.
     """
     from fencepost.data.output import raise_write_errors, whole_file
 
@@ -228,11 +232,11 @@ def write_json(result: dict[str, Any], target: Path) -> None:
     check_json_target(target)
     text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     with whole_file(target) as stream:
-        stream.write(text.encode("utf-8", "backslashreplace"))  # a file's name need not be UTF-8
+        stream.write(text.encode("utf-8", "backslashreplace"))  # file names may not be UTF-8
 
 
 def output_result(result: dict[str, Any], json: Path | None, show: Callable[[], None]) -> None:
-    """Write the result as JSON if `--json` is set, and show it unless the JSON is on standard output."""
+    """Write the result as JSON if `--json` is set; call `show` unless the JSON is on standard output."""
     if json is not None:
         write_json(result, json)
     if json is None or str(json) != "-":
@@ -240,13 +244,13 @@ def output_result(result: dict[str, Any], json: Path | None, show: Callable[[], 
 
 
 def check_json_target(target: Path | None) -> None:
-    """Refuse a file that `--json` must not overwrite, before any work is done."""
+    """Raise `UsageError` if `--json` names a file that is not a result of Fencepost."""
     from fencepost.data.writer import check_no_loop
 
     if target is not None:
         check_no_loop(target)
     if target is not None and str(target) != "-" and target.exists() and not _is_result(target):
-        raise UsageError(f"{target}: is there already and no result of fencepost; give another name")
+        raise UsageError(f"{target}: already exists and is not a result of fencepost; give another name")
 
 
 def _is_result(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Groups of options that several commands share, each under a title of its own in `--help`."""
+"""Groups of options that several commands share; `--help` shows each group under its own title."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 
 def option(name: str, text: str, panel: str | None = None, **more: Any) -> Any:
-    """Return an option with a help text, under a title in `--help`."""
+    """Return an option with a help text; `panel` is its title in `--help`."""
     return typer.Option(name, help=text, rich_help_panel=panel, **more)
 
 
@@ -24,18 +24,18 @@ def argument(metavar: str, text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionGroup:
-    """Options that a command takes as one parameter, as in `def inspect(reading: ReadingOptions)`.
+    """Group of options that a command takes as one parameter, as in `def inspect(reading: ReadingOptions)`.
 
-    The fields of a subclass are the options, as `Annotated[int, option(...)] = 1`. A class that
-    inherits from several groups has the options of all.
+    The fields of a subclass are the options, as in `count: Annotated[int, option(...)] = 1`. A class that
+    inherits from several groups has the options of all of them.
     """
 
     title: ClassVar[str | None] = None
-    """Title of the panel in `--help` that has the options which the class itself declares."""
+    """Title in `--help` of the options that the class itself declares."""
 
     @classmethod
     def parameters(cls) -> Iterator[inspect.Parameter]:
-        """Yield the options as parameters of a function: those of the class first, then inherited ones."""
+        """Yield the options as function parameters: those of the class first, then inherited ones."""
         defaults = {field.name: field.default for field in fields(cls)}
         hints = get_type_hints(cls, include_extras=True)
         for owner in cls.__mro__:
@@ -52,7 +52,7 @@ class OptionGroup:
 
 
 def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function with the options of its groups as parameters, which typer understands."""
+    """Return the function with each group replaced by one parameter per option, as Typer needs it."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, type[OptionGroup]] = {}
     own: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""`fencepost inspect`: what is in a corpus, as the papers' data tables have it."""
+"""`fencepost inspect`: print statistics of corpora."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.progress import watch_reader
-from fencepost.cli.scores import make_table, safe_text
+from fencepost.cli.scores import escape_text, make_table
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def inspect(
     ],
     reading: ReadingOptions,
     examples: Annotated[
-        int, option("--examples", "Number of sentences of each file to draw with their entities.", min=0)
+        int, option("--examples", "Number of sentences per file to draw with their entities.", min=0)
     ] = 0,
     json: Json = None,
 ) -> None:
@@ -38,12 +38,12 @@ def inspect(
     """
     check_json_target(json)
     if files.count("-") > 1:
-        raise UsageError("standard input can be read once, but it is named twice")
+        raise UsageError("standard input can be read only once, but - is given twice")
     corpora = []
     for file in files:
         with reading.open(file) as reader:
-            figures, drawn = _read(reader, examples, quiet=reading.quiet)
-        corpora.append((file, reader, figures, drawn))
+            figures, first = _read(reader, examples, quiet=reading.quiet)
+        corpora.append((file, reader, figures, first))
     result = [
         {
             "file": file,
@@ -58,16 +58,16 @@ def inspect(
 
 
 def _read(reader: Reader, examples: int, *, quiet: bool) -> tuple[Statistics, list[Sentence]]:
-    """Return the figures of a corpus, and its first sentences with entities."""
+    """Return the statistics of a corpus and its first `examples` sentences with entities."""
     from fencepost.data import Statistics
 
     figures = Statistics()
-    drawn: list[Sentence] = []
+    first: list[Sentence] = []
     for sentence in watch_reader(reader, quiet=quiet):
         figures.add(sentence)
-        if len(drawn) < examples and sentence.entities:
-            drawn.append(sentence)
-    return figures, drawn
+        if len(first) < examples and sentence.entities:
+            first.append(sentence)
+    return figures, first
 
 
 def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> None:
@@ -77,26 +77,27 @@ def _print(corpora: list[tuple[str, Reader, Statistics, list[Sentence]]]) -> Non
     from fencepost.cli.draw import Palette, draw
 
     console = Console(highlight=False)
-    names = [safe_text(name) for name in _short_names([file for file, _, _, _ in corpora])]
+    names = [escape_text(name) for name in _shorten_names([file for file, _, _, _ in corpora])]
     readers = [reader for _, reader, _, _ in corpora]
     figures = [figure for _, _, figure, _ in corpora]
-    for table in (_overview(names, readers, figures), _types(names, figures), _lengths(names, figures)):
-        console.print(table)
+    console.print(_make_overview(names, readers, figures))
+    console.print(_make_type_table(names, figures))
+    console.print(_make_length_table(names, figures))
     palette = Palette()
-    for file, _, _, drawn in corpora:
-        if drawn:
-            console.print(Rule(safe_text(file), align="left"))
-        for sentence in drawn:
+    for file, _, _, sentences in corpora:
+        if sentences:
+            console.print(Rule(escape_text(file), align="left"))
+        for sentence in sentences:
             console.print(draw(sentence, min(console.width, 110), palette), soft_wrap=True)
 
 
-def _short_names(files: list[str]) -> list[str]:
-    """Return the files without their folders, if that tells them apart."""
+def _shorten_names(files: list[str]) -> list[str]:
+    """Return the file names without folders, if they are all different."""
     names = [Path(file).name for file in files]
     return names if len(set(names)) == len(names) else files
 
 
-def _overview(names: list[str], readers: list[Reader], figures: list[Statistics]) -> Table:
+def _make_overview(names: list[str], readers: list[Reader], figures: list[Statistics]) -> Table:
     table = make_table("Corpus", "", *names)
     table.add_row("format", *(reader.format.name for reader in readers))
     if any(reader.invalid for reader in readers):
@@ -104,19 +105,16 @@ def _overview(names: list[str], readers: list[Reader], figures: list[Statistics]
     rows: list[tuple[str, Any]] = [
         ("documents", lambda f: f"{f.documents:,}" if f.documents else "–"),
         ("sentences", lambda f: f"{f.sentences:,}"),
-        ("  without entities", lambda f: _share(f.sentences_without_entities, f.sentences)),
-        ("tokens", lambda f: f"{f.tokens:,}"),
-        (
-            "  in a sentence, mean / most",
-            lambda f: f"{f.mean_sentence_length:.1f} / {f.longest_sentence:,}",
-        ),
+        ("  without entities", lambda f: _format_share(f.sentences_without_entities, f.sentences)),
+        ("words", lambda f: f"{f.tokens:,}"),
+        ("  per sentence, mean / max", lambda f: f"{f.mean_sentence_length:.1f} / {f.longest_sentence:,}"),
         ("entities", lambda f: f"{f.entities:,}"),
-        ("  words, mean / most", lambda f: f"{f.mean_entity_length:.1f} / {f.longest_entity:,}"),
-        ("  inside another", lambda f: _share(f.nested, f.entities)),
-        ("  inside one of the same type", lambda f: _share(f.nested_same_type, f.entities)),
+        ("  words, mean / max", lambda f: f"{f.mean_entity_length:.1f} / {f.longest_entity:,}"),
+        ("  inside another", lambda f: _format_share(f.nested, f.entities)),
+        ("  inside one of the same type", lambda f: _format_share(f.nested_same_type, f.entities)),
         ("  depth of nesting", lambda f: f"{f.depth}"),
         ("  crossing another", lambda f: f"{f.crossing:,}"),
-        ("  given twice", lambda f: f"{f.duplicates:,}"),
+        ("  duplicates", lambda f: f"{f.duplicates:,}"),
         ("spans with several types", lambda f: f"{f.same_span_conflicts:,}"),
     ]
     for label, cell in rows:
@@ -124,12 +122,12 @@ def _overview(names: list[str], readers: list[Reader], figures: list[Statistics]
     return table
 
 
-def _types(names: list[str], figures: list[Statistics]) -> Table:
+def _make_type_table(names: list[str], figures: list[Statistics]) -> Table:
     table = make_table("Entities by type", "", *names)
     total = sum((figure.by_type for figure in figures), start=type(figures[0].by_type)())
     for type_, _ in sorted(total.items(), key=lambda item: (-item[1], item[0])):
         table.add_row(
-            safe_text(type_), *(_share(figure.by_type[type_], figure.entities) for figure in figures)
+            escape_text(type_), *(_format_share(figure.by_type[type_], figure.entities) for figure in figures)
         )
     return table
 
@@ -137,8 +135,8 @@ def _types(names: list[str], figures: list[Statistics]) -> Table:
 BINS = (*((length, length) for length in range(1, 11)), (11, 15), (16, 20), (21, 50), (51, 10**9))
 
 
-def _lengths(names: list[str], figures: list[Statistics]) -> Table:
-    """Entities by number of words; with a bar where there is room, that is for one corpus."""
+def _make_length_table(names: list[str], figures: list[Statistics]) -> Table:
+    """Return a table of entities by number of words, with bars if there is one corpus."""
     table = make_table("Entities by number of words", "", *names)
     if len(figures) == 1:
         table.add_column("", width=40)
@@ -153,9 +151,9 @@ def _lengths(names: list[str], figures: list[Statistics]) -> Table:
             continue
         label = str(low) if low == high else f"{low} or more" if high == BINS[-1][1] else f"{low} to {high}"
         bar = ["━" * max(1, round(40 * row[0] / largest))] if len(row) == 1 else []
-        table.add_row(label, *(_share(n, f.entities) for n, f in zip(row, figures, strict=True)), *bar)
+        table.add_row(label, *(_format_share(n, f.entities) for n, f in zip(row, figures, strict=True)), *bar)
     return table
 
 
-def _share(part: int, whole: int) -> str:
+def _format_share(part: int, whole: int) -> str:
     return f"{part:,} ({part / whole:6.1%})" if whole else "0"

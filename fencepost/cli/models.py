@@ -1,4 +1,4 @@
-"""The options of the commands that use a model, and loading it."""
+"""Options of the commands that use a model, and functions that load it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 MODEL = "Model"
-"""Title of the options about how a model computes."""
+"""Title in `--help` of the options for running a model."""
 
 EngineName = Literal["auto", "int8", "onnx", "pytorch"]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
@@ -27,24 +27,23 @@ Changes = Annotated[
     list[str] | None,
     option(
         "--set",
-        "Change a setting of prediction, as predict.select=flat; repeatable.",
+        "Change a prediction setting, for example predict.select=flat; repeatable.",
         MODEL,
         metavar="KEY=VALUE",
     ),
 ]
 Threads = Annotated[
-    int | None,
-    option("--threads", "Number of threads that compute; unless set, one per core.", MODEL, min=1),
+    int | None, option("--threads", "Number of threads. Default: one per core.", MODEL, min=1)
 ]
 Device = Annotated[
     DeviceName,
-    option("--device", "Where PyTorch computes; auto is the first present of cuda, mps and cpu.", MODEL),
+    option("--device", "Device for PyTorch; auto uses the first available of cuda, mps and cpu.", MODEL),
 ]
 
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What a model found in a corpus, and how."""
+    """Predictions of a model on a corpus, and how they were computed."""
 
     predicted: list[Sentence]
     engine: str
@@ -58,7 +57,7 @@ class ModelRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(OptionGroup):
-    """Which engine runs a model, and with which settings of prediction."""
+    """Options for the engine that runs a model and for the prediction settings."""
 
     title = MODEL
 
@@ -66,8 +65,8 @@ class ModelOptions(OptionGroup):
         EngineName,
         option(
             "--engine",
-            "What computes: graphs made by fencepost export (int8, onnx), or pytorch; auto is the first of "
-            "these that the model has, int8 only if the export was checked.",
+            "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses the "
+            "first of these that is available, int8 only if the export was checked.",
         ),
     ] = "auto"
     device: Device = "auto"
@@ -77,21 +76,21 @@ class ModelOptions(OptionGroup):
     def load(
         self, folder: str | Path, lines: LinesName | None = None, language: str | None = None
     ) -> Recogniser:
-        """Load the model in a folder; raw text is split by these rules, unless the model's.
+        """Load the model in a folder.
 
-        `lines` are the line breaks that end a sentence.
+        `lines` and `language` are the rules that split raw text; by default, those of the model.
         """
         return load_recogniser(
             Path(folder), self.engine, self.changes, self.threads, language, self.device, lines
         )
 
     def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
-        """Find the entities of all sentences with the model in a folder."""
+        """Predict the entities of all sentences with the model in a folder."""
         recogniser = self.load(folder)
         start = time.perf_counter()
         predicted = list(recogniser.predict(sentences))
         seconds = time.perf_counter() - start
-        settings = {**saved_config(Path(folder)), "predict": recogniser.settings}
+        settings = {**try_read_config(Path(folder)), "predict": recogniser.settings}
         return ModelRun(predicted, recogniser.engine, settings, seconds)
 
 
@@ -104,10 +103,10 @@ def load_recogniser(
     device: DeviceName = "auto",
     lines: LinesName | None = None,
 ) -> Recogniser:
-    """Load a model on any engine; without PyTorch where it was exported."""
+    """Load a model on an engine; only the engine `pytorch` imports PyTorch."""
     from fencepost.runtime.loading import load
 
-    settings = settings_of(folder, changes)
+    settings = parse_prediction_changes(folder, changes)
     recogniser = load(
         folder,
         engine=engine,
@@ -128,34 +127,34 @@ def use_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
-def settings_of(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
-    """Return the settings of prediction that `predict.key=value` changes set; no others can change."""
+def parse_prediction_changes(folder: Path, changes: Sequence[str] | None) -> dict[str, Any]:
+    """Return the settings in changes `predict.key=value`; raise `UsageError` for other settings."""
     from fencepost.settings import Tree, merge_trees, parse_change
 
-    before = saved_config(folder).get("predict")
+    before = try_read_config(folder).get("predict")
     before = before if isinstance(before, dict) else {}
     tree: Tree = {}
     for change in changes or ():
         if not change.startswith("predict."):
             raise UsageError(
-                f"--set {change}: the model is trained; only predict.* can change now, "
-                f"that is {', '.join(f'predict.{key}' for key in before)}"
+                f"--set {change}: only prediction settings of a trained model can be changed: "
+                f"{', '.join(f'predict.{key}' for key in before)}"
             )
         tree = merge_trees(tree, parse_change(change)["predict"])
     return tree
 
 
-def saved_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of the model in this folder as they are saved, or none if they cannot be read."""
+def try_read_config(folder: Path) -> dict[str, Any]:
+    """Return the saved settings of the model in a folder, or an empty dict if they cannot be read."""
     try:
         return read_saved_config(folder).config
     except FencepostError:
         return {}
 
 
-def common_text(models: Iterable[str | Path]) -> dict[str, str]:
-    """Return the rules for raw text of these models, without those in which they differ or say nothing."""
-    saved = [saved_config(Path(model)).get("text") for model in models]
+def find_text_rules(models: Iterable[str | Path]) -> dict[str, str]:
+    """Return the `language` and `lines` settings that all of these models share."""
+    saved = [try_read_config(Path(model)).get("text") for model in models]
     texts = [text for text in saved if isinstance(text, dict)]
     first = texts[0] if texts else {}
     return {
@@ -165,13 +164,13 @@ def common_text(models: Iterable[str | Path]) -> dict[str, str]:
     }
 
 
-def trained_lengths(folder: str) -> Sequence[int] | None:
-    """Return the lengths of spans that the model was trained on; None is all."""
+def read_trained_lengths(folder: str) -> Sequence[int] | None:
+    """Return the span lengths that the model was trained on; None for all lengths."""
     return read_saved_config(Path(folder)).parse_config().method.trained_lengths()
 
 
-def peak_memory_mb() -> float | None:
-    """Return the most memory that this process has held so far; None where the system does not tell."""
+def measure_peak_memory() -> float | None:
+    """Return the peak memory of this process in MB; None if the system does not report it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""The options of the commands that read corpora."""
+"""Options of the commands that read corpora."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fencepost.cli.corpora import Skipped
+from fencepost.cli.corpora import SkipLog
 from fencepost.cli.frame import Quiet, say
 from fencepost.cli.groups import OptionGroup, option
 from fencepost.cli.progress import watch_reader
@@ -16,94 +16,99 @@ from fencepost.cli.progress import watch_reader
 if TYPE_CHECKING:
     from fencepost.data import Reader, ReadOptions
     from fencepost.data.entity import Sentence
+    from fencepost.runtime.prediction.texts import Texts
 
 _READING = "How to read the input"
 TextDefaults = Mapping[str, Any]
-"""Rules for raw text, by name, where no options give them."""
-
-
-def reading_option(name: str, text: str) -> Any:
-    return option(name, text, _READING)
+"""Default values of `--language` and `--lines`, by name."""
 
 
 SkipInvalid = Annotated[
     bool,
-    reading_option("--skip-invalid", "Skip and count invalid sentences instead of stopping at the first."),
+    option(
+        "--skip-invalid", "Skip and count invalid sentences instead of stopping at the first one.", _READING
+    ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormatOptions(OptionGroup):
-    """The fields of `fencepost.data.ReadOptions`, each as an option."""
+    """Options for the fields of `fencepost.data.ReadOptions`."""
 
     title = _READING
 
     scheme: Annotated[
         Literal["iob1", "iob2", "bioes"] | None,
-        option("--scheme", "conll: sentences whose tags break this scheme's rules are invalid."),
+        option("--scheme", "conll: treat sentences whose tags violate this scheme as invalid."),
     ] = None
     word_column: Annotated[
-        int | None, option("--word-column", "Columns: where the words are; 1 is the first, -1 the last.")
+        int | None,
+        option("--word-column", "Columns: number of the column with the words; 1 is the first, -1 the last."),
     ] = None
-    tag_column: Annotated[int | None, option("--tag-column", "Columns: where the tags are.")] = None
-    pos_column: Annotated[int | None, option("--pos-column", "Columns: where the parts of speech are.")] = (
-        None
-    )
+    tag_column: Annotated[
+        int | None, option("--tag-column", "Columns: number of the column with the tags.")
+    ] = None
+    pos_column: Annotated[
+        int | None, option("--pos-column", "Columns: number of the column with parts of speech.")
+    ] = None
     ends: Annotated[
         Literal["inclusive", "exclusive"] | None,
-        option("--ends", "JSON: whether a span's end is its last word or the word after it."),
+        option(
+            "--ends", "JSON: whether the end of a span is its last word (inclusive) or the word after it."
+        ),
     ] = None
     check_text: Annotated[
-        bool, option("--check-text/--no-check-text", "Whether an entity's text must be that of its words.")
+        bool, option("--check-text/--no-check-text", "Whether the text of an entity must match its words.")
     ] = True
     language: Annotated[
         str | None,
         option(
             "--language",
             "Raw text: language whose rules split it into words and sentences; zh splits by character. "
-            "Default: the model's, or en.",
+            "Default: that of the model, or en.",
         ),
     ] = None
     lines: Annotated[
         Literal["auto", "break", "join"] | None,
         option(
             "--lines",
-            "Raw text: line breaks that end a sentence: all (break), only blank lines (join), or those of "
-            "lists, forms and tables, but not of wrapped paragraphs (auto). Default: the model's, or auto.",
+            "Raw text: line breaks that end a sentence: all (break), only blank lines (join), or those in "
+            "lists, forms and tables, but not in wrapped paragraphs (auto). Default: that of the model, or "
+            "auto.",
         ),
     ] = None
     pretokenized: Annotated[
         bool,
-        option("--pretokenized", "Raw text: words are separated by white space, sentences by line ends."),
+        option("--pretokenized", "Raw text: words are separated by white space, sentences by line breaks."),
     ] = False
     spans_key: Annotated[
         str | None,
         option(
             "--spans-key",
-            "spacy: the span group with the entities; webanno: the layer with them, or LAYER.FEATURE.",
+            "spacy: span group with the entities; webanno: layer with the entities, or LAYER.FEATURE.",
         ),
     ] = None
     keep_rejected: Annotated[
         bool,
         option(
             "--keep-rejected",
-            "Read records that an annotator has rejected or ignored (jsonl-text) or never finished "
-            "(label-studio), instead of skipping them.",
+            "Read records that an annotator has rejected or ignored (jsonl-text) or not finished "
+            "(label-studio) instead of skipping them.",
         ),
     ] = False
     columns: Annotated[
         str | None,
         option(
             "--columns",
-            "CSV, Excel, Parquet and JSON: the columns or keys with the parts of a sentence, by part: text, "
-            "entities, words, tags, id, doc; start, end, type (a row for each entity); sentence (a row for "
-            "each word).",
-            metavar="PART=COLUMN,...",
+            "CSV, Excel, Parquet and JSON: columns or keys with the fields of a sentence. Fields: text, "
+            "entities, words, tags, id, doc; start, end, type (one row per entity); sentence (one row per "
+            "word).",
+            metavar="FIELD=COLUMN,...",
         ),
     ] = None
 
     def read_options(self, text: TextDefaults = MappingProxyType({})) -> ReadOptions:
-        """Return the options for the Python API; `text` has defaults of `--language` and `--lines`."""
+        """Return the options for the Python API; `text` has the defaults of `--language` and `--lines`."""
         from fencepost.data import ReadOptions
 
         values = {field.name: getattr(self, field.name) for field in fields(FormatOptions)}
@@ -112,27 +117,27 @@ class FormatOptions(OptionGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions(FormatOptions):
-    """How a command reads corpora, and whether it says anything about it."""
+    """Options for reading corpora and for messages about it."""
 
     format: Annotated[
-        str | None, option("--format", "The input's format, instead of finding it out from the content.")
+        str | None, option("--format", "Format of the input. Default: detected from the content.")
     ] = None
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False
 
     @contextmanager
     def open(self, path: str, text: TextDefaults = MappingProxyType({})) -> Iterator[Reader]:
-        """Open a file; when it was read, print its notes and what was skipped.
+        """Open a file; at the end, print the notes about it and the skipped sentences.
 
-        `text` has defaults of `--language` and `--lines`.
+        `text` has the defaults of `--language` and `--lines`.
         """
         from fencepost.data import Reader
 
-        skipped = Skipped()
+        skip_log = SkipLog()
         options = self.read_options(text)
-        with Reader(path, self.format, options, skipped if self.skip_invalid else None) as reader:
+        with Reader(path, self.format, options, skip_log if self.skip_invalid else None) as reader:
             yield reader
-        skipped.tell(reader.source, quiet=self.quiet)
+        skip_log.report(reader.source, quiet=self.quiet)
 
     def read(self, path: str, text: TextDefaults = MappingProxyType({})) -> list[Sentence]:
         """Return all sentences of a file."""
@@ -142,3 +147,35 @@ class ReadingOptions(FormatOptions):
     def say(self, message: str) -> None:
         """Print a message about the work on standard error, unless `--quiet` is set."""
         say(message, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(FormatOptions):
+    """Options for reading texts and for messages about it."""
+
+    format: Annotated[
+        str | None,
+        option(
+            "--format",
+            "Format of the texts: text (one text per line), csv or a corpus format. Default: detected.",
+        ),
+    ] = None
+    text_column: Annotated[
+        str | None,
+        option(
+            "--text-column", "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
+        ),
+    ] = None
+    skip_invalid: SkipInvalid = False
+    quiet: Quiet = False
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[tuple[Texts, SkipLog]]:
+        """Yield the texts of a file and the log of skipped ones; print the log at the end."""
+        from fencepost.runtime.prediction.texts import open_texts  # it imports all formats
+
+        skip_log = SkipLog()
+        on_invalid = skip_log if self.skip_invalid else None
+        with open_texts(path, self.format, self.read_options(), on_invalid, self.text_column) as texts:
+            yield texts, skip_log
+        skip_log.report(texts.source, quiet=self.quiet)

@@ -1,4 +1,4 @@
-"""The model, the texts, the entity types and the output that the arguments of `fencepost predict` name."""
+"""Checks of the arguments of `fencepost predict`: model, texts, entity types and output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data.formats.format import Format, ReadOptions
+    from fencepost.cli.options import FormatOptions
+    from fencepost.data.formats.format import Format
 
 
-def model_and_texts(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
-    """Return the folder of the model, which is the first argument or the one that ships, and the texts."""
+def split_arguments(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
+    """Return the model folder (the first argument, or the shipped model) and the texts."""
     if arguments and _exists(Path(arguments[0]) / "config.json"):
         return Path(arguments[0]), arguments[1:]
     if arguments:
@@ -23,91 +24,93 @@ def model_and_texts(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
     from fencepost.runtime import loading
 
     if not _exists(loading.SHIPPED / "config.json"):
-        reason = f" ({arguments[0][:40]!r} is no folder, so it is a text)" if arguments else ""
+        reason = f" ({arguments[0][:40]!r} is not a folder, so it is read as a text)" if arguments else ""
         raise UsageError(
-            f"no model came with this installation{reason}: give the folder of one first, "
-            "as fencepost predict MODEL TEXT"
+            f"this installation has no shipped model{reason}: give a model folder first, "
+            "as in fencepost predict MODEL TEXT"
         )
     return loading.SHIPPED, arguments
 
 
 def _check_no_path(argument: str) -> None:
-    """Refuse as a text what was meant as a model."""
-    instead = "; if it is a text, give it on standard input"
+    """Raise `UsageError` for an argument that looks like the path of a model or a file."""
+    hint = "; if it is a text, pass it on standard input"
     if _exists(Path(argument)):
         if Path(argument).is_dir():
-            raise UsageError(
-                f"{argument}: there is no model here (a model is a folder with a config.json){instead}"
-            )
-        raise UsageError(f"{argument}: is a file, not a model; name a file of texts with --input{instead}")
+            raise UsageError(f"{argument}: not a model folder (it has no config.json){hint}")
+        raise UsageError(f"{argument}: a file, not a model folder; give a file of texts with --input{hint}")
     if argument.split() == [argument] and ("/" in argument or os.sep in argument):
-        raise UsageError(f"{argument}: there is no such folder, so no model in it{instead}")
+        raise UsageError(f"{argument}: no such model folder{hint}")
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long for a name
+    except (OSError, ValueError):  # too long for a file name
         return False
 
 
-def source_of(texts: Sequence[str], named: str | None) -> str | None:
-    """Return the name of the input; None if the texts are in the command."""
-    if texts and named is not None:
+def find_source(texts: Sequence[str], path: str | None) -> str | None:
+    """Return the path of the input (`-` is standard input); None if the texts are arguments."""
+    if texts and path is not None:
         raise UsageError(
-            f"give texts or --input, not both (the first text is {texts[0][:40]!r}; a model is a folder with "
-            "a config.json)"
+            f"give texts or --input, not both (the first text is {texts[0][:40]!r}; a model folder has a "
+            "config.json)"
         )
-    if texts or named is not None:
-        return named
+    if texts or path is not None:
+        return path
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError('give texts, as fencepost predict "Ada Lovelace met him.", or a file with --input')
+        raise UsageError(
+            'give texts, as in fencepost predict "Ada Lovelace met him.", or a file with --input'
+        )
     return "-"
 
 
-def types_of(values: Sequence[str] | None, known: Sequence[str]) -> list[str] | None:
-    """Return the types to predict; None is all. A name may have a comma of its own."""
+def parse_types(values: Sequence[str] | None, known: Sequence[str]) -> list[str] | None:
+    """Return the entity types in values of `--types`; None for all. A known type may contain commas."""
     if values is None:
         return None
-    listed = [name for value in values for name in ([value] if value in known else value.split(","))]
-    return list(dict.fromkeys(name.strip() for name in listed))
+    names = [name for value in values for name in ([value] if value in known else value.split(","))]
+    return list(dict.fromkeys(name.strip() for name in names))
 
 
-def with_select(changes: Sequence[str] | None, flat: bool | None) -> list[str]:
-    """Return the changes of settings, with the one for `--flat` and `--nested`."""
+def add_select(changes: Sequence[str] | None, flat: bool | None) -> list[str]:
+    """Return the changes of `--set` with the one that `--flat` or `--nested` stands for."""
     changes = list(changes or ())
     if flat is None:
         return changes
     if any(change.startswith("predict.select=") for change in changes):
-        raise UsageError("--flat and --nested set predict.select, which --set does already")
+        raise UsageError(
+            "--flat and --nested set predict.select, which --set sets too; leave out one of them"
+        )
     return [*changes, f"predict.select={'flat' if flat else 'nested'}"]
 
 
-def check_reading(options: ReadOptions, command: str) -> None:
-    """Refuse options that are about annotations, for a command that reads texts."""
+def check_reading(options: FormatOptions, command: str) -> None:
+    """Raise `UsageError` for options about annotations, which a command for texts ignores."""
     if options.keep_rejected:
-        raise UsageError(f"--keep-rejected: {command} reads all records, whatever their answer; leave it out")
+        raise UsageError(f"--keep-rejected: {command} reads all records, also rejected ones; leave it out")
     if options.columns is not None:
-        raise UsageError("--columns is for annotated tables; name the column of texts with --text-column")
+        raise UsageError("--columns is for annotated tables; give the column of the texts with --text-column")
 
 
 TABLES = ("csv", "xlsx", "parquet", "html")
-"""Kinds of output with a row, or a paragraph, for each text."""
+"""Output formats with one row, or paragraph, per text."""
 
 
 def check_output(
     source: str | None, output: str | None, to: str | None, *, resume: bool, force: bool
 ) -> Format | str | None:
-    """Return the corpus format of the output, the kind of a table, or None for JSON lines.
+    """Return the corpus format of the output, the name of a table format, or None for JSON lines.
 
-    Refuse an output that cannot be written.
+    Raises `UsageError` if the output cannot be written.
     """
     if output is None:
-        for name, given in (("--to", to), ("--resume", resume), ("--force", force)):
-            if given:
-                raise UsageError(f"{name} is about --output, which is missing")
+        for name, value in (("--to", to), ("--resume", resume), ("--force", force)):
+            if value:
+                raise UsageError(f"{name} needs --output")
         return None
-    check_one_of(resume=resume, force=force)
+    check_resume_or_force(resume=resume, force=force)
     from fencepost.data.formats.registry import format_by_name, format_by_suffix
     from fencepost.data.writer import check_no_loop
     from fencepost.runtime.prediction.lines import check_new
@@ -119,21 +122,21 @@ def check_output(
     if not lines:
         target = kind if kind in TABLES else format_by_name(to) if to else format_by_suffix(path)
     if resume and (target or output == "-"):
-        raise UsageError("--resume continues a file of JSON lines (--output FILE.jsonl, without --to)")
+        raise UsageError("--resume works only with JSON lines (--output FILE.jsonl, without --to)")
     if output != "-":
         check_no_loop(path)
-        if source is not None and is_same(path, Path(source)):
+        if source is not None and is_same_file(path, Path(source)):
             raise UsageError(f"{output}: the output would overwrite the input; give another name")
         check_new(path, resume=resume, force=force)
     return target
 
 
-def check_one_of(*, resume: bool, force: bool) -> None:
+def check_resume_or_force(*, resume: bool, force: bool) -> None:
     if resume and force:
-        raise UsageError("--resume continues the output, and --force overwrites it: choose one of them")
+        raise UsageError("--resume continues the output and --force overwrites it; give only one of them")
 
 
-def is_same(path: Path, other: Path) -> bool:
-    """Return whether both are one file, through whatever links."""
+def is_same_file(path: Path, other: Path) -> bool:
+    """Return whether both paths are the same file, also through links."""
     same_name = os.path.realpath(path) == os.path.realpath(other)
     return same_name or (path.exists() and other.exists() and path.samefile(other))

@@ -1,4 +1,4 @@
-"""`fencepost predict --engine ray`: files of texts, predicted by many processes into a folder."""
+"""`fencepost predict --engine ray`: predict files of texts with many processes into a folder."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import __version__
-from fencepost.cli.frame import say
-from fencepost.cli.predict_arguments import check_one_of
-from fencepost.cli.prediction import Input, describe, many
-from fencepost.cli.progress import progress_bar
+from fencepost.cli.frame import format_count, say
+from fencepost.cli.predict_arguments import check_resume_or_force
+from fencepost.cli.prediction import describe_counts
+from fencepost.cli.progress import show_bar
 from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.ray import Progress, check_ready, open_ray, predict
@@ -23,19 +23,20 @@ from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
 from fencepost.runtime.threads import count_cores
 
 if TYPE_CHECKING:
+    from fencepost.cli.options import TextOptions
     from fencepost.runtime.offsets import OffsetUnit
     from fencepost.runtime.recogniser import Recogniser
 
 
 class RayPrediction:
-    """A prediction of files by Ray."""
+    """Prediction of files with Ray."""
 
     def __init__(
         self,
         source: str | None,
         output: str | None,
-        reading: Input,
-        refused: Mapping[str, object],
+        reading: TextOptions,
+        unsupported: Mapping[str, object],
         *,
         workers: int | None,
         threads: int,
@@ -43,17 +44,19 @@ class RayPrediction:
         resume: bool,
         force: bool,
     ) -> None:
-        """Find the files; refuse options of `refused` that are set, and an output that cannot be written."""
-        for name, value in {**refused, "--pretokenized": reading.options.pretokenized}.items():
+        """Find the files; raise `UsageError` for `unsupported` options that are set and for a bad output."""
+        for name, value in {**unsupported, "--pretokenized": reading.pretokenized}.items():
             if value:
-                raise UsageError(f"{name} does not go with --engine ray")
+                raise UsageError(f"{name} cannot be used with --engine ray")
         if source is None or source == "-":
-            raise UsageError("--engine ray reads files: give --input, a file, a folder or a quoted pattern")
+            raise UsageError(
+                "--engine ray reads files: give a file, a folder or a quoted pattern with --input"
+            )
         if output is None or output == "-":
-            raise UsageError("--engine ray writes a file for each input: give --output, the name of a folder")
+            raise UsageError("--engine ray writes one file per input file: give a folder with --output")
         self.output, self.reading, self.resume = output, reading, resume
         self.workers, self.threads, self.address = workers, threads, address
-        check_one_of(resume=resume, force=force)
+        check_resume_or_force(resume=resume, force=force)
         check_no_loop(Path(output))
         check_ready(address)
         self.files = find_files(source)
@@ -61,16 +64,12 @@ class RayPrediction:
         self.folder.check(resume=resume, force=force)
         for file in self.files:
             if self.folder.path.resolve() in file.resolve().parents:
-                raise UsageError(f"{file}: is in the folder of the output; give another --output")
+                raise UsageError(f"{file}: the input is inside the output folder; give another --output")
 
     def run(
-        self,
-        recogniser: Recogniser,
-        settings: dict[str, Any],
-        filters: dict[str, Any],
-        offsets: OffsetUnit,
+        self, recogniser: Recogniser, settings: dict[str, Any], filters: dict[str, Any], offsets: OffsetUnit
     ) -> None:
-        """Predict the files with the model of a recogniser, and these settings and filters of `load`."""
+        """Predict the files with the model of a recogniser, and these settings and filters."""
         job: dict[str, Any] = {
             "fencepost": __version__,
             "model": describe_model(recogniser),
@@ -93,7 +92,7 @@ class RayPrediction:
         }
         shards, job["shards"] = self._plan()
         if self.resume and self.folder.is_complete(job):
-            self._say(f"{self.output}: is complete already")
+            self._say(f"{self.output}: already complete")
         else:
             self._predict(shards, options, job, offsets)
 
@@ -101,48 +100,48 @@ class RayPrediction:
         say(message, quiet=self.reading.quiet)
 
     def _plan(self) -> tuple[list[Shard], list[dict[str, Any]]]:
-        """Cut the files into parts, and describe them; invalid texts are reported here."""
+        """Return the shards of the files and their records; print invalid texts."""
         shards, records = [], []
         for file in self.files:
-            with self.reading.open_file(str(file)) as (texts, skipped):
+            with self.reading.open(str(file)) as (texts, skip_log):
                 shards.append(plan_shard(texts))
-            records.append(shards[-1].to_record(skipped.count))
+            records.append(shards[-1].to_record(skip_log.count))
         return shards, records
 
     def _predict(
         self, shards: list[Shard], options: dict[str, Any], job: dict[str, Any], offsets: OffsetUnit
     ) -> None:
-        """Predict; the output is not touched before Ray runs."""
+        """Predict the shards; change the output only after Ray has started."""
         processors = (self.workers or count_cores() // self.threads or 1) * self.threads
         texts = sum(shard.texts for shard in shards)
 
         def show(progress: Progress) -> None:
-            done = progress.before + progress.texts
-            report(done, done, progress.texts)
+            count = progress.before + progress.texts
+            report(count, count, progress.texts)
 
         with (
             open_ray(self.address, processors, self.threads),
-            progress_bar(texts, quiet=self.reading.quiet) as report,
-            self._how_to_continue(),
+            show_bar(texts, quiet=self.reading.quiet) as report,
+            self._explain_resume(),
         ):
             for path in self.folder.begin(job, resume=self.resume):
-                self._say(f"{path}: is missing or was changed, so it is made again")
+                self._say(f"{path}: missing or changed, so it is written again")
             start = time.perf_counter()
-            done, progress = predict(shards, options, self.folder, self.workers, show, offsets)
-        self.folder.finish(job, done)
+            results, progress = predict(shards, options, self.folder, self.workers, show, offsets)
+        self.folder.finish(job, results)
         rate = progress.texts / max(time.perf_counter() - start, 1e-9)
         counts = Counts()
-        for one in done:
-            counts.add(one)
-        files = many(len(done), "file")
-        self._say(f"{describe(counts)} -> {self.output} ({files}); {rate:,.1f} texts a second")
+        for result in results:
+            counts.add(result)
+        files = format_count(len(results), "file")
+        self._say(f"{describe_counts(counts)} -> {self.output} ({files}); {rate:,.1f} texts per second")
         if progress.repeated:
-            self._say(f"{many(progress.repeated, 'part')} repeated because a worker died")
+            self._say(f"{format_count(progress.repeated, 'part')} computed again because a worker died")
 
     @contextmanager
-    def _how_to_continue(self) -> Iterator[None]:
-        """Add how to continue to whatever stops the work."""
-        advice = f"what is done is in {self.output}: continue with the same command and --resume"
+    def _explain_resume(self) -> Iterator[None]:
+        """Add advice on how to continue to the message of an error or of Ctrl-C."""
+        advice = f"finished parts are in {self.output}; continue with the same command and --resume"
         try:
             yield
         except KeyboardInterrupt:

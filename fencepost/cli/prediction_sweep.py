@@ -1,4 +1,4 @@
-"""`fencepost analyze settings`: a model with one combination of settings of prediction after another."""
+"""`fencepost analyze settings`: score a model with all combinations of prediction settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.models import settings_of
+from fencepost.cli.models import parse_prediction_changes
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 Grid = list[tuple[dict[str, Any], "Recogniser"]]
-"""Combinations of settings, each with the recogniser that uses it."""
+"""Combinations of settings, each with a recogniser that uses them."""
 
 _WARM_UP = 256
-"""Number of sentences predicted before time is measured, since the first ones are slower."""
+"""Number of sentences predicted before the speed is measured, because the first ones are slower."""
 
 
 def combine_settings(recogniser: Recogniser, folder: str, axes: Sequence[str]) -> Grid:
-    """Return all combinations of the values of all settings, given as `steps=1,2,5`."""
+    """Return all combinations of settings; each axis is a setting with its values, as `steps=1,2,5`."""
     values: dict[str, list[str]] = {}
     for axis in axes:
-        key, _, listed = axis.partition("=")
+        key, _, text = axis.partition("=")
         key = key.removeprefix("predict.")
-        if not key or not all(listed.split(",")):
+        if not key or not all(text.split(",")):
             raise UsageError(f"--sweep {axis}: write it as KEY=VALUE,VALUE, for example steps=1,2,5")
         if key in values:
-            raise UsageError(f"--sweep {axis}: {key} is swept already")
-        values[key] = list(dict.fromkeys(listed.split(",")))
+            raise UsageError(f"--sweep {axis}: {key} is given twice; give all its values at once")
+        values[key] = list(dict.fromkeys(text.split(",")))
     grid: Grid = []
-    for chosen in product(*values.values()):
-        changes = [f"predict.{key}={value}" for key, value in zip(values, chosen, strict=True)]
-        changed = recogniser.with_options(**settings_of(Path(folder), changes))
-        grid.append(({key: changed.settings[key] for key in values}, changed))
+    for combination in product(*values.values()):
+        changes = [f"predict.{key}={value}" for key, value in zip(values, combination, strict=True)]
+        variant = recogniser.with_options(**parse_prediction_changes(Path(folder), changes))
+        grid.append(({key: variant.settings[key] for key in values}, variant))
     return grid
 
 
@@ -49,13 +49,13 @@ def score_settings(
     from fencepost import evaluation
 
     if not any(sentence.words for sentence in sentences):
-        raise UsageError("--sweep: the corpus has no sentences to predict")
+        raise UsageError("--sweep: the corpus contains no sentences")
     list(grid[0][1].predict(sentences[:_WARM_UP]))
     for number, (settings, recogniser) in enumerate(grid, start=1):
         start = time.perf_counter()
         predicted = list(recogniser.predict(sentences))
         speed = len(sentences) / (time.perf_counter() - start)
         overall = evaluation.evaluate(sentences, predicted).overall
-        listed = " ".join(f"{key}={value}" for key, value in settings.items())
-        say(f"{number}/{len(grid)} {listed}: F1 {100 * overall.f1:.1f}, {speed:,.1f} a second")
+        text = " ".join(f"{key}={value}" for key, value in settings.items())
+        say(f"{number}/{len(grid)} {text}: F1 {100 * overall.f1:.1f}, {speed:,.1f} sentences per second")
         yield {"set": settings, **asdict(overall), "sentences_per_second": speed}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def watch_reader(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
-    """Yield the sentences of a file, with a bar over its bytes."""
+    """Yield the sentences of a file and show a progress bar over its bytes."""
     path = reader.source.path
     if quiet or path is None or not path.is_file() or not sys.stderr.isatty():
         yield from reader
@@ -28,7 +28,7 @@ def watch_reader(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
     name, sentences = TextColumn("{task.description}"), TextColumn("{task.fields[sentences]:,} sentences")
-    with _bar(name, BarColumn(), DownloadColumn(), sentences, TimeRemainingColumn()) as progress:
+    with _make_bar(name, BarColumn(), DownloadColumn(), sentences, TimeRemainingColumn()) as progress:
         task = progress.add_task(path.name, total=path.stat().st_size, sentences=0)
         for sentence in reader:
             if reader.sentences % 500 == 0:
@@ -37,39 +37,43 @@ def watch_reader(reader: Reader, *, quiet: bool) -> Iterator[Sentence]:
 
 
 @contextmanager
-def count_to(total: int, name: str, unit: str, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Yield what advances a bar by one of `total` units; without a terminal, print one line instead."""
+def count_steps(total: int, name: str, unit: str, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar of `total` steps; yield a function that advances it by one.
+
+    Without a terminal, print one line instead.
+    """
     if quiet or not sys.stderr.isatty():
         say(f"{name}: {unit.format(total)}", quiet=quiet)
         yield lambda: None
         return
     from rich.progress import Progress
 
-    from fencepost.cli.scores import safe_text
+    from fencepost.cli.scores import escape_text
 
-    with _bar(*Progress.get_default_columns()) as progress:
-        task = progress.add_task(safe_text(name), total=total)
+    with _make_bar(*Progress.get_default_columns()) as progress:
+        task = progress.add_task(escape_text(name), total=total)
         yield lambda: progress.advance(task)
 
 
-def shown(
-    predicted: Iterable[PredictedText], source: Source | None, *, done: int, quiet: bool
+def watch_predictions(
+    texts: Iterable[PredictedText], source: Source | None, *, previous: int, quiet: bool
 ) -> Iterator[PredictedText]:
-    """Yield the same texts and show progress; `done` texts were there before."""
+    """Yield the texts and show a progress bar; `previous` texts were predicted by an earlier run."""
     path = None if source is None else source.path
     size = path.stat().st_size if path is not None and path.is_file() else None
-    with progress_bar(size, quiet=quiet) as report:
-        report(0, done, 0)
-        for count, one in enumerate(predicted, start=1):
-            report(min(one.source.end, size or 0), done + count, count)
-            yield one
+    with show_bar(size, quiet=quiet) as report:
+        report(0, previous, 0)
+        for count, text in enumerate(texts, start=1):
+            report(min(text.source.end, size or 0), previous + count, count)
+            yield text
 
 
 @contextmanager
-def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """Show a bar; yield a function that updates it.
+def show_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """Show a progress bar; yield a function that updates it.
 
-    Its arguments are how much of `total` is done, the number of texts, and of those that count for the speed.
+    Its arguments are the completed part of `total`, the number of texts, and the number of texts that this
+    run has predicted, from which the speed is computed.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
@@ -86,11 +90,11 @@ def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, i
     columns = (
         *((SpinnerColumn(),) if total is None else (BarColumn(), TaskProgressColumn())),
         TextColumn("{task.fields[texts]:,} texts"),
-        TextColumn("{task.fields[rate]:,.0f} a second"),
+        TextColumn("{task.fields[rate]:,.0f} per second"),
         TimeElapsedColumn() if total is None else TimeRemainingColumn(),
     )
     start = time.perf_counter()
-    with _bar(*columns) as bar:
+    with _make_bar(*columns) as bar:
         task = bar.add_task("", total=total, texts=0, rate=0.0)
 
         def report(completed: int, texts: int, new: int) -> None:
@@ -100,8 +104,8 @@ def progress_bar(total: int | None, *, quiet: bool) -> Iterator[Callable[[int, i
         yield report
 
 
-def duration(seconds: float) -> str:
-    """Return a time for people."""
+def format_duration(seconds: float) -> str:
+    """Return a duration in hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"
@@ -109,7 +113,7 @@ def duration(seconds: float) -> str:
     return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _bar(*columns: ProgressColumn) -> Progress:
+def _make_bar(*columns: ProgressColumn) -> Progress:
     from rich.console import Console
     from rich.progress import Progress
 

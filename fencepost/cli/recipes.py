@@ -1,4 +1,4 @@
-"""`fencepost recipes`: the papers' settings that `fencepost train --recipe` runs."""
+"""`fencepost recipes`: list the settings of the papers for `fencepost train --recipe`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from fencepost.experiments.recipes import Recipe
 
 Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Print this recipe, as boundary-smoothing/conll2003.")
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="Recipe to print, for example boundary-smoothing/conll2003. Default: list all."
+    ),
 ]
 
 
 @command("recipes")
 def recipes(name: Name = None, json: Json = None) -> None:
-    """List the papers' settings for each corpus, with the F1 that they report; or print one of them.
+    """List the settings of the papers for each corpus, with the F1 that they report, or print one of them.
 
     Example: fencepost recipes boundary-smoothing/conll2003
     """
@@ -28,24 +31,24 @@ def recipes(name: Name = None, json: Json = None) -> None:
     from fencepost.experiments.recipes import recipes as list_recipes
 
     if name is not None:
-        chosen = recipe(name)
-        result, text = _description(chosen), chosen.text
+        selected = recipe(name)
+        result, text = _to_dict(selected), selected.text
     else:
-        listed = list_recipes()
-        result, text = {"recipes": [_description(one) for one in listed]}, _table(listed)
+        every = list_recipes()
+        result, text = {"recipes": [_to_dict(one) for one in every]}, _format_table(every)
     output_result(result, json, lambda: typer.echo(text, nl=False))
 
 
-def _description(recipe: Recipe) -> dict[str, Any]:
+def _to_dict(recipe: Recipe) -> dict[str, Any]:
     tree = asdict(recipe)
     del tree["text"]
     return tree
 
 
-def _table(listed: list[Recipe]) -> str:
-    """Return columns as wide as their texts, whatever the terminal: the names are to be copied."""
+def _format_table(recipes: list[Recipe]) -> str:
+    """Return a table that is not fitted to the terminal, so that names can be copied."""
     rows = [("recipe", "paper", "corpus", "encoder", "F1")]
-    rows += [(one.name, one.paper, one.corpus, one.encoder, f"{one.f1:.2f}") for one in listed]
+    rows += [(one.name, one.paper, one.corpus, one.encoder, f"{one.f1:.2f}") for one in recipes]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -1,4 +1,4 @@
-"""`fencepost serve`: an HTTP server of a model, with a page to try it on."""
+"""`fencepost serve`: serve a model over HTTP, with a web page to try it."""
 
 from __future__ import annotations
 
@@ -15,111 +15,105 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.frame import Quiet, command, say
-from fencepost.cli.models import MODEL, LinesName, ModelOptions, saved_config
+from fencepost.cli.models import MODEL, LinesName, ModelOptions, try_read_config
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.threads import count_cores, read_omp_threads
 
 TOKEN = "FENCEPOST_TOKEN"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Names of the machine itself."""
+"""Host names of the local machine."""
 
-_TOKEN_BYTES = 10_000  # of the longest file that may hold a token
-_limit = partial(typer.Option, rich_help_panel="Limits")
-_access = partial(typer.Option, rich_help_panel="Access")
+_TOKEN_BYTES = 10_000  # maximum size of a token file
+_limit_option = partial(typer.Option, rich_help_panel="Limits")
+_access_option = partial(typer.Option, rich_help_panel="Access")
 
 
 @command("serve")
 def serve(
     options: ModelOptions,
     model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="The folder of a model; unless set, the one that ships."),
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model. Default: the shipped one.")
     ] = None,
     host: Annotated[
-        str,
-        typer.Option("--host", help="Address to listen at. Without a token, this machine's own only."),
+        str, typer.Option(help="Address to listen on; without a token, only a local one.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 is any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
     ] = 8000,
     lines: Annotated[
         LinesName | None,
         typer.Option(
-            "--lines",
-            help="Line breaks that end a sentence: all (break), only blank lines (join), or those of lists, "
-            "forms and tables, but not of wrapped paragraphs (auto). Default: the model's.",
+            help="Line breaks that end a sentence: all (break), only blank lines (join), or those in lists, "
+            "forms and tables, but not in wrapped paragraphs (auto). Default: that of the model.",
             rich_help_panel=MODEL,
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
-        _access(
-            "--token-file",
+        _access_option(
             metavar="FILE",
-            help=f"Answer only requests with the token in this file (or in the variable {TOKEN}).",
+            help=f"Accept only requests with the token in this file (or in the variable {TOKEN}).",
         ),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        _access(
-            "--allow-origin",
+        _access_option(
             metavar="URL",
-            help="Let the pages of this site ask from browsers, as https://example.org; repeatable.",
+            help="Allow requests from web pages of this site, for example https://example.org; repeatable.",
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        _access(
-            "--allow-host",
+        _access_option(
             metavar="NAME",
-            help="Answer to this name too, as a proxy sends it; repeatable. With a token: any, unless set.",
+            help="Also accept requests for this host name, for example from a proxy; repeatable. Default "
+            "with a token: any name.",
         ),
     ] = None,
     workers: Annotated[
         int | None,
-        _limit(
-            "--workers",
+        _limit_option(
             min=1,
             max=64,
-            help="Batches computed at once, by --threads threads each; unless set, one a core, up to 4.",
+            help="Number of batches computed at once, with --threads threads each. Default: one per core, "
+            "up to 4.",
         ),
     ] = None,
-    max_batch: Annotated[int, _limit("--max-batch", min=1, help="Texts computed together.")] = 128,
+    max_batch: Annotated[int, _limit_option(min=1, help="Maximum number of texts in a batch.")] = 128,
     max_wait: Annotated[
-        float, _limit("--max-wait", min=0, max=1000, help="Milliseconds that a text waits for others.")
+        float,
+        _limit_option(min=0, max=1000, help="Maximum time in milliseconds that a text waits for others."),
     ] = 5,
     max_queue: Annotated[
-        int, _limit("--max-queue", min=1, help="Texts that wait; a request with more gets 429.")
+        int, _limit_option(min=1, help="Maximum number of waiting texts; more get status 429.")
     ] = 1024,
-    max_texts: Annotated[int, _limit("--max-texts", min=1, help="Texts of one request.")] = 256,
+    max_texts: Annotated[int, _limit_option(min=1, help="Maximum number of texts per request.")] = 256,
     max_characters: Annotated[
-        int, _limit("--max-characters", min=1, help="Characters of one text.")
+        int, _limit_option(min=1, help="Maximum number of characters per text.")
     ] = 100_000,
     max_words: Annotated[
         int,
-        _limit(
-            "--max-words",
+        _limit_option(
             min=1,
-            help="Words of one text, a rare or long one counted as several; a request has four times as many "
-            "at most. More gets 413.",
+            help="Maximum number of words per text; rare or long words count as several. A request may have "
+            "four times as many. More get status 413.",
         ),
     ] = 25_000,
     max_body: Annotated[
-        int, _limit("--max-body", min=1, help="Bytes of a request's body; more gets 413.")
+        int, _limit_option(min=1, help="Maximum number of bytes of a request body; more get status 413.")
     ] = 1 << 20,
     timeout: Annotated[
         float,
-        _limit(
-            "--timeout",
+        _limit_option(
             min=0.1,
             max=3600,
-            help="Seconds until a request without an answer gets 503; a shutdown may take as long.",
+            help="Maximum time in seconds for a request, which then gets status 503, and for a shutdown.",
         ),
     ] = 30,
     quiet: Quiet = False,
 ) -> None:
-    """Answer requests for entities over HTTP; the page at / shows them.
+    """Serve a model over HTTP; the page at / is for trying it.
 
     Example: fencepost serve my-model --port 8000
     """
@@ -130,27 +124,27 @@ def serve(
         from fencepost.server.run import is_loopback, listen, run, share_cores
     from fencepost.runtime.loading import SHIPPED
 
-    token = _token(token_file)
+    token = _read_token(token_file)
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"--host {host}: others could ask then; set a token (--token-file, or the variable {TOKEN}), "
-            "or listen at 127.0.0.1"
+            f"--host {host}: other machines could send requests; set a token (--token-file or the variable "
+            f"{TOKEN}), or listen on 127.0.0.1"
         )
     if max_queue < max_texts:
         raise UsageError(
-            f"--max-queue {max_queue}: a request of --max-texts {max_texts} would never fit; lower one or "
-            "raise the other"
+            f"--max-queue {max_queue} is less than --max-texts {max_texts}, so a full request would never "
+            "fit; increase the one or decrease the other"
         )
     folder = model or SHIPPED
     workers, threads = share_cores(read_omp_threads() or count_cores(), workers, options.threads)
     recogniser = replace(options, threads=threads).load(folder, lines)
-    recogniser("This is Ada.")  # the first time takes longer, and nobody waits yet
-    sys.setswitchinterval(0.001)  # seconds that a thread which splits a text may keep the others waiting
-    gc.freeze()  # what is loaded stays: to look through it again and again would stop all threads
+    recogniser("This is Ada.")  # the first prediction is slower
+    sys.setswitchinterval(0.001)  # seconds after which a thread that splits a text lets others run
+    gc.freeze()  # the garbage collector need not scan the model, which would stop all threads
     app = make_app(
         recogniser,
         name=folder.resolve().name,
-        method=saved_config(folder)["method"]["name"],
+        method=try_read_config(folder)["method"]["name"],
         limits=Limits(
             workers=workers,
             batch=max_batch,
@@ -164,37 +158,39 @@ def serve(
             timeout=timeout,
         ),
         token=token,
-        origins=[_origin(one) for one in allow_origin or ()],
-        hosts=_hosts(allow_host or (), host, token),
+        origins=[_parse_origin(one) for one in allow_origin or ()],
+        hosts=_list_hosts(allow_host or (), host, token),
     )
     with listen(host, port) as (listener, address):
-        greeting = f"serving {folder.resolve().name} ({recogniser.engine}) at {address} - Ctrl-C stops it"
+        greeting = (
+            f"serving {folder.resolve().name} ({recogniser.engine}) at {address} (press Ctrl-C to stop)"
+        )
         run(app, listener, timeout, lambda: say(greeting, quiet=quiet))
     say("stopped", quiet=quiet)
-    if app.state.batcher.is_computing:  # a thread cannot be stopped, and Python would wait for its end
+    if app.state.batcher.is_computing:  # Python would wait for the thread, which cannot be stopped
         os._exit(0)
 
 
-def _token(file: Path | None) -> str | None:
-    """Read the token from the file or the environment; all users of the machine could see it in a command."""
+def _read_token(file: Path | None) -> str | None:
+    """Return the token in the file or the environment; in the command, other users could see it."""
     token = read_text(file, limit=_TOKEN_BYTES).strip() if file else os.environ.get(TOKEN)
     if token is not None and not re.fullmatch(r"[!-~]{8,}", token):
         raise UsageError(
-            f"{f'--token-file {file}' if file else TOKEN}: a token has at least 8 letters, digits or signs, "
-            "and no spaces"
+            f"{f'--token-file {file}' if file else TOKEN}: a token has at least 8 ASCII letters, digits or "
+            "punctuation characters, and no spaces"
         )
     return token
 
 
-def _hosts(allowed: Sequence[str], host: str, token: str | None) -> set[str] | None:
-    """Return the names that the server answers to; None is any."""
+def _list_hosts(allowed: Sequence[str], host: str, token: str | None) -> set[str] | None:
+    """Return the host names that the server accepts; None for any."""
     for name in allowed:
         if not re.fullmatch(r"[\w.-]+|[0-9a-fA-F:.]+", name):
-            raise UsageError(f"--allow-host {name}: give a name or an address, without a port or a path")
+            raise UsageError(f"--allow-host {name}: give a host name or an address, without a port or a path")
     return {*LOOPBACK, host, *allowed} if token is None or allowed else None
 
 
-def _origin(url: str) -> str:
+def _parse_origin(url: str) -> str:
     if not re.fullmatch(r"https?://[^/\s]+/?", url):
-        raise UsageError(f"--allow-origin {url}: give the beginning of an address, as https://example.org")
+        raise UsageError(f"--allow-origin {url}: give a scheme and a host, for example https://example.org")
     return url.rstrip("/")

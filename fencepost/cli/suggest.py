@@ -1,22 +1,22 @@
-"""`fencepost suggest`: the sentences of raw texts that are most worth annotating next."""
+"""`fencepost suggest`: select the sentences that are most useful to annotate next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fencepost.cli.frame import OUTPUT, Json, Quiet, command
+from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
+from fencepost.cli.frame import OUTPUT, Json, command
 from fencepost.cli.groups import argument, option
 from fencepost.cli.models import ModelOptions
-from fencepost.cli.options import FormatOptions, SkipInvalid, reading_option
+from fencepost.cli.options import ReadingOptions, TextOptions
 from fencepost.cli.predict_arguments import check_reading
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.cli.prediction import Input
     from fencepost.data.entity import Sentence
     from fencepost.runtime.recogniser import Recogniser
 
@@ -27,129 +27,100 @@ def suggest(
         list[str],
         argument(
             "[MODEL] TEXTS",
-            "The folder of a model, unless the one that ships is wanted; and the texts: a file of any kind "
-            "that predict reads, - or sample:train. Entities of a corpus are ignored.",
+            "Folder of a model (default: the shipped one) and the texts: any file that predict reads, "
+            "- or sample:train. Entities of a corpus are ignored.",
         ),
     ],
-    formats: FormatOptions,
+    reading: TextOptions,
     model: ModelOptions,
     count: Annotated[int, option("--count", "Number of sentences to suggest.", min=1)] = 200,
     strategy: Annotated[
         Literal["uncertainty", "boundary", "diversity", "random"],
         option(
             "--strategy",
-            "What is worth annotating: where most errors are expected, or most doubt about boundaries, for "
-            "the effort, without what is alike; what is most unlike the rest; or anything.",
+            "How to select sentences: by the expected number of errors (uncertainty) or the uncertainty of "
+            "boundaries (boundary), relative to the annotation effort and without similar sentences; by "
+            "dissimilarity to the others (diversity); or at random.",
         ),
     ] = "uncertainty",
     exclude: Annotated[
         list[str] | None,
         option(
             "--exclude",
-            "A corpus whose sentences are not suggested, such as the training data; repeatable.",
+            "Corpus whose sentences are not suggested, such as the training data; repeatable.",
             metavar="FILE",
         ),
     ] = None,
-    seed: Annotated[int, option("--seed", "Determines what is random.", min=0)] = 1,
+    seed: Annotated[int, option("--seed", "Random seed.", min=0)] = 1,
     output: Annotated[
         str,
         option(
             "--output",
-            "The corpus to write, pre-annotated, the best sentence first; - is standard output.",
+            "Pre-annotated corpus to write, best sentence first; - is standard output.",
             OUTPUT,
             metavar="FILE",
         ),
     ] = "-",
     to: Annotated[
-        str | None,
-        option("--to", "Corpus format of the output, if its name does not tell it.", OUTPUT),
+        str | None, option("--to", "Corpus format of the output. Default: from the file name.", OUTPUT)
     ] = None,
-    overlaps: Annotated[
-        Literal["refuse", "outermost", "innermost", "best"],
-        option("--overlaps", "Overlapping entities to keep where the format cannot hold all.", OUTPUT),
-    ] = "refuse",
-    resume: Annotated[bool, option("--resume", "Continue a run that was stopped.", OUTPUT)] = False,
+    overlaps: Annotated[OverlapsName, option("--overlaps", OVERLAPS_HELP, OUTPUT)] = "refuse",
+    resume: Annotated[bool, option("--resume", "Continue an interrupted run.", OUTPUT)] = False,
     force: Annotated[
-        bool, option("--force", "Overwrite an existing output, and start a stopped run again.", OUTPUT)
+        bool, option("--force", "Overwrite an existing output or the progress of an interrupted run.", OUTPUT)
     ] = False,
     json: Json = None,
-    format: Annotated[  # noqa: A002
-        str | None,
-        reading_option(
-            "--format",
-            "The texts' format, instead of detecting it: text (one text a line), csv, or that of a corpus.",
-        ),
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        reading_option(
-            "--text-column",
-            "CSV, TSV and Parquet: the column with the texts; JSON: the key. Unless set, text.",
-        ),
-    ] = None,
-    skip_invalid: SkipInvalid = False,
-    quiet: Quiet = False,
 ) -> None:
-    """Choose the sentences to annotate next, and write them with the entities that the model predicts.
+    """Select the sentences to annotate next, and write them with the entities that the model predicts.
 
     Example: fencepost suggest my-model texts.txt --count 200 --exclude train.jsonl --output next.jsonl
     """
-    from fencepost.cli.prediction import Input, check_flat
-    from fencepost.cli.suggestion import Suggestion
+    from fencepost.cli.prediction import check_flat
+    from fencepost.cli.suggestion import SuggestJob
     from fencepost.data.formats.registry import FORMATS, format_by_name, format_by_suffix
     from fencepost.runtime.suggestion import Chooser
 
-    options = formats.read_options()
-    check_reading(options, "suggest")
-    folder, source = _model_and_texts(arguments)
-    job = Suggestion(source, output, exclude or (), json, resume=resume, force=force, quiet=quiet)
+    check_reading(reading, "suggest")
+    folder, source = _split_arguments(arguments)
+    job = SuggestJob(source, output, exclude or (), json, resume=resume, force=force, quiet=reading.quiet)
     if job.is_complete():
         return
     target = format_by_name(to) if to else FORMATS["jsonl"] if output == "-" else format_by_suffix(job.path)
-    reading = Input(options, format, text_column, skip_invalid=skip_invalid, quiet=quiet)
-    with reading.open_file(source) as (texts, _):
-        recogniser = model.load(folder, options.lines, options.language)
-        if target.overlaps == "none" and overlaps == "refuse" and not skip_invalid:
+    with reading.open(source) as (texts, _):
+        recogniser = model.load(folder, reading.lines, reading.language)
+        if target.overlaps == "none" and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target, "--set predict.select=flat")
         known = chain.from_iterable(_read_known(path, reading, recogniser) for path in exclude or ())
         chooser = Chooser(recogniser, count, strategy=strategy, seed=seed, exclude=known)
-        sentences = job.choose(
-            chooser, texts, {"format": format, "text_column": text_column, **asdict(options)}
-        )
-    prefer = None if overlaps == "refuse" else overlaps
-    job.write(chooser, sentences, target, prefer, leave_out=skip_invalid)
+        options = {"format": reading.format, "text_column": reading.text_column}
+        sentences = job.choose(chooser, texts, {**options, **asdict(reading.read_options())})
+    job.write(chooser, sentences, target, overlaps, skip_invalid=reading.skip_invalid)
 
 
-def _model_and_texts(arguments: Sequence[str]) -> tuple[Path, str]:
-    """Return the folder of the model, which is the first of two arguments or ships, and the texts."""
+def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
+    """Return the model folder (the first of two arguments, or the shipped model) and the texts."""
     from fencepost.runtime.loading import SHIPPED
 
     has_model = (Path(arguments[0]) / "config.json").is_file()
     if len(arguments) == 1 and has_model:
         raise UsageError(
-            f"{arguments[0]}: is a model; give the texts after it, as fencepost suggest MODEL TEXTS"
+            f"{arguments[0]}: a model; give the texts after it, as in fencepost suggest MODEL TEXTS"
         )
     if len(arguments) > 2:
-        raise UsageError("give a model and one file of texts, as fencepost suggest MODEL TEXTS")
+        raise UsageError("give a model and one file of texts, as in fencepost suggest MODEL TEXTS")
     if len(arguments) == 2 and not has_model:
         raise UsageError(
-            f"{arguments[0]}: there is no model here (a model is a folder with a config.json); "
-            "give a model and one file of texts"
+            f"{arguments[0]}: not a model folder (it has no config.json); give a model and one file of texts"
         )
     folder = Path(arguments[0]) if has_model else SHIPPED
     if not (folder / "config.json").is_file():
-        raise UsageError("no model came with this installation: give the folder of one before the texts")
+        raise UsageError("this installation has no shipped model: give a model folder before the texts")
     return folder, arguments[-1]
 
 
-def _read_known(path: str, reading: Input, recogniser: Recogniser) -> Iterator[Sentence]:
-    """Yield the sentences of a corpus, whether or not they were accepted."""
-    from fencepost.cli.corpora import Skipped
-    from fencepost.data import Reader
-
-    options = reading.options.with_defaults(recogniser.language, recogniser.lines)
-    skipped = Skipped()
-    on_invalid = skipped if reading.skip_invalid else None
-    with Reader(path, None, replace(options, keep_rejected=True), on_invalid) as reader:
+def _read_known(path: str, reading: TextOptions, recogniser: Recogniser) -> Iterator[Sentence]:
+    """Yield the sentences of a corpus, including rejected ones."""
+    values = {field.name: getattr(reading, field.name) for field in fields(ReadingOptions)}
+    options = ReadingOptions(**{**values, "format": None, "keep_rejected": True})
+    with options.open(path, {"language": recogniser.language, "lines": recogniser.lines}) as reader:
         yield from reader
-    skipped.tell(reader.source, quiet=reading.quiet)

@@ -1,4 +1,4 @@
-"""`fencepost sweep`: a model for each cell of a grid and each seed, and their mean scores."""
+"""`fencepost sweep`: train each cell of a grid with several seeds and average the scores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from fencepost.cli.frame import check_json_target, command, output_result, resumable
-from fencepost.cli.progress import duration
+from fencepost.cli.frame import check_json_target, command, explain_resume, format_count, output_result
+from fencepost.cli.progress import format_duration
 from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import FencepostError, UsageError, require_extra
 
 if TYPE_CHECKING:
     from fencepost.config import Config
-    from fencepost.experiments.cells import Cell
+    from fencepost.experiments.cells import GridCell
     from fencepost.experiments.sweep import Sweep
     from fencepost.experiments.trials import Trial
 
@@ -30,67 +30,72 @@ WITH_TEST = {
     "test_ece": "ECE",
 }
 WITHOUT_TEST = {"dev_f1": "dev F1", "dev_ece_raw": "ECE, raw", "dev_ece": "ECE"}
-"""The columns of the table, by measure."""
+"""Columns of the table, by measure."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(TrainingOptions):
-    """The options of a sweep."""
+    """Options of a sweep."""
 
     title = "Sweep"
 
     out: Annotated[
-        Path | None, Option(metavar="FOLDER", help="The folder for all runs; a sweep in it is continued.")
+        Path | None, Option(metavar="FOLDER", help="Folder for all runs; a sweep in it is continued.")
     ] = None
     grid: Annotated[
         list[str] | None,
         Option(
             metavar="KEY=V,V...",
-            help="Values of a setting, as method.epsilon=0,0.1; of several, all combinations.",
+            help="Values of a setting, for example method.epsilon=0,0.1; several settings are combined.",
         ),
     ] = None
     also: Annotated[
         list[str] | None,
         Option(
             metavar="'KEY=V,V...'",
-            help="More cells beside the grid, as method.max_offset=0,1; settings that change together are "
-            "separated by spaces, in quotes. Repeatable.",
+            help="Additional cells outside the grid, for example method.max_offset=0,1; settings to combine "
+            "are separated by spaces, in quotes. Repeatable.",
         ),
     ] = None
     seeds: Annotated[
-        int, Option(min=1, help="Runs in each cell: training.seed, and the numbers after it.")
+        int, Option(min=1, help="Number of runs per cell; their seeds start at training.seed.")
     ] = 1
     share: Annotated[
-        str | None, Option(metavar="S,S...", help="Shares of the training data, as 0.125,0.25,0.5,1.")
+        str | None,
+        Option(metavar="S,S...", help="Shares of the training data, for example 0.125,0.25,0.5,1."),
     ] = None
     boundary_noise: Annotated[
         str | None,
         Option(
-            metavar="P,P...", help="Probabilities, as 0,0.1, that an entity to learn from is off by a word."
+            metavar="P,P...",
+            help="Probabilities that a boundary of a training entity is off by one word, for example 0,0.1.",
         ),
     ] = None
     workers: Annotated[
-        int, Option(min=1, help="Number of runs at once, in processes that share the cores.")
+        int, Option(min=1, help="Number of runs trained at once, in processes that share the cores.")
     ] = 1
-    keep_models: Annotated[bool, Option(help="Whether complete runs keep their models, or scores only.")] = (
-        True
-    )
+    keep_models: Annotated[
+        bool, Option(help="Whether to keep the models of complete runs, or only their scores.")
+    ] = True
 
-    def cells(self) -> list[Cell]:
-        """Return the cells of the grid, and those beside it."""
+    def cells(self) -> list[GridCell]:
+        """Return the cells of `--grid` and `--also`."""
         with require_extra("train"):
-            from fencepost.experiments.cells import cells_of, split
-        shares, noises = _numbers("--share", self.share), _numbers("--boundary-noise", self.boundary_noise)
-        cells = cells_of(self.grid or [], shares, noises)
+            from fencepost.experiments.cells import make_cells, split_unquoted
+        shares, noises = (
+            _parse_numbers("--share", self.share),
+            _parse_numbers("--boundary-noise", self.boundary_noise),
+        )
+        cells = make_cells(self.grid or [], shares, noises)
         for one in self.also or []:
-            axes = [axis for axis in split(one, " ") if axis]
-            cells += cells_of(axes, shares, noises, option="--also")
+            axes = [axis for axis in split_unquoted(one, " ") if axis]
+            cells += make_cells(axes, shares, noises, option="--also")
         return list(dict.fromkeys(cells))
 
-    def settings_of(self, cell: Cell) -> Config:
-        """Return the settings of a cell, whose changes come after all others; errors name the cell."""
-        for key in cell.settings.keys() & self.flagged:
-            raise UsageError(f"{key} is in the grid, and given as an option too; leave out one of them")
+    def cell_settings(self, cell: GridCell) -> Config:
+        """Return the settings of a cell, whose changes are applied last; errors name the cell."""
+        for key in cell.settings.keys() & self.option_keys:
+            raise UsageError(f"{key} is in the grid and given as an option; leave out one of them")
         try:
             return self.settings(cell.changes)
         except UsageError as error:
@@ -101,75 +106,74 @@ class SweepOptions(TrainingOptions):
 
 @command("sweep")
 def sweep(options: SweepOptions) -> None:
-    """Train each cell of a grid with several seeds: mean and standard deviation of the scores.
+    """Train each cell of a grid with several seeds; compute mean and standard deviation of the scores.
 
-    The same command continues where it was interrupted; complete runs are not trained again.
+    To continue after an interruption, run the same command again; complete runs are not trained again.
 
     Example: fencepost sweep --train train.conll --dev dev.conll --out sweep --grid method.epsilon=0,0.1
     """
     check_json_target(options.json)
     out = options.check_sources(options.out, "all runs")
-    settings = {cell: options.settings_of(cell) for cell in options.cells()}
+    settings = {cell: options.cell_settings(cell) for cell in options.cells()}
     from fencepost.experiments.sweep import Data, Sweep
 
     data = Data(*options.read_data(next(iter(settings.values()))), device=options.device)
     sweep = Sweep(out, settings, options.seeds, data, keep_models=options.keep_models)
-    with resumable("continue with the same command, which keeps what is finished", out):
-        for line in _run(sweep, options.seeds, options.workers):
+    with explain_resume("run the same command again to continue; complete runs are kept", out):
+        for line in _train_runs(sweep, options.seeds, options.workers):
             options.say(line)
     output_result({"sweep": str(out), **sweep.results}, options.json, lambda: _print(sweep))
     if sweep.failed:
         names = "".join(f"\n  {run.label}: {failure.message}" for run, failure in sweep.failed.items())
         raise FencepostError(
-            f"{len(sweep.failed):,} of {_number(len(sweep.runs), 'run')} failed; when that is corrected, the "
-            f"same command tries them again:{names}"
+            f"{len(sweep.failed):,} of {format_count(len(sweep.runs), 'run')} failed; correct the cause and "
+            f"run the same command again:{names}"
         )
 
 
-def _numbers(name: str, text: str | None) -> list[float]:
+def _parse_numbers(name: str, text: str | None) -> list[float]:
     try:
         return [] if text is None else [float(number) for number in text.split(",")]
     except ValueError:
-        raise UsageError(f"{name} {text}: write numbers, separated by commas, for example 0.25,0.5") from None
+        raise UsageError(f"{name} {text}: give numbers separated by commas, for example 0.25,0.5") from None
 
 
 def _count_sentences(run: Trial, sentences: int) -> float:
-    """Return the number of sentences that a run reads, in all of its epochs."""
+    """Return the number of sentences that a run processes in all epochs."""
     of_run = round(sentences * (run.cell.share or 1.0))
     return of_run * run.config.training.count_epochs(of_run)
 
 
-def _run(sweep: Sweep, seeds: int, workers: int) -> Iterator[str]:
-    """Train; yield the plan, and for each run its scores and how long the rest will take."""
-    complete, interrupted = len(sweep.of_state("complete")), len(sweep.of_state("running"))
-    plan = (
-        f"{_number(len(sweep.cells), 'cell')} x {_number(seeds, 'seed')} = {_number(len(sweep.runs), 'run')}"
-    )
-    plan += f"; {complete:,} finished already" if complete else ""
+def _train_runs(sweep: Sweep, seeds: int, workers: int) -> Iterator[str]:
+    """Train the runs; yield the plan, then a message with the scores and the remaining time per run."""
+    complete, interrupted = len(sweep.find_runs("complete")), len(sweep.find_runs("running"))
+    plan = f"{format_count(len(sweep.cells), 'cell')} x {format_count(seeds, 'seed')} = "
+    plan += format_count(len(sweep.runs), "run")
+    plan += f"; {complete:,} already complete" if complete else ""
     yield plan + (f"; {interrupted:,} to continue" if interrupted else "")
-    yield from _idle(sweep)
+    yield from _describe_idle_settings(sweep)
     costs = {run: _count_sentences(run, len(sweep.data.train)) for run in sweep.runs}
-    rest = {run: costs[run] for run in sweep.of_state("planned", "running")}
+    rest = {run: costs[run] for run in sweep.find_runs("planned", "running")}
     workers = min(workers, max(1, len(rest)))
     numbers, seconds, cost = count(complete + 1), 0.0, 0.0
-    for ended in sweep.go(workers):
-        run, time = ended.task, duration(ended.seconds)
+    for result in sweep.run(workers):
+        run, time = result.task, format_duration(result.seconds)
         del rest[run]
         line = f"{next(numbers):,}/{len(sweep.runs):,} {run.label}: "
-        if ended.failure is None:
-            seconds, cost = seconds + ended.seconds, cost + costs[run]
+        if result.failure is None:
+            seconds, cost = seconds + result.seconds, cost + costs[run]
             f1 = {part: sweep.scores[run][f"{part}_f1"] for part in ("dev", "test")}
             line += "".join(f"{part} F1 {100 * one:.2f}, " for part, one in f1.items() if one is not None)
             line += time
         else:
-            line += f"failed after {time}: {ended.failure.message}"
+            line += f"failed after {time}: {result.failure.message}"
         if rest and cost:
-            line += f"; about {duration(sum(rest.values()) * seconds / cost / workers)} left"
+            line += f"; about {format_duration(sum(rest.values()) * seconds / cost / workers)} left"
         yield line
 
 
-def _idle(sweep: Sweep) -> Iterator[str]:
-    """Yield the settings without an effect, each with the cells where that is so."""
+def _describe_idle_settings(sweep: Sweep) -> Iterator[str]:
+    """Yield messages about settings without effect, with the cells that they concern."""
     from fencepost.training import find_idle_settings
 
     cells: dict[str, list[str]] = {}
@@ -180,28 +184,24 @@ def _idle(sweep: Sweep) -> Iterator[str]:
         yield note if len(labels) == len(sweep.cells) else f"{note} (in {'; '.join(labels)})"
 
 
-def _number(count: int, of: str) -> str:
-    return f"{count:,} {of}{'' if count == 1 else 's'}"
-
-
 def _print(sweep: Sweep) -> None:
-    """Print the table, and where its numbers are as CSV."""
-    from fencepost.cli.scores import make_table, safe_text, wide_console
+    """Print the table of scores and the path of the CSV file."""
+    from fencepost.cli.scores import escape_text, make_console, make_table
     from fencepost.experiments.sweep_results import CELLS_FILE
 
-    console, rows = wide_console(), sweep.results["cells"]
+    console, rows = make_console(), sweep.results["cells"]
     columns = WITH_TEST if any(row["test_f1"]["mean"] is not None for row in rows) else WITHOUT_TEST
-    shown = [name for name in columns if any(row[name]["mean"] is not None for row in rows)]
+    names = [name for name in columns if any(row[name]["mean"] is not None for row in rows)]
     title = "Mean and standard deviation over seeds, scores in percent"
-    table = make_table(title, "", "seeds", *(columns[name] for name in shown))
+    table = make_table(title, "", "seeds", *(columns[name] for name in names))
     for row in rows:
-        numbers = (_with_deviation(row[name], percent="ece" not in name) for name in shown)
-        table.add_row(safe_text(row["cell"]), str(row["seeds"]), *numbers)
+        numbers = (_format_score(row[name], percent="ece" not in name) for name in names)
+        table.add_row(escape_text(row["cell"]), str(row["seeds"]), *numbers)
     console.print(table)
-    console.print(f"the same as CSV is in {sweep.out / CELLS_FILE}", soft_wrap=True, markup=False)
+    console.print(f"table as CSV: {sweep.out / CELLS_FILE}", soft_wrap=True, markup=False)
 
 
-def _with_deviation(score: Mapping[str, float | None], *, percent: bool) -> str:
+def _format_score(score: Mapping[str, float | None], *, percent: bool) -> str:
     factor, digits = (100, 2) if percent else (1, 3)
     numbers = [f"{factor * one:.{digits}f}" for one in (score["mean"], score["std"]) if one is not None]
     return " ± ".join(numbers)

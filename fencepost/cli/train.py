@@ -1,4 +1,4 @@
-"""`fencepost train`: a model from an annotated corpus."""
+"""`fencepost train`: train a model on an annotated corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from fencepost.cli.frame import check_json_target, command, output_result, resumable
+from fencepost.cli.frame import check_json_target, command, explain_resume, output_result
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import TrainingOptions
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainingOptions):
-    """The options of a training."""
+    """Options of a training run."""
 
     title = "Data"
 
     out: Annotated[
-        Path | None, Option("--out", metavar="FOLDER", help="The folder for the model; new or empty.")
+        Path | None, Option("--out", metavar="FOLDER", help="Folder for the model; new or empty.")
     ] = None
     resume: Annotated[
-        bool, Option("--resume", help="Continue a run in --out that was interrupted, with the same data.")
+        bool, Option("--resume", help="Continue an interrupted run in --out, with the same data.")
     ] = False
     from_: Annotated[
         Path | None,
         Option(
             "--from",
             metavar="MODEL",
-            help="Start with the weights, types and settings of a trained model; new types are added.",
+            help="Start from the weights, types and settings of a trained model; new types are added.",
         ),
     ] = None
     old_test: Annotated[
@@ -47,17 +47,17 @@ class TrainOptions(TrainingOptions):
         Option(
             "--old-test",
             metavar="FILE",
-            help="With --from: test data of that model, to measure what the new one has forgotten.",
+            help="With --from: test data of that model, to measure how much the new one forgets.",
         ),
     ] = None
     report: Annotated[
-        bool, Option("--report/--no-report", help="Whether to write a report, report.html, at the end.")
+        bool, Option("--report/--no-report", help="Whether to write a report (report.html) at the end.")
     ] = True
     show_config: Annotated[
         bool,
         Option(
             "--show-config",
-            help="Print all settings as YAML, as they would be used, and stop.",
+            help="Print all settings of this command as YAML and exit.",
             rich_help_panel="Settings",
         ),
     ] = False
@@ -65,14 +65,14 @@ class TrainOptions(TrainingOptions):
 
 @command("train")
 def train(options: TrainOptions) -> None:
-    """Train a recogniser on an annotated corpus; the best epoch by development F1 is kept.
+    """Train a model on an annotated corpus, and keep the epoch with the best development F1.
 
     Example: fencepost train --train train.conll --dev dev.conll --out my-model
     """
     check_json_target(options.json)
-    if os.environ.get("RANK", "0") != "0":  # of several processes, only the first prints messages
+    if os.environ.get("RANK", "0") != "0":  # only the first of several processes prints messages
         options = replace(options, quiet=True)
-    start = _start(options)
+    start = _find_start(options)
     config = options.settings(
         resumed=options.out if options.resume else None,
         base=start.read_settings(options.method) if start else None,
@@ -85,62 +85,65 @@ def train(options: TrainOptions) -> None:
     from fencepost.training.learning import find_unknown_types
 
     training.check_folder(out, resume=options.resume)
-    learnt, dev, test = options.read_data(config)
+    sentences, dev, test = options.read_data(config)
     if start is not None and options.old_test is not None:
         start = replace(start, test=options.read(options.old_test, config.text.model_dump()))
-    options.say(_plan(config, learnt, dev))
-    for note in (*training.find_idle_settings(config, learnt, dev), *find_unknown_types(learnt, dev, test)):
+    options.say(_describe_plan(config, sentences, dev))
+    for note in (
+        *training.find_idle_settings(config, sentences, dev),
+        *find_unknown_types(sentences, dev, test),
+    ):
         options.say(note)
 
-    def at_end(outcome: Outcome) -> None:
-        _report(outcome, out, options.json)
+    def finish(outcome: Outcome) -> None:
+        _output_results(outcome, out, options.json)
         if options.report:
-            write_report(outcome, out, learnt, dev, test, quiet=options.quiet)
+            write_report(outcome, out, sentences, dev, test, quiet=options.quiet)
 
-    with resumable("continue with the same command and --resume", out):
+    with explain_resume("continue with the same command and --resume", out):
         training.train(
             config,
-            learnt,
+            sentences,
             out,
             dev,
             test,
             resume=options.resume,
             quiet=options.quiet,
-            at_end=at_end,
+            at_end=finish,
             device=options.device,
             start=start,
         )
 
 
-def _start(options: TrainOptions) -> Start | None:
-    """Return the model to start from, if there is one."""
+def _find_start(options: TrainOptions) -> Start | None:
+    """Return the model to start from, or None without `--from`."""
     if options.from_ is None:
         if options.old_test is not None:
-            raise UsageError("--old-test is about --from, which is missing")
+            raise UsageError("--old-test needs --from")
         return None
     if options.recipe is not None or options.config is not None:
-        given = "--recipe" if options.recipe is not None else "--config"
-        raise UsageError(f"{given} contradicts --from, whose model has settings of its own; use --set")
+        option = "--recipe" if options.recipe is not None else "--config"
+        raise UsageError(f"{option} cannot be used with --from, whose model has its settings; use --set")
     with require_extra("train", "training"):
         from fencepost.training import Start
     return Start(options.from_)
 
 
-def _plan(settings: Config, learnt: list[Sentence], held: list[Sentence] | None) -> str:
-    held_text = (
-        f"{len(held):,} sentences decide which epoch is kept"
-        if held is not None
-        else "without development data (--dev, --dev-share) the last epoch is kept"
+def _describe_plan(config: Config, sentences: list[Sentence], dev: list[Sentence] | None) -> str:
+    selection = (
+        f"the best epoch on {len(dev):,} development sentences is kept"
+        if dev is not None
+        else "without development data (--dev, --dev-share), the last epoch is kept"
     )
-    epochs = settings.training.count_epochs(len(learnt))
+    epochs = config.training.count_epochs(len(sentences))
     return (
-        f"{settings.method.name} on {settings.encoder.name}: {epochs} epochs over {len(learnt):,} sentences; "
-        f"{held_text}"
+        f"{config.method.name} on {config.encoder.name}: {epochs} epochs over {len(sentences):,} sentences; "
+        f"{selection}"
     )
 
 
-def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
-    """Output the results of the run, as tables and as JSON."""
+def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
+    """Print the results of the run as tables, and write them as JSON."""
     scores = {
         "model": str(out),
         "settings": outcome.model.config.model_dump(mode="json"),
@@ -159,13 +162,13 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         if outcome.best is not None:
             print_epochs(console, outcome.epochs, outcome.best["epoch"])
             if "dev_threshold" in outcome.best:
-                console.print(_threshold(outcome.best), soft_wrap=True, markup=False)
+                console.print(_describe_threshold(outcome.best), soft_wrap=True, markup=False)
         if outcome.calibration is not None:
-            console.print(_calibration(outcome.calibration), soft_wrap=True, markup=False)
+            console.print(_describe_calibration(outcome.calibration), soft_wrap=True, markup=False)
         if outcome.test is not None:
             print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
         if outcome.forgetting is not None:
-            console.print(_forgetting(outcome.forgetting), soft_wrap=True, markup=False)
+            console.print(_describe_forgetting(outcome.forgetting), soft_wrap=True, markup=False)
         console.print(f"the model is in {out}", soft_wrap=True, markup=False)
 
     output_result(scores, json, show)
@@ -173,23 +176,23 @@ def _report(outcome: Outcome, out: Path, json: Path | None) -> None:
         typer.echo(f"warning: {warning}", err=True)
 
 
-def _threshold(best: dict[str, Any]) -> str:
+def _describe_threshold(best: dict[str, Any]) -> str:
     return (
-        f"threshold: {best['dev_threshold']:.2f}, fitted on the development data; F1 there "
-        f"{100 * best['dev_f1']:.1f}, with the usual threshold {100 * best['dev_f1_usual_threshold']:.1f}"
+        f"threshold: {best['dev_threshold']:.2f}, fitted on the development data: F1 "
+        f"{100 * best['dev_f1']:.1f}, with the default threshold {100 * best['dev_f1_usual_threshold']:.1f}"
     )
 
 
-def _forgetting(found: dict[str, Any]) -> str:
-    before, after = (100 * found[name]["f1"] for name in ("before", "after"))
-    return f"old test data: F1 {before:.1f} before, {after:.1f} now ({after - before:+.1f}), of the old types"
+def _describe_forgetting(scores: dict[str, Any]) -> str:
+    before, after = (100 * scores[name]["f1"] for name in ("before", "after"))
+    return f"old test data: F1 {before:.1f} before, {after:.1f} now ({after - before:+.1f}), on the old types"
 
 
-def _calibration(found: dict[str, float | None]) -> str:
-    before, after = found["dev_ece_before"], found["dev_ece_after"]
+def _describe_calibration(result: dict[str, float | None]) -> str:
+    before, after = result["dev_ece_before"], result["dev_ece_after"]
     if before is None or after is None:
-        return "calibration: none, since nothing is found in the development data"
+        return "calibration: none, because the model predicts no entities in the development data"
     return (
-        f"calibration: temperature {found['temperature']:.2f}, shift {found['shift']:z.2f}; "
+        f"calibration: temperature {result['temperature']:.2f}, shift {result['shift']:z.2f}; "
         f"ECE on the development data {before:.3f} -> {after:.3f}"
     )

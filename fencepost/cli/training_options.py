@@ -1,4 +1,4 @@
-"""The options of the commands that train: their data, and the settings of a training."""
+"""Options of the commands that train: the data and the settings."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(OptionGroup):
-    """The corpora of a training."""
+    """Options for the training, development and test data."""
 
     title = "Data"
 
-    train: Annotated[str | None, Option(metavar="FILE", help="The corpus to learn from.")] = None
+    train: Annotated[str | None, Option(metavar="FILE", help="Training data: an annotated corpus.")] = None
     dev: Annotated[
         str | None, Option(metavar="FILE", help="Development data: the epoch with the best F1 on it is kept.")
     ] = None
     dev_share: Annotated[
-        float | None, Option(help="Instead: hold out this share of the training data, by document.")
+        float | None, Option(help="Use this share of the training data, by document, as development data.")
     ] = None
-    test: Annotated[str | None, Option(metavar="FILE", help="Data to score the model on at the end.")] = None
+    test: Annotated[
+        str | None, Option(metavar="FILE", help="Test data to score the model on at the end.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsOptions(OptionGroup):
-    """The settings of a training."""
+    """Options for the settings of a training run."""
 
     title = "Settings"
 
@@ -49,15 +51,17 @@ class SettingsOptions(OptionGroup):
     ] = None
     recipe: Annotated[
         str | None,
-        Option(metavar="NAME", help="Start from the settings of a paper, which `fencepost recipes` lists."),
+        Option(metavar="NAME", help="Use the settings of a paper; `fencepost recipes` lists them."),
     ] = None
-    config: Annotated[Path | None, Option(metavar="FILE.yaml", help="All settings in a YAML file.")] = None
+    config: Annotated[Path | None, Option(metavar="FILE.yaml", help="Read settings from a YAML file.")] = None
     changes: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Change one setting, as method.epsilon=0.2; repeatable."),
+        Option(
+            "--set", metavar="KEY=VALUE", help="Change a setting, such as method.epsilon=0.2; repeatable."
+        ),
     ] = None
     encoder: Annotated[
-        str | None, Option(help="encoder.name: minilm, scratch, a folder, or a name on the hub.")
+        str | None, Option(help="encoder.name: minilm, scratch, a folder, or a name on the Hugging Face hub.")
     ] = None
     epochs: Annotated[
         str | None, Option(metavar="NUMBER", help="training.epochs: a number, or auto (the default).")
@@ -65,17 +69,17 @@ class SettingsOptions(OptionGroup):
     batch_size: Annotated[int | None, Option(help="training.batch_size")] = None
     seed: Annotated[int | None, Option(help="training.seed")] = None
     device: Annotated[
-        DeviceName, Option(help="Where PyTorch computes; auto is the first present of cuda, mps and cpu.")
+        DeviceName, Option(help="Device for PyTorch; auto uses the first available of cuda, mps and cpu.")
     ] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfiguredOptions(SettingsOptions, ReadingOptions):
-    """The settings of a training, and how to read its data."""
+    """Options for the settings of a training run and for reading its data."""
 
     @property
-    def flags(self) -> dict[str, dict[str, Any]]:
-        """The settings that have options of their own; None is not given."""
+    def option_values(self) -> dict[str, dict[str, Any]]:
+        """Values of the settings that have their own option; None if it is not given."""
         return {
             "method": {"name": self.method},
             "encoder": {"name": self.encoder},
@@ -84,39 +88,38 @@ class ConfiguredOptions(SettingsOptions, ReadingOptions):
         }
 
     @property
-    def flagged(self) -> set[str]:
-        """The keys of the settings that are given with options of their own."""
-        parts = self.flags.items()
+    def option_keys(self) -> set[str]:
+        """Keys of the settings that are given with their own option."""
+        parts = self.option_values.items()
         return {f"{part}.{key}" for part, values in parts for key, one in values.items() if one is not None}
 
     def settings(
-        self,
-        changes: Sequence[str] = (),
-        resumed: Path | None = None,
-        base: dict[str, Any] | None = None,
+        self, changes: Sequence[str] = (), resumed: Path | None = None, base: dict[str, Any] | None = None
     ) -> Config:
-        """Return all settings, with these changes after those of `--set`; `base` stands in for a recipe."""
+        """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe."""
         changes = [*(self.changes or ()), *changes]
-        return settings_of(self.recipe, self.config, changes, self.flags, resumed, base)
+        return compose_settings(self.recipe, self.config, changes, self.option_values, resumed, base)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(DataOptions, ConfiguredOptions):
-    """All that the commands that train have in common."""
+    """Options that all commands that train share."""
 
     json: Json = None
 
     def check_sources(self, out: Path | None, content: str) -> Path:
-        """Return the folder for the output; raises `UsageError` if options are missing or contradictory."""
+        """Return the output folder; raise `UsageError` if options are missing or contradictory."""
         if self.train is None or out is None:
             raise UsageError(f"give the training data with --train and the folder for {content} with --out")
         if self.dev is not None and self.dev_share is not None:
-            raise UsageError("--dev and --dev-share contradict each other; give one of them")
+            raise UsageError("--dev and --dev-share cannot be used together; give one of them")
         sources = [self.train, self.dev, self.test]
         if sources.count("-") > 1:
-            raise UsageError("standard input can be read once, but it is named twice")
+            raise UsageError("standard input can be read only once, but - is given twice")
         if "-" in sources and os.environ.get("WORLD_SIZE", "1") != "1":
-            raise UsageError("standard input can be read once, but each process reads the data; give files")
+            raise UsageError(
+                "standard input can be read only once, but each process reads the data; give files"
+            )
         return out
 
     def read_data(
@@ -126,24 +129,25 @@ class TrainingOptions(DataOptions, ConfiguredOptions):
         from fencepost.training import hold_out
 
         text = {"language": config.text.language, "lines": config.text.lines}
-        learnt = self.read(self.train or "", text)
+        train = self.read(self.train or "", text)
         dev = None if self.dev is None else self.read(self.dev, text)
         if self.dev_share is not None:
-            learnt, dev = hold_out(learnt, self.dev_share, config.training.seed)
-        return learnt, dev, None if self.test is None else self.read(self.test, text)
+            train, dev = hold_out(train, self.dev_share, config.training.seed)
+        return train, dev, None if self.test is None else self.read(self.test, text)
 
 
-def settings_of(
+def compose_settings(
     recipe: str | None,
     config: Path | None,
     changes: Sequence[str] | None,
-    flags: Mapping[str, Mapping[str, Any]],
+    option_values: Mapping[str, Mapping[str, Any]],
     resumed: Path | None = None,
     base: dict[str, Any] | None = None,
 ) -> Config:
-    """Return all settings: of the recipe, then the file, then `--set`, then the flags that are not None.
+    """Return all settings: of the recipe, the file, `--set` and the option values that are not None.
 
-    `base` stands in for a recipe. The run in the folder `resumed` has its own settings in place of a file's.
+    Later ones take precedence. `base` replaces a recipe. Without a file, the settings of the run in the
+    folder `resumed` are used.
     """
     from fencepost.experiments import recipes
 
@@ -151,12 +155,11 @@ def settings_of(
     with require_extra("train"):
         from fencepost.config import Config
         from fencepost.training.run import RUN_FILE
-    given = {
+    overrides = {
         part: {key: value for key, value in values.items() if value is not None}
-        for part, values in flags.items()
+        for part, values in option_values.items()
     }
     if resumed is not None and config is None and (resumed / RUN_FILE).is_file():
         config = resumed / RUN_FILE
-    return Config.compose(
-        config, changes or (), {part: values for part, values in given.items() if values}, base=base
-    )
+    overrides = {part: values for part, values in overrides.items() if values}
+    return Config.compose(config, changes or (), overrides, base=base)

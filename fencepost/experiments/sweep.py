@@ -1,6 +1,6 @@
-"""A sweep: a trial for each cell of a grid and each seed, in `OUT/CELL/seed-N`.
+"""Sweeps: one trial for each cell of a grid and each seed, in `OUT/CELL/seed-N`.
 
-Runs that were made otherwise, as with `fencepost train`, count too.
+Runs of `fencepost train` in such a folder count as trials too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from fencepost.data.entity import Sentence
 from fencepost.data.files import read_json
 from fencepost.data.output import TEMPORARY
 from fencepost.errors import DataError, UsageError
-from fencepost.experiments.cells import Cell, cells_of, check_distinct
-from fencepost.experiments.sweep_results import results_of, scores_of, write_results
+from fencepost.experiments.cells import GridCell, check_distinct, make_cells
+from fencepost.experiments.sweep_results import read_scores, summarize_scores, write_results
 from fencepost.experiments.trials import (
     Data,
     State,
     Trial,
     has_scores,
     is_started,
-    locked,
+    lock_folder,
     run_trial,
     tidy,
     write_failure,
 )
-from fencepost.experiments.variants import part, with_boundary_noise
-from fencepost.experiments.workers import Ended, Failure, attempt, in_processes
+from fencepost.experiments.variants import add_boundary_noise, sample_share
+from fencepost.experiments.workers import Failure, TaskResult, run_in_processes, run_task
 from fencepost.settings import merge_trees
 from fencepost.training.run import (
     RESULT_FILE,
@@ -40,21 +40,21 @@ from fencepost.training.run import (
     prepare_sentences,
 )
 
-__all__ = ["Cell", "Data", "Sweep", "Trial", "cells_of", "part", "with_boundary_noise"]
+__all__ = ["Data", "GridCell", "Sweep", "Trial", "add_boundary_noise", "make_cells", "sample_share"]
 
-_ADVICE = "remove that folder to train it again, or give the sweep another --out"
+_ADVICE = "remove the folder to train it again, or give another --out"
 
 
 class Sweep:
-    """The runs of a sweep, of which some may be complete already.
+    """Runs of a sweep, of which some may already be complete.
 
-    Raises `UsageError` for a folder with another run: with other settings or data.
+    Raises `UsageError` if a folder contains a run with other settings or data.
     """
 
     def __init__(
         self,
         out: str | Path,
-        settings: Mapping[Cell, Config],
+        settings: Mapping[GridCell, Config],
         seeds: int,
         data: Data,
         *,
@@ -71,39 +71,41 @@ class Sweep:
         self._dev = None if data.dev is None else compute_fingerprint(data.dev)
         self._fingerprints: dict[Any, dict[str, Any]] = {}
         self.states = {run: self._state(run) for run in self.runs}
-        self.scores = {run: scores_of(run.folder) for run in self.of_state("complete")}
+        self.scores = {run: read_scores(run.folder) for run in self.find_runs("complete")}
         self.failed: dict[Trial, Failure] = {}
 
-    def of_state(self, *states: State) -> list[Trial]:
-        """Return the runs that are in one of these states."""
+    def find_runs(self, *states: State) -> list[Trial]:
+        """Return the runs in one of these states."""
         return [run for run in self.runs if self.states[run] in states]
 
     @property
     def results(self) -> dict[str, Any]:
-        """The scores of the runs that are complete so far, and the failures."""
+        """Scores of the complete runs, and failures."""
         scores = {run: self.scores[run] for run in self.runs if run in self.scores}
         failed = {run.label: failure.message for run, failure in self.failed.items()}
-        return {**results_of(self.cells, scores), "failed": failed}
+        return {**summarize_scores(self.cells, scores), "failed": failed}
 
-    def go(self, workers: int = 1) -> Iterator[Ended[Trial]]:
-        """Train the runs that are not complete, and yield each when it has ended and the results are written.
+    def run(self, workers: int = 1) -> Iterator[TaskResult[Trial]]:
+        """Train the incomplete runs; yield the result of each after the files are written.
 
-        A run that was interrupted continues from its checkpoint. A run that fails does not affect the others.
+        An interrupted run continues from its checkpoint. A run that fails does not affect the others.
         """
-        todo, work = self.of_state("running", "planned", "failed"), partial(run_trial, self.data)
-        every = (attempt(work, run) for run in todo) if workers == 1 else in_processes(work, todo, workers)
-        with locked(self.out, "sweep"), closing(every):
+        todo, work = self.find_runs("running", "planned", "failed"), partial(run_trial, self.data)
+        results = (
+            (run_task(work, run) for run in todo) if workers == 1 else run_in_processes(work, todo, workers)
+        )
+        with lock_folder(self.out, "sweep"), closing(results):
             write_results(self.out, self.results)
-            for run in self.of_state("complete"):
+            for run in self.find_runs("complete"):
                 tidy(run.folder, keep_model=self.keep_models)
-            for ended in every:
-                self._record(ended.task, ended.failure)
-                yield ended
+            for result in results:
+                self._record(result.task, result.failure)
+                yield result
 
     def _record(self, run: Trial, failure: Failure | None) -> None:
         write_failure(run.folder, failure)
         if failure is None:
-            self.states[run], self.scores[run] = "complete", scores_of(run.folder)
+            self.states[run], self.scores[run] = "complete", read_scores(run.folder)
             tidy(run.folder, keep_model=self.keep_models)
         else:
             self.states[run], self.failed[run] = "failed", failure
@@ -113,29 +115,29 @@ class Sweep:
         folder = run.folder
         if not is_started(folder):
             if not all(path.name.startswith(TEMPORARY) for path in _entries(folder)):
-                raise UsageError(f"{folder}: is there already and no training run; {_ADVICE}")
+                raise UsageError(f"{folder}: already exists and is not a training run; {_ADVICE}")
             return "planned"
         differs = describe_differences(folder, run.config)
         if differs:
-            raise UsageError(f"{folder}: the run there has other settings ({differs}); {_ADVICE}")
+            raise UsageError(f"{folder}: contains a run with other settings ({differs}); {_ADVICE}")
         if not has_data(folder, self._data(run)):
-            raise UsageError(f"{folder}: the run there has other training or development data; {_ADVICE}")
+            raise UsageError(f"{folder}: contains a run with other training or development data; {_ADVICE}")
         if not has_scores(folder):
             return "running"
         if not _is_scored_on(folder, self.data.test):
-            raise UsageError(f"{folder}: the run there was not scored on this test data; {_ADVICE}")
+            raise UsageError(f"{folder}: contains a run that was not scored on this test data; {_ADVICE}")
         return "complete"
 
     def _data(self, run: Trial) -> dict[str, Any]:
-        """Return the fingerprints of a run's data, which many runs have in common."""
+        """Return the fingerprints of a run's data, which are cached because many runs share them."""
         key = (run.cell.share, run.cell.noise, run.seed, run.config.encoder.context)
         if key not in self._fingerprints:
-            learnt = prepare_sentences(self.data.learnt(run.cell, run.seed), run.config)
-            self._fingerprints[key] = compute_fingerprint(learnt)
+            sentences = prepare_sentences(self.data.make_training_data(run.cell, run.seed), run.config)
+            self._fingerprints[key] = compute_fingerprint(sentences)
         return {"train": self._fingerprints[key], "dev": self._dev}
 
 
-def _run(cell: Cell, config: Config, out: Path, seed: int) -> Trial:
+def _run(cell: GridCell, config: Config, out: Path, seed: int) -> Trial:
     tree = merge_trees(config.model_dump(mode="json"), {"training": {"seed": seed}})
     return Trial(f"{cell.label}, seed {seed}", Config.parse(tree), out / cell.name / f"seed-{seed}", cell)
 
@@ -148,12 +150,12 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _is_scored_on(folder: Path, test: Sequence[Sentence] | None) -> bool:
-    """Compare the numbers of sentences and entities; a run without test data now is always right."""
+    """Return whether a run was scored on this many sentences and entities; True without test data."""
     if test is None:
         return True
     try:
-        there = read_json(folder / RESULT_FILE)["test"] or {}
+        scores = read_json(folder / RESULT_FILE)["test"] or {}
     except (DataError, KeyError, TypeError):
-        return True  # the scores are read next, and refused
+        return True  # reading the scores next raises an error
     entities = sum(len({entity.key for entity in sentence.entities}) for sentence in test)
-    return (there.get("sentences"), there.get("support")) == (len(test), entities)
+    return (scores.get("sentences"), scores.get("support")) == (len(test), entities)

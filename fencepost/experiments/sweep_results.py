@@ -1,4 +1,4 @@
-"""The results of a sweep: mean and standard deviation over the seeds of each cell, as JSON and as CSV."""
+"""Results of a sweep: mean and standard deviation over the seeds of each cell, as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from fencepost.data.files import read_json
 from fencepost.errors import DataError, describe_error
-from fencepost.experiments.cells import Cell
+from fencepost.experiments.cells import GridCell
 from fencepost.experiments.trials import Trial, write_csv, write_json
 from fencepost.training.run import RESULT_FILE
 
 CELLS_FILE, RUNS_FILE, SWEEP_FILE = "sweep.csv", "runs.csv", "sweep.json"
 
 Scores = dict[str, float | None]
-"""By measure; None where a run has none, as without test data."""
+"""Scores by measure; None if a run does not have it, as without test data."""
 
 MEASURES = (
     "dev_f1",
@@ -28,17 +28,17 @@ MEASURES = (
     "test_ece_raw",
     "test_ece",
 )
-"""Of the epoch that was kept; `ece_raw` is before calibration, `ece` after it."""
+"""Measures of the kept epoch; `ece_raw` is before calibration, `ece` after it."""
 
 
-def scores_of(folder: Path) -> Scores:
-    """Return the measures of a complete run; raises `DataError` if its results cannot be read."""
+def read_scores(folder: Path) -> Scores:
+    """Return the scores of a complete run; raise `DataError` if its results cannot be read."""
     path = folder / RESULT_FILE
     try:
         result = read_json(path)
         dev, test, errors = result["dev"] or {}, result["test"] or {}, result.get("calibration") or {}
-        # without calibration, the error of the test scores is the raw one
-        found = (
+        # without calibration, the ECE of the test scores is the raw one
+        values = (
             dev.get("dev_f1"),
             errors.get("dev_ece_before", dev.get("dev_ece")),
             errors.get("dev_ece_after"),
@@ -49,46 +49,45 @@ def scores_of(folder: Path) -> Scores:
     except (DataError, KeyError, TypeError, AttributeError) as error:
         reason = error.message if isinstance(error, DataError) else describe_error(error)
         raise DataError(
-            f"these are not the results of a training run ({reason}); remove the folder to train it again",
+            f"not the results of a training run ({reason}); remove the folder to train it again",
             source=str(path),
         ) from None
-    return dict(zip(MEASURES, found, strict=True))
+    return dict(zip(MEASURES, values, strict=True))
 
 
-def results_of(cells: Sequence[Cell], scores: Mapping[Trial, Scores]) -> dict[str, Any]:
-    """Return the results as JSON has them: `cells` with means over their seeds, and `runs`."""
-    by_cell: dict[Cell, list[Scores]] = {cell: [] for cell in cells}
-    for run, own in scores.items():
-        by_cell[run.cell].append(own)
+def summarize_scores(cells: Sequence[GridCell], scores: Mapping[Trial, Scores]) -> dict[str, Any]:
+    """Return the results for JSON: `cells` with means over their seeds, and `runs`."""
+    by_cell: dict[GridCell, list[Scores]] = {cell: [] for cell in cells}
+    for run, run_scores in scores.items():
+        by_cell[run.cell].append(run_scores)
     return {
         "cells": [
-            {**_description(cell), "seeds": len(found), **{name: _mean(found, name) for name in MEASURES}}
-            for cell, found in by_cell.items()
+            {
+                **_describe_cell(cell),
+                "seeds": len(seed_scores),
+                **{name: _average(seed_scores, name) for name in MEASURES},
+            }
+            for cell, seed_scores in by_cell.items()
         ],
         "runs": [
             {
-                **_description(run.cell),
+                **_describe_cell(run.cell),
                 "seed": run.seed,
                 "folder": f"{run.folder.parent.name}/{run.folder.name}",
-                **own,
+                **run_scores,
             }
-            for run, own in scores.items()
+            for run, run_scores in scores.items()
         ],
     }
 
 
-def _description(cell: Cell) -> dict[str, Any]:
-    return {
-        "cell": cell.label,
-        "settings": cell.settings,
-        "share": cell.share,
-        "boundary_noise": cell.noise,
-    }
+def _describe_cell(cell: GridCell) -> dict[str, Any]:
+    return {"cell": cell.label, "settings": cell.settings, "share": cell.share, "boundary_noise": cell.noise}
 
 
-def _mean(found: Iterable[Scores], name: str) -> Scores:
-    """Return mean and standard deviation over seeds; the latter, of a sample, needs two of them."""
-    values = [value for scores in found if (value := scores[name]) is not None]
+def _average(runs: Iterable[Scores], name: str) -> Scores:
+    """Return mean and sample standard deviation over seeds; None if there are too few."""
+    values = [value for scores in runs if (value := scores[name]) is not None]
     return {
         "mean": statistics.fmean(values) if values else None,
         "std": statistics.stdev(values) if len(values) > 1 else None,
@@ -96,16 +95,16 @@ def _mean(found: Iterable[Scores], name: str) -> Scores:
 
 
 def write_results(out: Path, results: Mapping[str, Any]) -> None:
-    """Write `sweep.json`, `sweep.csv` (a row for each cell) and `runs.csv`."""
+    """Write `sweep.json`, `sweep.csv` (one row per cell) and `runs.csv`."""
     write_json(out / SWEEP_FILE, results)
     for name, rows in ((CELLS_FILE, results["cells"]), (RUNS_FILE, results["runs"])):
         keys = dict.fromkeys(key for row in rows for key in row["settings"])
-        flat = [_flat(row, keys) for row in rows]
+        flat = [_flatten_row(row, keys) for row in rows]
         write_csv(out / name, flat[0] if flat else (), flat)
 
 
-def _flat(row: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """Return a row with a column for each setting, and two for what has a mean."""
+def _flatten_row(row: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Return a row with one column per setting, and two (mean and std) per measure of a cell."""
     flat = {"cell": row["cell"], **{key: row["settings"].get(key) for key in keys}}
     for name, value in row.items():
         if name in MEASURES and isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Trials, of which sweeps and tunings consist: one way to run, resume and record a training in a folder.
+"""Trials, the training runs of sweeps and tunings: run, resume and record a training in a folder.
 
-The folder of a trial is what `train` writes. It alone says how far the trial is, so a process can be killed
-at any moment.
+The folder of a trial is that of `train`. Its files alone tell the state of the trial, so a process can be
+killed at any time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.encoder.subwords import Subwords
 from fencepost.errors import UsageError
-from fencepost.experiments.cells import Cell
-from fencepost.experiments.variants import part, with_boundary_noise
+from fencepost.experiments.cells import GridCell
+from fencepost.experiments.variants import add_boundary_noise, sample_share
 from fencepost.experiments.workers import Failure
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
 from fencepost.training.run import RESULT_FILE, RUN_FILE, AfterEpoch, remove_checkpoints, train
 
 State = Literal["planned", "running", "complete", "pruned", "failed"]
-"""A trial is running from its first file on, also while no process works on it; a pruned one was given up."""
+"""State of a trial: "running" from its first file on, even without a process; "pruned" if stopped early."""
 
 MODEL_FILES = (
     CONFIG_FILE,
@@ -42,12 +42,12 @@ MODEL_FILES = (
     Subwords.FILE,
     Subwords.SPECIAL_FILE,
 )
-"""The files of a model, in the order in which they are removed: half a model must not look like one."""
+"""Files of a model in the order of removal: an incomplete model must not look complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The data of all trials, and the device. A trial may change the training data, and nothing else."""
+    """Data of all trials, and the device; a trial may use a variant of the training data."""
 
     train: Sequence[Sentence]
     dev: Sequence[Sentence] | None = None
@@ -59,22 +59,22 @@ class Data:
             if sentences is not None and not any(sentence.words for sentence in sentences):
                 raise UsageError(f"the {name} data has no sentences")
 
-    def learnt(self, cell: Cell, seed: int) -> list[Sentence]:
-        """Return the training data of a trial. Noise is added first: a share has the noise of the whole."""
+    def make_training_data(self, cell: GridCell, seed: int) -> list[Sentence]:
+        """Return the training data of a trial. Noise is added before a share is drawn."""
         sentences = list(self.train)
         if cell.noise:
-            sentences = with_boundary_noise(sentences, cell.noise, seed)
-        return sentences if cell.share is None else part(sentences, cell.share, seed)
+            sentences = add_boundary_noise(sentences, cell.noise, seed)
+        return sentences if cell.share is None else sample_share(sentences, cell.share, seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A training in a folder; the cell says how its data is changed, and what it is compared by."""
+    """Training in a folder; the cell determines its training data and how results are grouped."""
 
     label: str
     config: Config
     folder: Path
-    cell: Cell = field(default_factory=Cell)
+    cell: GridCell = field(default_factory=GridCell)
 
     @property
     def seed(self) -> int:
@@ -82,26 +82,26 @@ class Trial:
 
 
 def run_trial(data: Data, trial: Trial, after_epoch: AfterEpoch | None = None) -> None:
-    """Train, or resume a training that was stopped; do nothing for one that is complete."""
+    """Train, or resume an interrupted training; do nothing for a complete one."""
     if has_scores(trial.folder):
         return
-    learnt, resume = data.learnt(trial.cell, trial.seed), is_started(trial.folder)
+    sentences, resume = data.make_training_data(trial.cell, trial.seed), is_started(trial.folder)
     options: dict[str, Any] = {"resume": resume, "after_epoch": after_epoch, "device": data.device}
-    train(trial.config, learnt, trial.folder, data.dev, data.test, **options)
+    train(trial.config, sentences, trial.folder, data.dev, data.test, **options)
 
 
 def is_started(folder: Path) -> bool:
-    """Return whether there is a training in the folder, complete or not."""
+    """Return whether the folder contains a training, complete or not."""
     return (folder / RUN_FILE).is_file()
 
 
 def has_scores(folder: Path) -> bool:
-    """Return whether the training in the folder has its scores; it may have been killed right after."""
+    """Return whether the training in the folder has its scores; it may have been killed afterwards."""
     return (folder / RESULT_FILE).is_file()
 
 
 def tidy(folder: Path, *, keep_model: bool) -> None:
-    """Remove what a killed process has left of a trial that has ended, and the model unless it is kept."""
+    """Remove temporary files and checkpoints of a finished trial, and its model unless it is kept."""
     remove_leftovers(folder)
     remove_checkpoints(folder)
     if not keep_model:
@@ -110,7 +110,7 @@ def tidy(folder: Path, *, keep_model: bool) -> None:
 
 
 def write_failure(folder: Path, failure: Failure | None) -> None:
-    """Write the traceback of an unexpected error beside the folder; remove that of an earlier attempt."""
+    """Write the traceback of an unexpected error next to the folder; remove that of an earlier one."""
     report = folder.with_name(f"{folder.name}.error.txt")
     report.unlink(missing_ok=True)
     if failure is not None and failure.details:
@@ -120,11 +120,11 @@ def write_failure(folder: Path, failure: Failure | None) -> None:
 
 
 @contextmanager
-def locked(out: Path, kind: str) -> Iterator[None]:
-    """Make the folder, and refuse a second process in it: both would run the same trials."""
+def lock_folder(out: Path, kind: str) -> Iterator[None]:
+    """Create the folder and lock it: two processes would run the same trials."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = (out / lock_file(kind)).open("w")
+        lock = (out / make_lock_name(kind)).open("w")
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
     with lock:
@@ -134,19 +134,19 @@ def locked(out: Path, kind: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{out}: another {kind} is at work there; wait for it, or give this one another --out"
+                f"{out}: another {kind} is running in this folder; wait for it, or give another --out"
             ) from None
-        except (ImportError, OSError):  # Windows, and file systems without locks: the user must take care
+        except (ImportError, OSError):  # Windows and file systems without locks: not protected
             pass
         yield
 
 
-def lock_file(kind: str) -> str:
+def make_lock_name(kind: str) -> str:
     return f".{kind}.lock"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is complete at any time."""
+    """Write a file so that it is never incomplete."""
     with whole_file(path) as stream:
         stream.write(text.encode("utf-8", "backslashreplace"))
 

@@ -1,6 +1,6 @@
-"""A tuning: trials with settings that are drawn from a space, in search of the best development F1.
+"""Tuning: trials with settings drawn from a search space, in search of the best development F1.
 
-A trial is in `OUT/trials/NNNN`, and its scores are in `OUT/study.db`. Only the best one keeps its model.
+A trial is in `OUT/trials/NNNN`, and its scores are in `OUT/study.db`. Only the best trial keeps its model.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from fencepost.experiments.trials import (
     Trial,
     has_scores,
     is_started,
-    lock_file,
-    locked,
+    lock_folder,
+    make_lock_name,
     run_trial,
     tidy,
     write_csv,
@@ -35,9 +35,9 @@ from fencepost.experiments.trials import (
     write_json,
     write_text,
 )
-from fencepost.experiments.tuning_space import Space, changed, space_tree, value_at
-from fencepost.experiments.tuning_study import Ongoing, Search, Study, TrialRecord
-from fencepost.experiments.workers import attempt
+from fencepost.experiments.tuning_space import Space, change_config, dump_space, get_value
+from fencepost.experiments.tuning_study import RunningTrial, Search, Study, TrialRecord
+from fencepost.experiments.workers import run_task
 from fencepost.runtime.loading import load
 from fencepost.training.run import RESULT_FILE, compute_fingerprint, prepare_sentences
 from fencepost.training.trainer import Diverged
@@ -45,21 +45,21 @@ from fencepost.training.trainer import Diverged
 __all__ = ["Data", "TrialRecord", "Tuning"]
 
 STUDY_FILE, RESULTS_FILE, TRIALS_FILE, BEST_FILE = "study.db", "tuning.json", "trials.csv", "best.yaml"
-IN_A_ROW = 3
-"""How many trials that fail one after another end the search."""
+MAX_FAILURES = 3
+"""Number of consecutive failed trials that end the search."""
 
 
-class Pruned(Exception):
-    """A trial is given up: others were better at this epoch."""
+class TrialPruned(Exception):
+    """A trial is stopped early because others were better at this epoch."""
 
 
 _ENCODER_RATE = "training.encoder_learning_rate"
 
 
 class Tuning:
-    """The trials in a folder, of which some may exist already; a folder with another study is refused.
+    """Trials in a folder, of which some may already exist.
 
-    To be used with `with`: meanwhile, no other process can work there.
+    It is a context manager, which locks the folder and raises `UsageError` if it contains another study.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Tuning:
         grace_epochs: int | None = None,
         keep_models: bool = False,
     ) -> None:
-        """Without `grace_epochs`, no trial is pruned in the first quarter of its epochs."""
+        """Initialize the search; by default, `grace_epochs` is a quarter of the epochs."""
         if data.dev is None:
-            raise UsageError("tuning needs development data, whose F1 it searches the best of")
+            raise UsageError("tuning needs development data, to compare the trials by their F1")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise UsageError("tuning works in one process; start it without torchrun and its like")
+            raise UsageError("tuning runs in one process; start it without torchrun or accelerate")
         self.out, self.config, self.space, self.data = Path(out), config, space, data
         self.keep_models = keep_models
         if grace_epochs is None:
@@ -90,15 +90,15 @@ class Tuning:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             _check_folder(self.out)
-            stack.enter_context(locked(self.out, "tuning"))
+            stack.enter_context(lock_folder(self.out, "tuning"))
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
             identity = self._identity()
-            there = self.study.begin(identity, self._first_values())
-            if there != identity:
+            stored = self.study.initialize(identity, self._first_values())
+            if stored != identity:
                 raise UsageError(
-                    f"{self.out}: the study there is another one; go on with the same settings and data, or "
-                    f"give another --out ({'; '.join(_differences(there, identity))})"
+                    f"{self.out}: contains another study; continue with the same settings and data, or "
+                    f"give another --out ({'; '.join(_list_differences(stored, identity))})"
                 )
             self._stack = stack.pop_all()
         return self
@@ -108,63 +108,65 @@ class Tuning:
 
     @property
     def trials(self) -> list[TrialRecord]:
-        """All trials, in their order."""
+        """All trials in order."""
         return self.study.trials
 
     @property
-    def ended(self) -> list[TrialRecord]:
-        """The trials that are complete, pruned or failed."""
-        return _ended(self.trials)
+    def ended_trials(self) -> list[TrialRecord]:
+        """Trials that are complete, pruned or failed."""
+        return _select_ended(self.trials)
 
     @property
     def best(self) -> TrialRecord | None:
-        """The best complete trial."""
-        return _best(self.trials)
+        """Best complete trial, or None."""
+        return _find_best(self.trials)
 
-    def settings_of(self, trial: TrialRecord) -> Config:
-        """Return the settings that a trial is trained with."""
-        return changed(self.config, trial.values)
+    def make_config(self, trial: TrialRecord) -> Config:
+        """Return the settings of a trial."""
+        return change_config(self.config, trial.values)
 
     def folder(self, number: int) -> Path:
         return self.out / _folder(number)
 
     @property
     def results(self) -> dict[str, Any]:
-        """The results as they are in `tuning.json`."""
+        """Results as in `tuning.json`."""
         return self._results(self.trials)
 
-    def go(self, trials: int = 20, minutes: float | None = None) -> Iterator[TrialRecord]:
-        """Train until there are this many trials in all; yield each when the results are written.
+    def run(self, trials: int = 20, minutes: float | None = None) -> Iterator[TrialRecord]:
+        """Run trials up to this total number; yield each after the results are written.
 
-        After `minutes`, no trial is begun. A trial that fails does not affect the others, but three in a row
-        end the search.
+        No trial is started after `minutes`. A trial that fails does not affect the others, but three
+        consecutive failures end the search.
+
+        Raises `FencepostError` if the last three trials failed, or if no trial is complete at the end.
         """
         until = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        in_a_row, there = 0, self._write()
-        while len(_ended(there)) < trials and time.monotonic() < until:
-            ongoing = self.study.next()
-            if ongoing is not None:
-                self._run(ongoing, there)
-            there = self._write()
-            if ongoing is None:
+        failures, records = 0, self._write()
+        while len(_select_ended(records)) < trials and time.monotonic() < until:
+            running = self.study.start_trial()
+            if running is not None:
+                self._run(running, records)
+            records = self._write()
+            if running is None:
                 continue
-            trial = there[-1]
+            trial = records[-1]
             yield trial
-            in_a_row = in_a_row + 1 if trial.state == "failed" else 0
-            if in_a_row == IN_A_ROW:
+            failures = failures + 1 if trial.state == "failed" else 0
+            if failures == MAX_FAILURES:
                 raise FencepostError(
-                    f"the last {IN_A_ROW} trials failed, and so the search ends; the last one said: "
-                    f"{trial.failure}. When that is corrected, the same command continues"
+                    f"the search ends because the last {MAX_FAILURES} trials failed; error of the last one: "
+                    f"{trial.failure}. Correct the cause and run the same command again to continue"
                 )
-        ended = _ended(there)
-        if ended and _best(ended) is None:
+        ended = _select_ended(records)
+        if ended and _find_best(ended) is None:
             raise FencepostError(
-                f"no trial is complete; trial {ended[-1].number}, the last one, said: {ended[-1].failure}. "
-                "With a larger --trials, the same command tries others"
+                f"no trial is complete; error of the last one ({ended[-1].number}): {ended[-1].failure}. "
+                "To try others, run the same command with a larger --trials"
             )
 
     def score(self) -> Evaluation | None:
-        """Return the scores of the best trial's model, and of no other, on the test data."""
+        """Return the scores of the best trial's model on the test data; None without either."""
         best, test = self.best, self.data.test
         if best is None or test is None:
             return None
@@ -172,91 +174,91 @@ class Tuning:
         self._write()
         return self._test
 
-    def _run(self, ongoing: Ongoing, there: Sequence[TrialRecord]) -> None:
-        """Train, unless a trial with the same values has its scores: with the same seed it ends alike."""
-        scored = (one for one in there if one.state in ("complete", "pruned"))
-        twin = next((one for one in scored if one.values == ongoing.values), None)
+    def _run(self, trial: RunningTrial, records: Sequence[TrialRecord]) -> None:
+        """Train, or copy the scores of a trial with the same values: the same seed gives the same scores."""
+        scored = (one for one in records if one.state in ("complete", "pruned"))
+        twin = next((one for one in scored if one.values == trial.values), None)
         if twin is not None:
-            ongoing.end_like(twin)
+            trial.end_like(twin)
             return
-        seconds = ongoing.seconds
+        seconds = trial.seconds
         try:
-            ended = attempt(self._train, ongoing)
-        except (KeyboardInterrupt, WriteError):  # not the fault of the trial, which is resumed
+            result = run_task(self._train, trial)
+        except (KeyboardInterrupt, WriteError):  # not a failure of the trial, which can be resumed
             with suppress(FencepostError):  # the study is on the same disk
-                ongoing.note(ongoing.seconds)
+                trial.save_progress(trial.seconds)
             raise
-        if ended.failure is not None:
-            ongoing.end("failed", seconds + ended.seconds, ended.failure.message)
-            write_failure(self.folder(ongoing.number), ended.failure)
+        if result.failure is not None:
+            trial.end("failed", seconds + result.seconds, result.failure.message)
+            write_failure(self.folder(trial.number), result.failure)
 
     def _first_values(self) -> dict[str, Any]:
-        """Return the values of the first trial, which are those of the settings."""
-        values = {key: value_at(self.config, key) for key in self.space}
+        """Return the values of the first trial: those of the settings."""
+        values = {key: get_value(self.config, key) for key in self.space}
         if values.get(_ENCODER_RATE) == "auto":  # the encoder is not loaded yet
             values[_ENCODER_RATE] = self.config.training.compute_encoder_rate(DEFAULT_WIDTH)
         return values
 
-    def _train(self, ongoing: Ongoing) -> None:
-        config, folder = changed(self.config, ongoing.values), self.folder(ongoing.number)
-        since = time.monotonic() - ongoing.seconds
+    def _train(self, trial: RunningTrial) -> None:
+        config, folder = change_config(self.config, trial.values), self.folder(trial.number)
+        since = time.monotonic() - trial.seconds
         epochs = config.training.count_epochs(len(self.data.train))
 
         def after_epoch(epoch: int, f1: float) -> None:
-            ongoing.report(epoch, f1, time.monotonic() - since)
-            if epoch < epochs and ongoing.should_prune():
-                raise Pruned
+            trial.report(epoch, f1, time.monotonic() - since)
+            if epoch < epochs and trial.should_prune():
+                raise TrialPruned
 
-        if has_scores(folder):  # it was killed after its last epoch
+        if has_scores(folder):  # killed after its last epoch
             for epoch, scores in enumerate(read_json(folder / RESULT_FILE)["epochs"], start=1):
-                ongoing.report(epoch, scores["dev_f1"], time.monotonic() - since)
+                trial.report(epoch, scores["dev_f1"], time.monotonic() - since)
         elif not is_started(folder):
-            shutil.rmtree(folder, ignore_errors=True)  # what was begun before a kill
+            shutil.rmtree(folder, ignore_errors=True)  # killed before it started
         try:
-            trial = Trial(f"trial {ongoing.number}", config, folder)
-            run_trial(replace(self.data, test=None), trial, after_epoch)
-        except Pruned:
-            ongoing.end("pruned", time.monotonic() - since)
+            run = Trial(f"trial {trial.number}", config, folder)
+            run_trial(replace(self.data, test=None), run, after_epoch)
+        except TrialPruned:
+            trial.end("pruned", time.monotonic() - since)
         except Diverged as error:
-            # the rest of it says where the last good epoch is, which is not kept here
+            # the rest of the message is about the last good epoch, which is not kept here
             raise FencepostError(str(error).partition(". ")[0]) from None
         else:
-            ongoing.end("complete", time.monotonic() - since)
+            trial.end("complete", time.monotonic() - since)
 
     def _write(self) -> list[TrialRecord]:
-        """Write the results, remove the models but the best and all checkpoints, and return all trials."""
+        """Write the results, remove checkpoints and all models but the best, and return all trials."""
         trials = self.trials
-        best = _best(trials)
-        for trial in _ended(trials):
+        best = _find_best(trials)
+        for trial in _select_ended(trials):
             tidy(self.folder(trial.number), keep_model=self.keep_models or trial is best)
         write_json(self.out / RESULTS_FILE, self._results(trials))
         columns = ("trial", "state", "dev_f1", "epochs", *self.space, "seconds", "same_as", "failure")
         rows = [one.to_dict() for one in trials]
-        write_csv(self.out / TRIALS_FILE, columns, [{**row, **_cells(row["values"])} for row in rows])
+        write_csv(self.out / TRIALS_FILE, columns, [{**row, **_format_values(row["values"])} for row in rows])
         if best is not None:
-            write_text(self.out / BEST_FILE, self.settings_of(best).to_yaml())
+            write_text(self.out / BEST_FILE, self.make_config(best).to_yaml())
         return trials
 
     def _results(self, trials: Sequence[TrialRecord]) -> dict[str, Any]:
-        importance, why_not = self.study.importance(trials)
-        best = _best(trials)
+        importance, reason = self.study.importance(trials)
+        best = _find_best(trials)
         return {
-            "best": None if best is None else _description(best),
+            "best": None if best is None else _describe_best(best),
             "test": None if self._test is None else self._test.to_dict(),
             "importance": importance,
-            "no_importance": why_not or None,
+            "no_importance": reason or None,
             "trials": [trial.to_dict() for trial in trials],
-            "space": space_tree(self.space),
+            "space": dump_space(self.space),
             "search": asdict(self.search),
             "settings": self.config.model_dump(mode="json"),
         }
 
     def _identity(self) -> dict[str, Any]:
-        """Return what cannot change while the study continues, by its name in messages."""
+        """Return the values that must not change while the study continues, by their names in messages."""
         identity = {
-            **_flat(self.config.model_dump(mode="json")),
+            **_flatten(self.config.model_dump(mode="json")),
             **{f"the search's {key}": value for key, value in asdict(self.search).items()},
-            **{f"in the search space, {key}": domain.tree() for key, domain in self.space.items()},
+            **{f"in the search space, {key}": domain.to_tree() for key, domain in self.space.items()},
             "training data": compute_fingerprint(prepare_sentences(self.data.train, self.config)),
             "development data": compute_fingerprint(self.data.dev or ()),
         }
@@ -267,51 +269,53 @@ def _folder(number: int) -> str:
     return f"trials/{number:04}"
 
 
-def _ended(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+def _select_ended(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [trial for trial in trials if trial.state != "running"]
 
 
-def _best(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the complete trial with the highest development F1; of several, the first."""
+def _find_best(trials: Sequence[TrialRecord]) -> TrialRecord | None:
+    """Return the first complete trial with the highest development F1, or None."""
     complete = [trial for trial in trials if trial.state == "complete"]
     return max(complete, key=lambda trial: trial.f1 or 0.0, default=None)
 
 
-def _description(best: TrialRecord) -> dict[str, Any]:
-    known = {"trial": best.number, "dev_f1": best.f1, "values": best.values}
-    return {**known, "config": BEST_FILE, "model": _folder(best.number)}
+def _describe_best(best: TrialRecord) -> dict[str, Any]:
+    result = {"trial": best.number, "dev_f1": best.f1, "values": best.values}
+    return {**result, "config": BEST_FILE, "model": _folder(best.number)}
 
 
-def _cells(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they are in a table."""
+def _format_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values for CSV."""
     return {
         key: json.dumps(one) if isinstance(one, list | dict | bool) else one for key, one in values.items()
     }
 
 
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    for key in {**here, **there}:
-        if there.get(key) == here.get(key):
+def _list_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:
+    for key in {**current, **stored}:
+        if stored.get(key) == current.get(key):
             continue
         if key in ("training data", "development data"):
             yield f"it has other {key}"
         else:
             old, new = (
-                json.dumps(one[key], ensure_ascii=False) if key in one else "not" for one in (there, here)
+                json.dumps(one[key], ensure_ascii=False) if key in one else "not" for one in (stored, current)
             )
             yield f"{key} is {old} there and {new} here"
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        flat |= (
+            _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        )
     return flat
 
 
 def _check_folder(out: Path) -> None:
-    """Refuse a folder that is neither empty nor has a study in it."""
-    ours = (lock_file("tuning"), TEMPORARY)
+    """Raise `UsageError` for a folder that is neither empty nor contains a study."""
+    ours = (make_lock_name("tuning"), TEMPORARY)
     try:
         others = [path.name for path in out.iterdir() if not path.name.startswith(ours)]
     except FileNotFoundError:
@@ -319,4 +323,6 @@ def _check_folder(out: Path) -> None:
     except OSError as error:
         raise UsageError(f"{out}: cannot be read: {error.strerror}") from None
     if others and STUDY_FILE not in others:
-        raise UsageError(f"{out}: is there already, and no study (no {STUDY_FILE}); give another --out")
+        raise UsageError(
+            f"{out}: already exists and is not a study (it has no {STUDY_FILE}); give another --out"
+        )

@@ -1,4 +1,4 @@
-"""The search space of `fencepost tune`: for each key of the configuration, a range or a list of values.
+"""Search space of `fencepost tune`: a range or a list of values for each key of the configuration.
 
 As YAML, `training.learning_rate: {low: 1e-4, high: 1e-2, log: true}` or `method.epsilon: [0, 0.1, 0.2]`; on
 the command line, `training.learning_rate=1e-4..1e-2:log` or `method.epsilon=0,0.1,0.2`.
@@ -20,12 +20,12 @@ import yaml
 
 from fencepost.config import Config, read_yaml
 from fencepost.errors import UsageError
-from fencepost.experiments.cells import split
+from fencepost.experiments.cells import split_unquoted
 from fencepost.settings import Tree, merge_trees, parse_yaml
 
 Number = int | float
 DIGITS = 4
-"""Digits of a drawn number that are used: more are hard to read and make no difference."""
+"""Significant digits of a drawn number: more are hard to read and make no difference."""
 
 COMMON: dict[str, Any] = {
     "training.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
@@ -33,11 +33,11 @@ COMMON: dict[str, Any] = {
     "training.batch_size": [8, 16, 32],
     "encoder.lstm.dropout": {"low": 0.1, "high": 0.6},
 }
-"""The default space of any method, to which the method adds its own."""
+"""Default space of all methods, to which each method adds its own settings."""
 
 REFUSED = {
-    "training.seed": "the best seed is luck, not a setting; --seed is that of all trials",
-    "method.name": "each has other settings; compare them with fencepost sweep --grid method.name=...",
+    "training.seed": "the best seed is chance; --seed sets the seed of all trials",
+    "method.name": "methods differ in their settings; use fencepost sweep --grid method.name=...",
 }
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -50,9 +50,9 @@ _NOTATION = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `low` to `high`, both included: by their logarithms with `log`, in steps with `step`.
+    """Numbers from `low` to `high` inclusive, on a logarithmic scale with `log`, in steps with `step`.
 
-    They are integers if the setting is one.
+    They are integers if the setting is an integer.
     """
 
     low: Number
@@ -60,71 +60,71 @@ class Range:
     log: bool = False
     step: Number | None = None
 
-    def has(self, value: Any) -> bool:
+    def contains(self, value: Any) -> bool:
         """Return whether the search can draw this value."""
         if not _is_number(value) or not self.low <= value <= self.high:
             return False
         return self.step is None or _divides(self.step, value - self.low)
 
     def encode(self, value: Any) -> Any:
-        """Return a value as the search has it."""
+        """Return the value in the form that Optuna stores."""
         return value
 
-    def decode(self, drawn: Any) -> Number:
-        """Return a drawn number as it is used, rounded."""
+    def decode(self, sample: Any) -> Number:
+        """Return a drawn number, rounded, as a setting."""
         if isinstance(self.low, int):
-            return int(drawn)
+            return int(sample)
         if self.step is not None:
-            return float(f"{drawn:.10g}")
-        places = DIGITS - 1 - math.floor(math.log10(drawn if self.log else self.high - self.low))
-        return min(max(round(float(drawn), places), self.low), self.high)
+            return float(f"{sample:.10g}")
+        places = DIGITS - 1 - math.floor(math.log10(sample if self.log else self.high - self.low))
+        return min(max(round(float(sample), places), self.low), self.high)
 
-    def tree(self) -> Tree:
-        """Return the range as a file has it."""
+    def to_tree(self) -> Tree:
+        """Return the range as in a YAML file."""
         log, step = {"log": True} if self.log else {}, {} if self.step is None else {"step": self.step}
         return {"low": self.low, "high": self.high, **log, **step}
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Values of any kind; the search knows no order among them."""
+    """Unordered values of any kind."""
 
     values: tuple[Any, ...]
 
-    def has(self, value: Any) -> bool:
-        return any(_same(value, one) for one in self.values)
+    def contains(self, value: Any) -> bool:
+        return any(_is_same(value, one) for one in self.values)
 
     def encode(self, value: Any) -> str:
-        """Return a value as the search has it, which knows texts only."""
+        """Return the value as JSON, because Optuna stores only strings and numbers."""
         return json.dumps(value)
 
-    def decode(self, drawn: str) -> Any:
-        """Return a drawn value as it is used."""
-        return json.loads(drawn)
+    def decode(self, sample: str) -> Any:
+        """Return a drawn value as a setting."""
+        return json.loads(sample)
 
-    def tree(self) -> list[Any]:
-        """Return the values as a file has them."""
+    def to_tree(self) -> list[Any]:
+        """Return the values as in a YAML file."""
         return list(self.values)
 
 
 Domain = Range | Choices
 Space = dict[str, Domain]
-"""By key of the configuration."""
+"""Domains by key of the configuration."""
 
 
 def read_space(path: Path) -> Tree:
-    """Return the search space in a YAML file, not checked yet; raises `DataError` if it cannot be read."""
+    """Return the unchecked search space in a YAML file; raise `DataError` if it cannot be read."""
     tree = read_yaml(path)
     if not isinstance(tree, dict) or not tree or not all(isinstance(key, str) for key in tree):
         raise UsageError(
-            f"{path}: a search space has keys, each with a range or a list, for example "
+            f"{path}: a search space maps keys to ranges or lists, for example "
             "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}"
         )
     return dict(tree)
 
 
-def searched(options: Iterable[str]) -> Tree:
-    """Return the search space in options `KEY=LOW..HIGH:log` and `KEY=A,B,C`, not checked yet."""
+def parse_searches(options: Iterable[str]) -> Tree:
+    """Return the unchecked search space in options `KEY=LOW..HIGH:log` and `KEY=A,B,C`."""
     tree: Tree = {}
     for text in options:
         key, _, values = text.partition("=")
@@ -132,7 +132,7 @@ def searched(options: Iterable[str]) -> Tree:
             if not all(key.split(".")) or not values.strip():
                 raise UsageError(_NOTATION)
             if key in tree:
-                raise UsageError(f"{key} is there already; give it once")
+                raise UsageError(f"{key} is given twice; give it once")
             tree[key] = _parse(values.strip())
         except UsageError as error:
             raise UsageError(f"--search {text}: {error}") from None
@@ -140,22 +140,22 @@ def searched(options: Iterable[str]) -> Tree:
 
 
 def _parse(text: str) -> Tree | list[Any]:
-    found = _RANGE.fullmatch(text)
-    if found:
-        low, high, more = found.groups()
+    match = _RANGE.fullmatch(text)
+    if match:
+        low, high, more = match.groups()
         spread: Tree = {} if more is None else {"log": True} if more == "log" else {"step": more}
         return {"low": low, "high": high, **spread}
     try:
-        values = [parse_yaml(value) for value in split(text, ",")]
+        values = [parse_yaml(value) for value in split_unquoted(text, ",")]
     except yaml.YAMLError:
         raise UsageError(f"a value is not valid YAML; {_NOTATION}") from None
     if len(values) == 1:
-        raise UsageError(f"this is one value, and nothing to search; {_NOTATION}")
+        raise UsageError(f"one value is nothing to search; {_NOTATION}")
     return values
 
 
 def default_space(config: Config) -> Tree:
-    """Return the space that is searched unless one is given: of all trainings, and of the method."""
+    """Return the default space: the common settings and those of the method."""
     tree = dict(COMMON)
     if config.encoder.name == "scratch":
         del tree["training.encoder_learning_rate"]  # there are no pretrained weights
@@ -164,34 +164,34 @@ def default_space(config: Config) -> Tree:
     return tree | {f"method.{key}": domain for key, domain in config.method.searched.items()}
 
 
-def space_of(tree: Mapping[str, Any], config: Config, where: str = "") -> Space:
-    """Return the space, with each value and end tried while all other settings are as they are.
+def parse_space(tree: Mapping[str, Any], config: Config, where: str = "") -> Space:
+    """Return the space; raise `UsageError` if the configuration does not accept a value or limit.
 
-    `where` is what error messages begin with.
+    Error messages start with `where`.
     """
     if not tree:
-        raise UsageError(f"{where}there is nothing to search: each setting of the space is given")
+        raise UsageError(f"{where}nothing to search: each setting of the space has a given value")
     try:
-        return {key: _domain(key, domain, config) for key, domain in tree.items()}
+        return {key: _parse_domain(key, domain, config) for key, domain in tree.items()}
     except UsageError as error:
         raise UsageError(f"{where}{error}") from None
 
 
-def space_tree(space: Mapping[str, Domain]) -> Tree:
-    """Return the space as a file has it."""
-    return {key: domain.tree() for key, domain in space.items()}
+def dump_space(space: Mapping[str, Domain]) -> Tree:
+    """Return the space as in a YAML file."""
+    return {key: domain.to_tree() for key, domain in space.items()}
 
 
-def space_yaml(space: Mapping[str, Domain]) -> str:
-    """Return the space as YAML, with a line for each key."""
+def dump_space_yaml(space: Mapping[str, Domain]) -> str:
+    """Return the space as YAML, with one line per key."""
     return "".join(
-        f"{key}: {yaml.safe_dump(domain.tree(), default_flow_style=True, sort_keys=False, width=1000)}"
+        f"{key}: {yaml.safe_dump(domain.to_tree(), default_flow_style=True, sort_keys=False, width=1000)}"
         for key, domain in space.items()
     )
 
 
-def changed(config: Config, values: Mapping[str, Any]) -> Config:
-    """Return the settings with other values, by key."""
+def change_config(config: Config, values: Mapping[str, Any]) -> Config:
+    """Return the settings with these values, by key."""
     tree = config.model_dump(mode="json")
     for key, value in values.items():
         change: Any = value
@@ -201,73 +201,75 @@ def changed(config: Config, values: Mapping[str, Any]) -> Config:
     return Config.parse(tree)
 
 
-def value_at(config: Config, key: str) -> Any:
+def get_value(config: Config, key: str) -> Any:
     """Return the value of a setting."""
     return reduce(lambda tree, part: tree[part], key.split("."), config.model_dump(mode="json"))
 
 
-def _domain(key: str, domain: Any, config: Config) -> Domain:
+def _parse_domain(key: str, domain: Any, config: Config) -> Domain:
     if key in REFUSED:
-        raise UsageError(f"{key}: it cannot be searched: {REFUSED[key]}")
+        raise UsageError(f"{key} cannot be searched: {REFUSED[key]}")
     if not all(key.split(".")):
-        raise UsageError(f"{key!r}: this is no key; write it as training.learning_rate")
+        raise UsageError(f"{key!r}: not a key; write keys in full, as training.learning_rate")
     try:
         if isinstance(domain, list):
-            return _choices([_try(key, value, config) for value in domain])
+            return _parse_choices([_validate(key, value, config) for value in domain])
         if isinstance(domain, Mapping) and {"low", "high"} <= domain.keys() <= {"low", "high", "log", "step"}:
-            return _range(key, domain, config)
+            return _parse_range(key, domain, config)
         raise ValueError(
-            "give a range, as {low: 0.1, high: 0.5}, with log: true or a step if wanted, or a list of "
-            f"values, not {domain!r}; keys are written in full, as training.learning_rate"
+            "give a range, as {low: 0.1, high: 0.5}, optionally with log: true or a step, or a list of "
+            f"values, not {domain!r}; write keys in full, as training.learning_rate"
         )
     except ValueError as error:
         raise UsageError(f"{key}: {error}") from None
 
 
-def _choices(values: Sequence[Any]) -> Choices:
+def _parse_choices(values: Sequence[Any]) -> Choices:
     for number, value in enumerate(values):
-        if any(_same(value, other) for other in values[:number]):
-            raise ValueError(f"the value {value!r} is there twice")
+        if any(_is_same(value, other) for other in values[:number]):
+            raise ValueError(f"the value {value!r} is given twice")
     if len(values) < 2:
-        raise ValueError("a list needs two values; to give a setting one, use --set")
+        raise ValueError("a list needs at least two values; to set one value, use --set")
     return Choices(tuple(values))
 
 
-def _range(key: str, tree: Mapping[str, Any], config: Config) -> Range:
-    low, high = (_try(key, _as_number(tree[name]), config) for name in ("low", "high"))
+def _parse_range(key: str, tree: Mapping[str, Any], config: Config) -> Range:
+    low, high = (_validate(key, _as_number(tree[name]), config) for name in ("low", "high"))
     log, step = tree.get("log", False), tree.get("step")
     if not _is_number(low) or not _is_number(high):
-        raise ValueError("this setting is no number; list its values instead of a range")
+        raise ValueError("this setting is not a number; give a list of values instead of a range")
     if not isinstance(log, bool):
-        raise ValueError(f"log is true or false, not {log!r}")
+        raise ValueError(f"log must be true or false, not {log!r}")
     if not low < high:
         raise ValueError(f"low must be below high, but {low} is not below {high}")
     if log and step is not None:
-        raise ValueError("log and step contradict each other; leave out one of them")
+        raise ValueError("log and step cannot be combined; leave out one of them")
     if log and low <= 0:
         raise ValueError(f"with log, low must be above 0, not {low}")
     if step is not None:
-        step = _step(step, low, high)
-    if isinstance(low, int) or step is not None:  # shows what a setting must be a multiple of
-        _try(key, low + (step or 1), config)
+        step = _parse_step(step, low, high)
+    if isinstance(low, int) or step is not None:  # fails if the setting must be a multiple of something else
+        _validate(key, low + (step or 1), config)
     return Range(low, high, log, step)
 
 
-def _step(value: Any, low: Number, high: Number) -> Number:
+def _parse_step(value: Any, low: Number, high: Number) -> Number:
     step: Number = _as_number(value)
     if not _is_number(step) or not step > 0:
         raise ValueError(f"step must be a number above 0, not {value!r}")
     if isinstance(low, int):
         if int(step) != step:
-            raise ValueError(f"step must be a whole number, as the setting is, not {value!r}")
+            raise ValueError(f"step must be an integer, as the setting is, not {value!r}")
         step = int(step)
     if not _divides(step, high - low):
-        raise ValueError(f"steps of {step} do not lead from {low} to {high}")
+        raise ValueError(
+            f"high - low must be a multiple of step, but {high} - {low} is not a multiple of {step}"
+        )
     return step
 
 
 def _as_number(value: Any) -> Any:
-    """Return the number in a text: YAML reads 1e-4 as text, as there is no point in it."""
+    """Return the number in a string: YAML reads 1e-4 as a string, because it has no decimal point."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -282,11 +284,11 @@ def _divides(step: Number, distance: Number) -> bool:
     return Decimal(f"{distance:.10g}") % Decimal(f"{step:.10g}") == 0
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, other than true and 1 are."""
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; true and 1 are not."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _try(key: str, value: Any, config: Config) -> Any:
-    """Return the value as the configuration has it; raises `UsageError` if it is not valid."""
-    return value_at(changed(config, {key: value}), key)
+def _validate(key: str, value: Any, config: Config) -> Any:
+    """Return the value as the configuration stores it; raise `UsageError` if it is not valid."""
+    return get_value(change_config(config, {key: value}), key)

@@ -81,8 +81,8 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
         (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, incomplete graphs are not used
         for old in target.glob("*.onnx"):
             old.unlink()
-        for path in temporary.iterdir():
-            path.replace(target / path.name)
+        for file in temporary.iterdir():
+            file.replace(target / file.name)
         write_facts(folder, {"fencepost": __version__, **facts})
     return target
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fencepost.analysis.epochs import read_records
 from fencepost.analysis.landscape import make_points
 from fencepost.cli import analyze, app
-from fencepost.cli.progress import count_to
+from fencepost.cli.progress import count_steps
 from fencepost.data import read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import Temperature, classify_errors, evaluate, match, reliability
@@ -294,10 +294,10 @@ def test_sweep(analyzed, folder: Path) -> None:
     assert found.told["cells"] == cells
     assert [(row["cell"], row["f1_mean"]) for row in found.rows] == [("a=1", "0.5"), ("a=2", "0.5")]
     assert "--over b" in analyzed("sweep", "swept", "--over", "b", code=2)
-    assert "there is no sweep here" in analyzed("sweep", "smoothing", code=2)
+    assert "not a sweep folder" in analyzed("sweep", "smoothing", code=2)
     for foreign in ("[]", "{", '{"cells": [1]}', '{"cells": [{}]}', '{"cells": null}'):
         (folder / "swept" / "sweep.json").write_text(foreign)
-        assert "not the result of a fencepost sweep" in analyzed("sweep", "swept", code=2)
+        assert "not a result of fencepost sweep" in analyzed("sweep", "swept", code=2)
 
 
 def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
@@ -390,26 +390,32 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("calibration", "silent", "data.jsonl"), "no model predicts any entities"),
-        (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: there are no sentences in it"),
+        (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
+        (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: contains no sentences"),
         (
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),
-            "empty.jsonl: there are no sentences in it",
+            "empty.jsonl: contains no sentences",
         ),
-        (("errors", "no-such", "data.jsonl"), "no-such: there is no model here"),
+        (("errors", "no-such", "data.jsonl"), "no-such: not a model folder"),
         (
             ("errors", "smoothing", "no-such", "data.jsonl"),
-            "one corpus is needed, and there are 2: no-such, ",
+            "give one corpus, not 2: no-such, ",
         ),
-        (("errors", "smoothing"), "which data? Write fencepost analyze errors MODEL... DATA"),
-        (("landscape", "data.jsonl"), "data.jsonl: there is no model here"),
+        (("errors", "smoothing"), "give a corpus; usage: fencepost analyze errors MODEL... DATA"),
+        (("landscape", "data.jsonl"), "data.jsonl: not a model folder"),
         (("errors", "smoothing", "no-such.jsonl"), "no-such.jsonl"),
         (
             ("errors", "smoothing", "data.jsonl", "--label", "a", "--label", "b"),
-            "a name of its own, in this order, not a, b",
+            "in this order, not a, b",
         ),
-        (("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"), "of its own"),
-        (("errors", "smoothing", "data.jsonl", "--set", "method.size=3"), "only predict.* can change"),
+        (
+            ("errors", "smoothing", "diffusion", "data.jsonl", "--label", "a", "--label", "a"),
+            "give a different name",
+        ),
+        (
+            ("errors", "smoothing", "data.jsonl", "--set", "method.size=3"),
+            "only prediction settings of a trained model can be changed",
+        ),
         (("method", "smoothing", "data.jsonl"), "smoothing: the method boundary-smoothing has no reports"),
         (
             ("method", "boundary-offset", "smoothing", "data.jsonl"),
@@ -420,8 +426,8 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
         (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
         (("settings", "diffusion", "data.jsonl"), "give settings and their values with --sweep"),
         (("landscape", "smoothing", "data.jsonl", "--points", "4"), "must be odd and at least 3, not 4"),
-        (("curves", "smoothing"), "smoothing: there are no records of a training here"),
-        (("curves", "no-such"), "no-such: there are no records of a training here"),
+        (("curves", "smoothing"), "smoothing: contains no records of a training"),
+        (("curves", "no-such"), "no-such: contains no records of a training"),
     ],
 )
 def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], message: str) -> None:
@@ -488,12 +494,12 @@ class Terminal(io.StringIO):
 
 def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     unit = "the loss at {} points"
-    with count_to(51, "model", unit, quiet=False) as advance:
+    with count_steps(51, "model", unit, quiet=False) as advance:
         advance()
     assert capsys.readouterr().err == "model: the loss at 51 points\n"
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with count_to(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
+    with count_steps(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
         for _ in range(4):
             advance()
     shown = sys.stderr.getvalue()
@@ -501,7 +507,7 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     assert "100%" in shown
     assert "\x1b[31mname" not in shown
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with count_to(4, "model", unit, quiet=True) as advance:
+    with count_steps(4, "model", unit, quiet=True) as advance:
         advance()
     assert not sys.stderr.getvalue()
 

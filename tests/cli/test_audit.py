@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_the_same_command_continues(
     shutil.rmtree(out / "fold-2")
     (out / "suggestions.jsonl").unlink()
     result = run("audit", corpus, "--out", out, *SMALL)
-    assert "2 folds of 40 sentences; 1 finished already" in result.stderr
+    assert "2 folds of 40 sentences; 1 already finished" in result.stderr
     assert "fold 1 of 2" not in result.stderr
     assert suggestions(out) == suggestions(audited[0])
     other = run("audit", corpus, "--out", out, *SMALL, "--seed", 5, code=2)
@@ -121,6 +122,23 @@ def test_accepted_suggestions_are_applied(
     assert f"{accepted}:1" in again.stderr or first["gold"] is None
 
 
+def test_the_message_about_nesting_names_options_of_audit(
+    audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
+) -> None:
+    first, *_ = suggestions(audited[0])
+    accepted = tmp_path / "accepted.jsonl"
+    accepted.write_text(json.dumps({**first, "accept": True}) + "\n")
+    command = ("audit", corpus, "--fix", accepted, "--write", tmp_path / "fixed.conll")
+    refusal = run(*command, code=1).stderr
+    assert "conll cannot hold this corpus" in refusal
+    assert set(re.findall(r"--[a-z-]+", refusal)) <= set(
+        re.findall(r"--[a-z-]+", run("audit", "--help").stdout)
+    )
+    printed = run(*command, "--overlaps", "outermost", "--skip-invalid").stderr  # one sentence is empty
+    assert "overlapping entities were dropped" in printed
+    assert "1 sentence skipped: conll cannot hold them" in printed
+
+
 def test_consistency_only_trains_nothing(run: Run) -> None:
     result = json.loads(run("audit", "sample:train", "--consistency-only", "--json").stdout)
     assert result["consistency"]["type"] == {"cases": 24, "suspects": 72}
@@ -132,14 +150,15 @@ def test_consistency_only_trains_nothing(run: Run) -> None:
     ("arguments", "reason"),
     [
         ([], "give the folder for the results with --out"),
-        (["--fix", "a.jsonl"], "--fix needs a file for the corrected corpus"),
+        (["--fix", "a.jsonl"], "--fix needs --write, the file for the corrected corpus"),
         (
             ["--fix", "a.jsonl", "--write", "b.jsonl", "--out", "c"],
-            "--fix applies suggestions and trains nothing",
+            "--fix applies suggestions and trains no models",
         ),
         (["--fix", "absent.jsonl", "--write", "b.jsonl"], "absent.jsonl: cannot be read"),
-        (["--consistency-only", "--out", "c"], "--consistency-only has one result"),
-        (["--out", "c", "--to", "label-studio"], "--to is the format of --write"),
+        (["--consistency-only", "--out", "c"], "--consistency-only writes only --json"),
+        (["--out", "c", "--to", "label-studio"], "--to needs --write"),
+        (["--out", "c", "--overlaps", "best"], "--overlaps needs --write"),
         (["--out", "c", "--write", "b", "--to", "labelstudio"], "label-studio"),
         (["--out", "c", "--write", "b.unknown"], "the file name shows no known format"),
         (["--out", "c", "--write", "-"], "--write - would mix the corpus with other output"),

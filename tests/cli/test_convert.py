@@ -75,7 +75,7 @@ def test_what_is_skipped_is_kept_beside_the_output(run, tmp_path):
     result = run("convert", corpus, out, "--skip-invalid", "--json")
     account = json.loads(result.stdout)
     assert (account["sentences"], account["invalid"], account["left_out"]) == (2, 1, 1)
-    assert "skipped: 1 invalid and 1 that do not fit" in result.stderr
+    assert "skipped: 1 invalid sentences and 1 that conll cannot hold" in result.stderr
     rejected = [json.loads(line) for line in (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines()]
     assert [(one["source"], one["line"]) for one in rejected] == [(str(corpus), 2), (str(corpus), 4)]
     assert rejected[0]["raw"] == "{broken"
@@ -137,7 +137,7 @@ def test_what_was_skipped_earlier_does_not_stay(run, tmp_path):
 def test_sentences_that_do_not_fit_are_skipped_with_their_entities(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text(CROSSED + '{"words": ["a"], "entities": []}\n')
-    assert "skipped: 0 invalid and 1 that do not fit" in run("convert", corpus, out, "--skip-invalid").stderr
+    assert "skipped: 0 invalid sentences and 1 that" in run("convert", corpus, out, "--skip-invalid").stderr
     [rejected] = map(json.loads, (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines())
     assert rejected["reason"] == "conll cannot hold overlapping or nested entities"
     assert json.loads(rejected["raw"]) == json.loads(CROSSED)
@@ -148,9 +148,11 @@ def test_types_that_are_removed_or_never_occur_are_mentioned(run, tmp_path):
         "convert", "sample:test", tmp_path / "x.jsonl", "--types", "person, persn", "--rename", "a=b"
     )
     assert "sentences with 144 entities" in result.stderr
-    assert "372 entities of other types were left out" in result.stderr
-    assert "no entity had anything to do with: a=b, persn" in result.stderr
-    assert "names with commas" in run("convert", "sample:test", "-", "--types", "", code=2).stderr
+    assert "372 entities of other types were removed" in result.stderr
+    assert "these options match no entity: a=b, persn" in result.stderr
+    assert (
+        "give names separated by commas" in run("convert", "sample:test", "-", "--types", "", code=2).stderr
+    )
 
 
 def test_without_skipping_a_corpus_of_any_name_is_read(run, tmp_path):

@@ -47,11 +47,11 @@ def test_other_sentences_are_refused(run, tmp_path):
 def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, exported_model):
     told = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert told["engine"] == "pytorch"
-    assert " sentences a second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
+    assert " sentences per second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
     other = json.loads(run("evaluate", exported_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert other["engine"] == "onnx"  # as in predict
     shown = run("evaluate", exported_model, "sample:dev", "--threads", 1).stdout
-    assert " sentences a second (onnx)" in shown
+    assert " sentences per second (onnx)" in shown
     again = run("evaluate", exported_model, "sample:dev", "--engine", "pytorch", "--json").stdout
     assert json.loads(again)["engine"] == "pytorch"
     assert other.keys() == told.keys()

@@ -37,7 +37,7 @@ def test_without_data_nothing_is_called_good(run, model: Path) -> None:
 
 def test_checked_graphs_are_used(run, model: Path) -> None:
     result = run("export", model, "--int8", "--check", "sample:dev", "--max-loss", 50)
-    assert "the export is good on sample:dev" in result.stderr
+    assert "the export passed the check on sample:dev" in result.stderr
     checked = facts(model)["checked"]
     assert checked["sentences"] == 150
     assert checked["float32"]["sentences_that_differ"] == 0
@@ -103,7 +103,7 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
     [
         (("no-such-model",), "there is no model here"),
         (("{model}", "--check", "no-such-file.jsonl"), "no-such-file.jsonl"),
-        (("{model}", "--check", "{empty}"), "there are no sentences to check the graphs with"),
+        (("{model}", "--check", "{empty}"), "contains no sentences to check the graphs with"),
     ],
 )
 def test_what_cannot_work_is_refused(run, model: Path, tmp_path: Path, arguments, message: str) -> None:

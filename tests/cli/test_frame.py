@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import __version__
-from fencepost.cli.frame import with_json_target
+from fencepost.cli.frame import fill_json_target
 from tests.cli.conftest import heed_ctrl_c
 
 COMMAND = [sys.executable, "-m", "fencepost"]
@@ -159,7 +159,7 @@ def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
     ],
 )
 def test_json_without_a_file_goes_to_standard_output(given, filled):
-    assert with_json_target(given) == filled
+    assert fill_json_target(given) == filled
 
 
 def test_json_never_overwrites_a_corpus(run, tmp_path):
@@ -167,7 +167,7 @@ def test_json_never_overwrites_a_corpus(run, tmp_path):
     run("convert", "sample:dev", corpus)
     before = corpus.read_bytes()
     result = run("inspect", "--json", corpus, "sample:dev", code=2)
-    assert "no result of fencepost" in result.stderr
+    assert "not a result of fencepost" in result.stderr
     assert corpus.read_bytes() == before
     report = tmp_path / "report.json"
     for _ in range(2):  # a result may be overwritten
@@ -198,8 +198,8 @@ def test_a_terminal_without_all_letters_and_a_closed_standard_input(tmp_path):
 
 
 def test_standard_input_is_read_once(run):
-    assert "named twice" in run("inspect", "-", "-", code=2).stderr
-    assert "named twice" in run("evaluate", "--gold", "-", "--predicted", "-", code=2).stderr
+    assert "given twice" in run("inspect", "-", "-", code=2).stderr
+    assert "given twice" in run("evaluate", "--gold", "-", "--predicted", "-", code=2).stderr
 
 
 def test_a_file_whose_name_is_not_utf8(tmp_path):

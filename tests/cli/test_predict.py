@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.cli.judging import JudgingOptions
-from fencepost.cli.models import common_text
+from fencepost.cli.models import find_text_rules
+from fencepost.cli.scoring import LabelOptions
 from fencepost.data import read, write
 from fencepost.data.source import Source
 from fencepost.errors import UsageError
@@ -66,15 +66,15 @@ def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
 
 def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
-    assert "no model came with this installation" in run("predict", "Some text", code=2).stderr
+    assert "this installation has no shipped model" in run("predict", "Some text", code=2).stderr
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("{}", "there is no model here (a model is a folder with a config.json)"),
-        ("{}/file.txt", "is a file, not a model; name a file of texts with --input"),
-        ("{}/nowhere", "there is no such folder"),
+        ("{}", "not a model folder (it has no config.json)"),
+        ("{}/file.txt", "a file, not a model folder; give a file of texts with --input"),
+        ("{}/nowhere", "no such model folder"),
     ],
 )
 def test_a_first_argument_that_was_meant_as_a_model(run, shipped, tmp_path, argument, message):
@@ -100,7 +100,7 @@ def test_standard_input_is_read_where_nothing_is_given(run, small_model, ner):
 
 def test_in_a_terminal_nothing_to_read_is_wrong_usage(run, shipped, monkeypatch):
     monkeypatch.setattr("fencepost.cli.predict_arguments.sys", _Terminal())
-    assert "give texts, as fencepost predict" in run("predict", code=2).stderr
+    assert "give texts, as in fencepost predict" in run("predict", code=2).stderr
 
 
 class _Terminal:
@@ -124,7 +124,7 @@ def test_each_line_is_a_text(run, small_model, ner, tmp_path):
         for entity in record["entities"]:
             assert record["text"][entity["start"] : entity["end"]] == entity["text"]
     assert "4 texts, 4 sentences, " in told.stderr
-    assert "sentences a second" in told.stderr
+    assert "sentences per second" in told.stderr
     assert "科技" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
@@ -335,17 +335,17 @@ def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
         (["--set", "predict.selekt=flat"], "predict.selekt: there is no such key; did you mean"),
         (["--set", "predict.types=person"], "predict.types: there is no such key"),
         (["--set", "predict.select=auto"], "predict.select: auto is for training"),
-        (["--set", "method.epsilon=0"], "only predict.* can change now, that is predict.select"),
+        (["--set", "method.epsilon=0"], "a trained model can be changed: predict.select"),
         (["--flat", "--set", "predict.select=flat"], "--flat and --nested set predict.select"),
         (["--engine", "int8"], "this model was not exported"),
-        (["--offsets", "bytes"], "--offsets is about JSON lines"),
-        (["--offsets", "bytes", "--output", "x.xml"], "--offsets is about JSON lines"),
-        (["--to", "jsonl"], "--to is about --output, which is missing"),
-        (["--resume"], "--resume is about --output"),
-        (["--output", "x.jsonl", "--resume", "--force"], "choose one of them"),
-        (["--output", "-", "--resume"], "--resume continues a file of JSON lines"),
-        (["--output", "x.xml", "--resume"], "--resume continues a file of JSON lines"),
-        (["--output", "x.unknown"], "the file name shows no known format"),
+        (["--offsets", "bytes"], "--offsets works only with JSON lines"),
+        (["--offsets", "bytes", "--output", "x.xml"], "--offsets works only with JSON lines"),
+        (["--to", "jsonl"], "--to needs --output"),
+        (["--resume"], "--resume needs --output"),
+        (["--output", "x.jsonl", "--resume", "--force"], "give only one of them"),
+        (["--output", "-", "--resume"], "--resume works only with JSON lines"),
+        (["--output", "x.xml", "--resume"], "--resume works only with JSON lines"),
+        (["--output", "x.unknown"], "the name does not tell the format"),
         (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
         (["--output", "x.conll"], "conll cannot hold overlapping entities"),
     ],
@@ -464,14 +464,14 @@ def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, 
 
     assert words() == ["can't"]
     assert words("--language", "en") == ["ca", "n't"]
-    assert common_text([german, german]) == {"language": "de", "lines": "auto"}
-    assert common_text([german, small_model]) == {"lines": "auto"}
-    assert common_text(["no model"]) == {}
-    options, corpus = JudgingOptions(), _corpus(tmp_path)
-    assert [len(s) for s in options.read_for([str(german)], corpus)] == [1]
-    assert [len(s) for s in options.read_for([str(small_model)], corpus)] == [2]
-    english = JudgingOptions(language="en")
-    assert [len(s) for s in english.read_for([str(german)], corpus)] == [2]
+    assert find_text_rules([german, german]) == {"language": "de", "lines": "auto"}
+    assert find_text_rules([german, small_model]) == {"lines": "auto"}
+    assert find_text_rules(["no model"]) == {}
+    options, corpus = LabelOptions(), _corpus(tmp_path)
+    assert [len(s) for s in options.read_sentences([str(german)], corpus)] == [1]
+    assert [len(s) for s in options.read_sentences([str(small_model)], corpus)] == [2]
+    english = LabelOptions(language="en")
+    assert [len(s) for s in english.read_sentences([str(german)], corpus)] == [2]
 
 
 def _corpus(folder: Path) -> str:
@@ -501,7 +501,7 @@ def test_links_in_a_circle(run, small_model, tmp_path, option):
 
 def test_a_text_column_without_a_file(run, small_model):
     told = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
-    assert "--text-column is about --input, which is missing" in told
+    assert "--text-column needs --input" in told
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx", "out.parquet", "out.html"])

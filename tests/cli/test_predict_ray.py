@@ -34,22 +34,25 @@ def asked(tmp_path, small_model) -> list[object]:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--to", "conll"], "--to does not go with --engine ray"),
-        (["--limit", "3"], "--limit does not go with --engine ray"),
-        (["--overlaps", "best"], "--overlaps does not go with --engine ray"),
-        (["--pretokenized"], "--pretokenized does not go with --engine ray"),
-        (["--output", "-"], "--engine ray writes a file for each input: give --output, the name of a folder"),
-        (["--input", "-"], "--engine ray reads files: give --input, a file, a folder or a quoted pattern"),
-        (["--input", "nowhere*"], "nowhere*: no file matches this pattern"),
-        (["--input", ""], "the file name is empty"),
+        (["--to", "conll"], "--to cannot be used with --engine ray"),
+        (["--limit", "3"], "--limit cannot be used with --engine ray"),
+        (["--overlaps", "best"], "--overlaps cannot be used with --engine ray"),
+        (["--pretokenized"], "--pretokenized cannot be used with --engine ray"),
+        (["--output", "-"], "--engine ray writes one file per input file: give a folder with --output"),
+        (
+            ["--input", "-"],
+            "--engine ray reads files: give a file, a folder or a quoted pattern with --input",
+        ),
+        (["--input", "nowhere*"], "nowhere*: no file fits it"),
+        (["--input", ""], "an empty file name"),
         (["--ray-address", "ray://head:10001"], "on a machine of the cluster, with --ray-address auto"),
-        (["--resume", "--force"], "choose one of them"),
+        (["--resume", "--force"], "give only one of them"),
         (["--types", "PERS"], "there is no type 'PERS'"),
         (["--min-confidence", "3"], "a confidence is between 0 and 1"),
         (["--format", "conll"], "is a corpus (conll)"),
         (["--engine", "ray:int8"], "this model was not exported to int8"),
-        (["--engine", "auto", "--workers", "2"], "--workers is for --engine ray"),
-        (["--engine", "auto", "--ray-address", "auto"], "--ray-address is for --engine ray"),
+        (["--engine", "auto", "--workers", "2"], "--workers needs --engine ray"),
+        (["--engine", "auto", "--ray-address", "auto"], "--ray-address needs --engine ray"),
     ],
 )
 def test_what_cannot_be_asked(run, asked, tmp_path, more, message):
@@ -92,7 +95,7 @@ def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlie
     run(*asked, "--input", tmp_path / "in.jsonl", "--force", code=2)
     assert earlier() == before
     told = run(*asked, "--input", tmp_path / "out", "--force", code=2).stderr
-    assert "is in the folder of the output" in told
+    assert "the input is inside the output folder" in told
     run(*asked, "--ray-address", "ray://head:10001", "--force", code=2)
     assert earlier() == before
 

@@ -87,9 +87,9 @@ def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whol
     assert predicted == TEXTS[10:]
     assert out.read_bytes() == whole
     assert "18 texts, 18 sentences, " in told.stderr
-    assert "(and 12 texts that were there)" in told.stderr
+    assert "(after 12 texts of an earlier run)" in told.stderr
     again = run("predict", small_model, "--input", source, "--output", out, "--resume")
-    assert "is complete already, with 30 texts" in again.stderr
+    assert "already complete, with 30 texts" in again.stderr
     assert out.read_bytes() == whole
 
 
@@ -257,7 +257,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert f"interrupted; continue with the same command and --resume ({out} has what is done)" in said
+    assert f"interrupted; continue with the same command and --resume ({out} has the finished texts)" in said
     done = out.read_bytes()
     assert 0 < done.count(b"\n") < len(TEXTS)
     assert whole.startswith(done)
@@ -284,5 +284,5 @@ def test_a_full_disk_is_named_with_what_to_do(run, small_model, source):
     out = source.with_name("full.jsonl")
     out.symlink_to("/dev/full")
     told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
-    assert "full.jsonl: cannot be written: No space left on device; when it can be written again" in told
+    assert "full.jsonl: cannot be written: No space left on device; when it is writable again" in told
     assert "--resume" in told

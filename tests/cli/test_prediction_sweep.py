@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from fencepost.cli import app
-from fencepost.cli.frame import with_repeated
+from fencepost.cli.frame import repeat_option
 from fencepost.config import Config
 from fencepost.data import read, write
 from fencepost.evaluation import evaluate
@@ -111,7 +111,7 @@ def _rows_wanted() -> list[dict[str, int]]:
     ],
 )
 def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
-    assert with_repeated("--sweep", args) == wanted
+    assert repeat_option("--sweep", args) == wanted
 
 
 def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps"], "--sweep steps: write it as KEY=VALUE,VALUE, for example steps=1,2,5"),
         (["steps=1,,2"], "--sweep steps=1,,2: write it as"),
         (["=1"], "write it as"),
-        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is swept already"),
+        (["steps=1", "predict.steps=2"], "--sweep predict.steps=2: steps is given twice"),
         (["stepz=1"], "predict.stepz: there is no such key; did you mean predict.steps?"),
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
     ],
@@ -177,7 +177,7 @@ def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) 
 def test_a_sweep_needs_settings_and_a_corpus(folder: Path) -> None:
     commands = {
         "give settings and their values with --sweep": [folder / "model", folder / "test.jsonl"],
-        "which data?": [folder / "model", "--sweep", "steps=1"],
+        "give a corpus": [folder / "model", "--sweep", "steps=1"],
     }
     for message, arguments in commands.items():
         result = CliRunner().invoke(app, ["analyze", "settings", *map(str, arguments)])

@@ -80,14 +80,14 @@ def test_only_a_report_is_overwritten(run, small_model, tmp_path):
     mine = tmp_path / "mine.html"
     mine.write_text("<!doctype html>\n<p>my page</p>")
     refused = run("report", small_model, "--out", mine, code=2).stderr
-    assert "is there already and no report of fencepost" in refused
+    assert "already exists and is not a report of fencepost" in refused
     assert mine.read_text().endswith("my page</p>")
     mine.write_text(f"{MARK} 0.0.1 -->")
     run("report", small_model, "--out", mine)
     assert "</html>" in mine.read_text()
     assert "is a folder" in run("report", small_model, "--out", tmp_path, code=2).stderr
     assert (
-        "there is no folder" in run("report", small_model, "--out", tmp_path / "no" / "x.html", code=2).stderr
+        "no does not exist" in run("report", small_model, "--out", tmp_path / "no" / "x.html", code=2).stderr
     )
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused(run, small_model, tmp_path):
     assert "no model and no training run" in run("report", tmp_path, *out, code=2).stderr
     assert "no model and no training run" in run("report", tmp_path / "absent", code=2).stderr
     assert (
-        "without --data nothing is read"
+        "options for reading and predicting need --data"
         in run("report", small_model, *out, "--engine", "onnx", code=2).stderr
     )
     exported = ["--data", "sample:dev", "--engine", "int8"]
@@ -172,7 +172,7 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     assert "F1 by epoch" in text
     assert "including training" in text
     # later, from the folder alone: the same scores, without the sentences, and not in the same place
-    assert "would say less" in run("report", folder, code=2).output
+    assert "would contain less" in run("report", folder, code=2).output
     assert (folder / "report.html").read_text(encoding="utf-8") == html
     (folder / "report.html").unlink()
     run("report", folder)

@@ -174,7 +174,7 @@ def refusal(monkeypatch):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])  # noqa: S104
 def test_without_a_token_it_listens_at_this_machine_only(refusal, host):
-    assert f"--host {host}: others could ask then; set a token" in refusal("--host", host)
+    assert f"--host {host}: other machines could send requests; set a token" in refusal("--host", host)
 
 
 def test_all_addresses_of_this_machine_will_do():
@@ -195,10 +195,10 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--max-queue", "10"], "--max-queue 10: a request of --max-texts 256 would never fit"),
+        (["--max-queue", "10"], "--max-queue 10 is less than --max-texts 256"),
         (["--allow-host", "ner.example.org:8000"], "without a port"),
-        (["--allow-origin", "example.org"], "as https://example.org"),
-        (["--allow-origin", "https://example.org/page"], "as https://example.org"),
+        (["--allow-origin", "example.org"], "for example https://example.org"),
+        (["--allow-origin", "https://example.org/page"], "for example https://example.org"),
     ],
 )
 def test_options_that_could_not_work_are_refused(refusal, arguments, told):

@@ -273,7 +273,7 @@ def test_tables_are_shown(run, model, data, told, tmp_path):
     marked = [int(line.split()[0]) for line in lengths if line.split()[1:2] == ["*"]]
     assert marked == TRAINED
     plain = run("evaluate", model, data / "test.jsonl").stdout
-    assert "training goes through" not in plain
+    assert "training enumerates" not in plain
     assert "10 or more" not in plain
 
 
@@ -290,7 +290,7 @@ def test_without_entities_there_are_stages_all_the_same(run, model, sentences, t
 @pytest.mark.parametrize(
     ("method", "report", "message"),
     [
-        ("boundary-smoothing", "stages", "the method boundary-smoothing has no reports of its own"),
+        ("boundary-smoothing", "stages", "the method boundary-smoothing has no reports"),
         ("boundary-offset", "stages", "the method boundary-offset has no such report; it has offsets"),
         ("locate-and-label", "offsets", "the method locate-and-label has no such report; it has stages"),
     ],
@@ -313,7 +313,7 @@ def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
     assert not any("enumerated" in row for row in told["by_length"].values())
     shown = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-length").stdout
     assert "5-9" in shown
-    assert "training goes through" not in shown
+    assert "training enumerates" not in shown
 
 
 def test_files_have_lengths(run, data):
@@ -325,4 +325,4 @@ def test_files_have_lengths(run, data):
     assert not any("enumerated" in row for row in told["by_length"].values())
     shown = run("evaluate", *files, "--by-length").stdout
     assert "\n  10 or more " in shown
-    assert "training goes through" not in shown
+    assert "training enumerates" not in shown

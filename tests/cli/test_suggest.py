@@ -41,8 +41,8 @@ def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source,
     import fencepost
 
     said = suggest("--count", 5).stderr
-    assert "5 sentences with" in said
-    assert "of 24 (uncertainty) -> " in said
+    assert "5 sentences of 24, with " in said
+    assert " (uncertainty) -> " in said
     found = list(read(source.with_name("next.jsonl")))
     wanted = choose(fencepost.load(exported_model), TEXTS, 5)
     assert [sentence.meta["suggest"]["rank"] for sentence in found] == [1, 2, 3, 4, 5]
@@ -77,7 +77,7 @@ def test_json_has_the_figures(suggest, source):
     figures = json.loads(result.stdout)
     assert (figures["texts"], figures["sentences"], figures["excluded"]) == (24, 24, 4)
     assert figures["suggested"] == len(list(read(source.with_name("next.jsonl")))) == 20
-    assert "there are only 20 different sentences to suggest" in result.stderr
+    assert "only 20 different sentences can be suggested" in result.stderr
     words = {sentence.words for sentence in read(source.with_name("next.jsonl"))}
     assert not words & {sentence.words for sentence in SENTENCES[:4]}
     assert len(words) == 20
@@ -106,10 +106,12 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
 
     monkeypatch.setattr(Recogniser, "prepare", interrupt)
     said = suggest(*options, code=130).stderr
-    assert f"interrupted; continue with the same command and --resume ({unfinished} has what is done)" in said
+    assert (
+        f"interrupted; continue with the same command and --resume (the progress is in {unfinished})" in said
+    )
     assert unfinished.exists()
     assert not source.with_name("next.jsonl").exists()
-    assert "a run that was stopped; --resume continues it" in suggest(*options, code=2).stderr
+    assert "belongs to an interrupted run; use --resume to continue it" in suggest(*options, code=2).stderr
     assert "was made with other options" in suggest("--count", 4, "--resume", code=2).stderr
     prepared.clear()
     monkeypatch.setattr(Recogniser, "prepare", lambda *rest: prepared.append(1) or prepare(*rest))
@@ -117,7 +119,7 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
     assert len(prepared) == len(TEXTS) - 8  # those of whole blocks are done
     assert source.with_name("next.jsonl").read_bytes() == source.with_name("whole.jsonl").read_bytes()
     assert not unfinished.exists()
-    assert "is complete already" in suggest(*options, "--resume").stderr
+    assert "already complete" in suggest(*options, "--resume").stderr
 
 
 def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatch):
@@ -127,7 +129,7 @@ def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatc
         raise CannotHold("this format cannot hold them")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fencepost.cli.suggestion.write", refuse)
+        patch.setattr("fencepost.cli.suggestion.write_corpus", refuse)
         assert "this format cannot hold them" in suggest("--count", 3, code=1).stderr
     assert source.with_name(f"next.jsonl{SUFFIX}").exists()
     monkeypatch.setattr(Recogniser, "compute", None)
@@ -140,7 +142,7 @@ def test_existing_files_are_safe(suggest, source):
     out.write_text("precious\n")
     assert "already exists; --resume continues" in suggest("--count", 2, code=2).stderr
     assert out.read_text() == "precious\n"
-    assert "choose one of them" in suggest("--count", 2, "--force", "--resume", code=2).stderr
+    assert "give only one of them" in suggest("--count", 2, "--force", "--resume", code=2).stderr
     suggest("--count", 2, "--force")
     assert len(list(read(out))) == 2
     for more in (["--exclude", out], []):
@@ -153,19 +155,19 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     assert "--count" in suggest("--count", 0, code=2).stderr
     assert "--strategy" in suggest("--strategy", "best", code=2).stderr
     assert "there is no folder" in suggest(output="no/where.jsonl", code=2).stderr
-    assert "cannot both go to standard output" in suggest("--json", output=None, code=2).stderr
-    assert "--resume is about --output FILE" in suggest("--resume", output=None, code=2).stderr
+    assert "cannot both use standard output" in suggest("--json", output=None, code=2).stderr
+    assert "--resume needs --output FILE" in suggest("--resume", output=None, code=2).stderr
     assert "leave it out" in suggest("--keep-rejected", code=2).stderr
     assert "give the texts after it" in run("suggest", exported_model, code=2).stderr
-    assert "there is no model here" in run("suggest", tmp_path, source, code=2).stderr
+    assert "not a model folder" in run("suggest", tmp_path, source, code=2).stderr
     assert "one file of texts" in run("suggest", exported_model, source, source, code=2).stderr
     (tmp_path / "empty.txt").write_text("")
     out = tmp_path / "out.jsonl"
     said = run("suggest", exported_model, tmp_path / "empty.txt", "--output", out, code=2).stderr
-    assert "empty.txt: there is nothing to suggest: it has no sentence" in said
+    assert "empty.txt: nothing to suggest: it contains no sentences" in said
     write(SENTENCES, tmp_path / "train.jsonl")
     said = suggest("--exclude", tmp_path / "train.jsonl", output="out.jsonl", code=2).stderr
-    assert "there is nothing to suggest: all of its sentences are excluded" in said
+    assert "nothing to suggest: all sentences are excluded" in said
     assert not out.exists()
     assert not Path(f"{out}{SUFFIX}").exists()
 

@@ -23,7 +23,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 from fencepost.cli import app
-from fencepost.cli.progress import duration
+from fencepost.cli.progress import format_duration
 from fencepost.data import read, write
 from fencepost.data.entity import Sentence
 from fencepost.experiments import sweep as sweep_module
@@ -102,7 +102,7 @@ def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], da
         name, seeds, dev, *_ = re.split(r"\s{2,}", told.strip())
         assert (name, seeds) == (row["cell"], "2")
         assert dev == f"{100 * float(row['dev_f1_mean']):.2f} ± {100 * float(row['dev_f1_std']):.2f}"
-    assert f"the same as CSV is in {out / 'sweep.csv'}" in result.stdout
+    assert f"table as CSV: {out / 'sweep.csv'}" in result.stdout
     told_json = json.loads((data / "told.json").read_text())
     assert told_json["sweep"] == str(out)
     assert [cell["settings"] for cell in told_json["cells"]] == [
@@ -116,9 +116,9 @@ def test_again_and_with_one_more_seed(
 ) -> None:
     out = shutil.copytree(swept[0], tmp_path / "sweep")
     wanted = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
-    assert "4 finished already" in run(*wanted).stderr
+    assert "4 already complete" in run(*wanted).stderr
     more = run(*wanted[:-1], "3", "--no-keep-models").stderr.splitlines()
-    assert more[0] == "2 cells x 3 seeds = 6 runs; 4 finished already"
+    assert more[0] == "2 cells x 3 seeds = 6 runs; 4 already complete"
     assert [line.split(":")[0] for line in more[1:]] == [
         "5/6 method.epsilon=0, seed 3",
         "6/6 method.epsilon=0.3, seed 3",
@@ -145,7 +145,7 @@ def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> 
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said == "fencepost: interrupted; continue with the same command, which keeps what is finished\n"
+    assert said == "fencepost: interrupted; run the same command again to continue; complete runs are kept\n"
     _until(lambda: not _is_alive(process.pid))
     wanted = [one for one in wanted if one != "--quiet"]
     assert re.match(r"2 cells x 1 seed = 2 runs; [12] to continue\n", run(*wanted, "--workers=1").stderr)
@@ -173,7 +173,7 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
     """Word vectors that are not there: the other cell is done all the same."""
     grid = ["--grid", "encoder.features.vectors=null,nowhere/vectors.txt"]
     result = run(*arguments(data, tmp_path, *grid), code=1)
-    assert "1 of 2 runs failed; when that is corrected, the same command tries them again" in result.stderr
+    assert "1 of 2 runs failed; correct the cause and run the same command again" in result.stderr
     assert "encoder.features.vectors=nowhere/vectors.txt, seed 1: nowhere/vectors.txt" in result.stderr
     done, failed = rows(tmp_path / "sweep.csv")
     assert (done["seeds"], failed["seeds"]) == ("1", "0")
@@ -193,19 +193,19 @@ def test_all_is_checked_before_anything_is_trained(
         (["--grid", "method.epsilon=0,0.1,7"], "in the cell method.epsilon=7: method.epsilon: "),
         (["--also", "method.epsilon=0 training.epoch=3"], "did you mean training.epochs?"),
         (["--also", "method.epsilon"], "--also method.epsilon: write it as KEY=VALUE,VALUE"),
-        (["--grid", "training.epochs=1,2"], "training.epochs is in the grid, and given as an option too"),
+        (["--grid", "training.epochs=1,2"], "training.epochs is in the grid and given as an option"),
         (["--grid", "training.seed=1,2"], "give the number of seeds with --seeds"),
-        (["--share", "0.5,x"], "--share 0.5,x: write numbers, separated by commas"),
-        (["--share", "0,1"], "a share is above 0 and at most 1, not 0"),
-        (["--boundary-noise", "2"], "--boundary-noise: a probability is between 0 and 1, not 2"),
-        (["--dev-share", "0.1"], "--dev and --dev-share contradict each other"),
+        (["--share", "0.5,x"], "--share 0.5,x: give numbers separated by commas"),
+        (["--share", "0,1"], "give shares above 0 and at most 1, not 0"),
+        (["--boundary-noise", "2"], "--boundary-noise: give probabilities between 0 and 1, not 2"),
+        (["--dev-share", "0.1"], "--dev and --dev-share cannot be used together"),
         (["--recipe", "nothing"], "there is no recipe 'nothing'"),
     ]:
         assert message in run(*arguments(data, tmp_path / "out", *more), code=2).stderr
     assert (
         "give the training data with --train" in run("sweep", "--grid", "method.epsilon=0,1", code=2).stderr
     )
-    assert "named twice" in run("sweep", "--train=-", "--dev=-", "--out=x", code=2).stderr
+    assert "given twice" in run("sweep", "--train=-", "--dev=-", "--out=x", code=2).stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -313,4 +313,4 @@ def test_the_commands_of_the_documentation(
     [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
 )
 def test_durations(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+    assert format_duration(seconds) == told

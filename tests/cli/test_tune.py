@@ -82,7 +82,7 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
     out, result = tuned
     plan, *lines = result.stderr.splitlines()
     assert plan == (
-        "boundary-smoothing on scratch: 3 trials, training.epochs 1; searched: "
+        "boundary-smoothing on scratch: 3 trials, training.epochs 1; search space: "
         "training.learning_rate, method.epsilon"
     )
     assert re.fullmatch(r"1/3 trial 0: dev F1 \d+\.\d\d, \d+ s; about \d+ .*left", lines[0])
@@ -101,8 +101,8 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
         (line,) = [one for one in shown if one[:2] == [name, state] and len(one) == 7]
         assert line[2:4] == [f"{100 * float(row['dev_f1']):.2f}", "1"]
         assert float(line[5]) == float(row["training.learning_rate"])
-    assert f"the best is trial {best['trial']} with dev F1 {100 * best['dev_f1']:.2f}" in result.stdout
-    assert "Strict scores of the best on the test data" in result.stdout
+    assert f"best trial: {best['trial']} with dev F1 {100 * best['dev_f1']:.2f}" in result.stdout
+    assert "Strict scores of the best trial on the test data" in result.stdout
     assert told["test"]["sentences"] == 10
     for kind in ("png", "svg"):
         assert (out / f"tuning-history.{kind}").stat().st_size > 1000
@@ -131,9 +131,9 @@ def test_trials_of_all_kinds_are_told(
     lines = found.stderr.splitlines()
     assert re.match(r"2/8 trial 1: dev F1 14.00, \d+ s; about \d+ s left", lines[2])
     assert re.match(r"4/8 trial 3: failed after \d+ s: there is not enough memory; best 24", lines[4])
-    assert re.match(r"8/8 trial 7: given up after epoch 2 with dev F1 0.10, \d+ s; best 64.00", lines[8])
-    assert "Importance, in percent" in found.stdout
-    assert "the best is trial 6 with dev F1 64.00" in found.stdout
+    assert re.match(r"8/8 trial 7: stopped after epoch 2 with dev F1 0.10, \d+ s; best 64.00", lines[8])
+    assert "Importance of settings, in percent" in found.stdout
+    assert "best trial: 6 with dev F1 64.00" in found.stdout
     assert (tmp_path / "t" / "tuning-importance.svg").is_file()
     states = [trial["state"] for trial in json.loads((tmp_path / "t" / "tuning.json").read_text())["trials"]]
     assert states == [*["complete"] * 3, "failed", *["complete"] * 3, "pruned"]
@@ -188,7 +188,7 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == (
-        "fencepost: interrupted; continue with the same command, which keeps what is finished"
+        "fencepost: interrupted; run the same command again to continue; finished trials are kept"
     )
     on = run(*wanted, "--trials=1").stderr.splitlines()
     assert on[0].endswith("; 1 to continue")
@@ -226,21 +226,21 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
         (["--train=x", "--out=y"], "give development data with --dev, or a share of the training data"),
         (
             ["--train=x", "--out=y", "--dev=z", "--dev-share=0.2"],
-            "--dev and --dev-share contradict each other",
+            "--dev and --dev-share cannot be used together",
         ),
-        (["--train=-", "--out=y", "--dev=-"], "standard input can be read once"),
+        (["--train=-", "--out=y", "--dev=-"], "standard input can be read only once"),
         (["--search=training.epoch=1,2"], "--search: training.epoch: there is no such key; did you mean"),
         (
             ["--search=training.epochs=1,2", "--epochs=3"],
-            "training.epochs is to be searched, and given with an option of its own too; leave out one",
+            "training.epochs is searched and also given with an option; leave out one",
         ),
         (
             ["--search=method.epsilon=0,0.1", "--set=method.epsilon=0.1"],
-            "method.epsilon is to be searched, and given with --set too",
+            "method.epsilon is searched and also given with --set",
         ),
         (
             ["--search=method.epsilon=0,0.1", "--search=method.epsilon=0,0.2"],
-            "method.epsilon is there already",
+            "method.epsilon is given twice",
         ),
         (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
     ],
@@ -251,15 +251,15 @@ def test_what_is_wrong_is_told(run: Run, more: list[str], told: str) -> None:
 
 def test_another_tuning_in_the_folder(run: Run, tuned: tuple[Path, Result], data: Path) -> None:
     said = run(*arguments(data, tuned[0]), code=2).stderr
-    assert "the study there is another one; go on with the same settings and data" in said
+    assert "contains another study; continue with the same settings and data" in said
     assert "it has other training data; it has other development data" in said
 
 
 def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path: Path) -> None:
     wanted = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
     found = run(*wanted, "--dev-share=0.25", "--minutes=0")
-    assert "0 of 20 trials have ended; the same command continues" in found.stdout
-    assert "which settings matter cannot be said: it takes 4 complete trials, and there are 0" in found.stdout
+    assert "0 of 20 trials are finished; run the same command again to continue" in found.stdout
+    assert "importance of settings not computed: it needs 4 complete trials, but there are 0" in found.stdout
     told = json.loads(run(*wanted, "--dev-share=0.25", "--minutes=0", "--json", "--quiet").stdout)
     assert (told["trials"], told["best"]) == ([], None)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.config import Config
 from fencepost.errors import UsageError
-from fencepost.experiments.cells import LONGEST, Cell, cells_of, check_distinct, split
+from fencepost.experiments.cells import MAX_NAME_BYTES, GridCell, check_distinct, make_cells, split_unquoted
 from fencepost.settings import parse_change
 from tests.strategies import odd_words
 
@@ -18,13 +18,13 @@ from tests.strategies import odd_words
 @pytest.mark.parametrize(
     ("cell", "name"),
     [
-        (Cell(), "as it is"),
-        (Cell(("method.epsilon=0.1",)), "method.epsilon=0.1"),
-        (Cell(("method.epsilon=0.1",), 0.5), "method.epsilon=0.1 share=0.5"),
-        (Cell((), 1.0), "share=1"),
-        (Cell((), None, 0.0), "boundary-noise=0"),
-        (Cell(("a.b=1", "a.c=x"), 0.125, 0.1), "a.b=1 a.c=x share=0.125 boundary-noise=0.1"),
-        (Cell(("method.lengths=[1, 2]",)), "method.lengths=[1, 2]"),
+        (GridCell(), "as it is"),
+        (GridCell(("method.epsilon=0.1",)), "method.epsilon=0.1"),
+        (GridCell(("method.epsilon=0.1",), 0.5), "method.epsilon=0.1 share=0.5"),
+        (GridCell((), 1.0), "share=1"),
+        (GridCell((), None, 0.0), "boundary-noise=0"),
+        (GridCell(("a.b=1", "a.c=x"), 0.125, 0.1), "a.b=1 a.c=x share=0.125 boundary-noise=0.1"),
+        (GridCell(("method.lengths=[1, 2]",)), "method.lengths=[1, 2]"),
     ],
 )
 def test_a_cell_is_called_by_what_is_changed(cell, name):
@@ -48,20 +48,20 @@ def test_a_cell_is_called_by_what_is_changed(cell, name):
     ],
 )
 def test_a_name_is_safe(value):
-    cell = Cell((f"encoder.name={value}",))
+    cell = GridCell((f"encoder.name={value}",))
     assert cell.label == f"encoder.name={value}"
     assert cell.name.startswith("encoder.name=")
     assert len(Path("out", cell.name).parts) == 2
     assert not set(cell.name) & set('/\\:*?"<>|\n')
-    assert len(cell.name.encode()) <= LONGEST
+    assert len(cell.name.encode()) <= MAX_NAME_BYTES
     assert cell.name != cell.label or value == ".."  # which is no folder above, behind a key
-    assert cell.name == Cell(cell.changes).name
+    assert cell.name == GridCell(cell.changes).name
 
 
 @given(st.lists(odd_words.map(lambda word: f"a={word}"), unique=True, min_size=2, max_size=4))
 def test_different_cells_have_different_names(changes):
-    names = {Cell((change,)).name for change in changes}
-    assert len(names) == len({Cell((change,)).label for change in changes})
+    names = {GridCell((change,)).name for change in changes}
+    assert len(names) == len({GridCell((change,)).label for change in changes})
     for name in names:
         assert "/" not in name
         assert "\0" not in name
@@ -69,7 +69,7 @@ def test_different_cells_have_different_names(changes):
 
 
 def test_all_combinations_in_order():
-    cells = cells_of(["method.epsilon=0, 0.1", "method.smoothing_size=1,2"], [0.5, 1], [0, 0.1])
+    cells = make_cells(["method.epsilon=0, 0.1", "method.smoothing_size=1,2"], [0.5, 1], [0, 0.1])
     assert len(cells) == 16
     assert [cell.name for cell in cells[:5]] == [
         "method.epsilon=0 method.smoothing_size=1 share=0.5 boundary-noise=0",
@@ -79,8 +79,8 @@ def test_all_combinations_in_order():
         "method.epsilon=0 method.smoothing_size=2 share=0.5 boundary-noise=0",
     ]
     assert cells[-1].settings == {"method.epsilon": "0.1", "method.smoothing_size": "2"}
-    assert cells_of([]) == [Cell()]
-    assert cells_of(["a.b=1,1,2"]) == [Cell(("a.b=1",)), Cell(("a.b=2",))]
+    assert make_cells([]) == [GridCell()]
+    assert make_cells(["a.b=1,1,2"]) == [GridCell(("a.b=1",)), GridCell(("a.b=2",))]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_all_combinations_in_order():
     ],
 )
 def test_values_are_yaml(axis, values):
-    changes = [cell.changes[0] for cell in cells_of([axis])]
+    changes = [cell.changes[0] for cell in make_cells([axis])]
     assert [next(iter(parse_change(change).values())) for change in changes] == [
         {"lengths": value} if "method" in axis else value for value in values
     ]
 
 
 def test_pieces_between_spaces():
-    assert split("a=1,2 b=[1, 2] c='x y'", " ") == ["a=1,2", "b=[1, 2]", "c='x y'"]
+    assert split_unquoted("a=1,2 b=[1, 2] c='x y'", " ") == ["a=1,2", "b=[1, 2]", "c='x y'"]
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,25 @@ def test_pieces_between_spaces():
         (["=1"], [], [], "--grid =1: write it as"),
         (["a..b=1"], [], [], "--grid a..b=1: write it as"),
         (["a=[1,2"], [], [], "the value [1,2 is not valid YAML"),
-        (["a=1", "a=2"], [], [], "--grid a=2: a is there already; give all its values at once"),
+        (["a=1", "a=2"], [], [], "--grid a=2: a is given twice; give all its values at once"),
         (["training.seed=1,2"], [], [], "give the number of seeds with --seeds"),
-        ([], [0.5, 0], [], "--share: a share is above 0 and at most 1, not 0"),
+        ([], [0.5, 0], [], "--share: give shares above 0 and at most 1, not 0"),
         ([], [1.5], [], "not 1.5"),
         ([], [float("nan")], [], "not nan"),
-        ([], [], [-0.1], "--boundary-noise: a probability is between 0 and 1, not -0.1"),
+        ([], [], [-0.1], "--boundary-noise: give probabilities between 0 and 1, not -0.1"),
     ],
 )
 def test_what_is_refused(axes, shares, noises, message):
     with pytest.raises(UsageError) as caught:
-        cells_of(axes, shares, noises)
+        make_cells(axes, shares, noises)
     assert message in str(caught.value)
 
 
 def test_the_same_training_twice_is_refused():
-    cells = cells_of(["method.epsilon=0.1,0.10"])
+    cells = make_cells(["method.epsilon=0.1,0.10"])
     settings = {cell: Config.compose(changes=cell.changes) for cell in cells}
     with pytest.raises(UsageError, match=r"method.epsilon=0.1 and method.epsilon=0.10 are the same"):
         check_distinct(settings)
-    alike = [Cell((), 0.1234567), Cell((), 0.12345671)]
-    with pytest.raises(UsageError, match=r"2 cells would be called share=0.123457"):
+    alike = [GridCell((), 0.1234567), GridCell((), 0.12345671)]
+    with pytest.raises(UsageError, match=r"2 cells would have the folder share=0.123457"):
         check_distinct(dict.fromkeys(alike, Config.compose()))

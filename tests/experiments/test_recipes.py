@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from fencepost.cli.training_options import settings_of
+from fencepost.cli.training_options import compose_settings
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
@@ -107,7 +107,7 @@ def test_a_recipe_is_first_then_the_file_then_changes_then_flags(tmp_path: Path)
     file.write_text("training: {epochs: 7, batch_size: 7, warmup: 0.7}\n")
     flags = {"training": {"epochs": 9, "batch_size": None}, "encoder": {"name": None}}
     name = "boundary-smoothing/conll2003"
-    config = settings_of(name, file, ["training.batch_size=8", "training.epochs=8"], flags)
+    config = compose_settings(name, file, ["training.batch_size=8", "training.epochs=8"], flags)
     assert (config.training.epochs, config.training.batch_size, config.training.warmup) == (9, 8, 0.7)
     assert (config.training.clip, config.encoder.name) == (5.0, "roberta-base")
     assert config.method.epsilon == 0.3  # type: ignore[attr-defined]
@@ -116,7 +116,9 @@ def test_a_recipe_is_first_then_the_file_then_changes_then_flags(tmp_path: Path)
 def test_an_empty_part_of_a_file_leaves_the_recipe_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("method:\nencoder:\n")
-    assert settings_of("diffusion/genia", file, [], {}) == settings_of("diffusion/genia", None, None, {})
+    assert compose_settings("diffusion/genia", file, [], {}) == compose_settings(
+        "diffusion/genia", None, None, {}
+    )
 
 
 def test_another_method_than_the_recipes_is_refused(tmp_path: Path) -> None:
@@ -131,20 +133,20 @@ def test_another_method_than_the_recipes_is_refused(tmp_path: Path) -> None:
         with pytest.raises(
             UsageError, match="boundary-offset contradicts the recipe, which is for diffusion"
         ):
-            settings_of(name, config, changes, flags)
-    again = settings_of(name, None, [], {"method": {"name": "diffusion"}})
-    assert again == settings_of(name, None, [], {})
+            compose_settings(name, config, changes, flags)
+    again = compose_settings(name, None, [], {"method": {"name": "diffusion"}})
+    assert again == compose_settings(name, None, [], {})
 
 
 def test_no_file_is_blamed_where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^training\.epoch: there is no such key"):
-        settings_of("diffusion/genia", None, ["training.epoch=3"], {})
+        compose_settings("diffusion/genia", None, ["training.epoch=3"], {})
     with pytest.raises(UsageError, match=r"^method\.epsilon: there is no such key"):
         Config.compose(base={"method": {"name": "diffusion", "epsilon": 1}})
     file = tmp_path / "own.yaml"
     file.write_text("training: {epoch: 3}\n")
     with pytest.raises(UsageError, match=r"own\.yaml: training\.epoch: there is no such key"):
-        settings_of("diffusion/genia", file, [], {})
+        compose_settings("diffusion/genia", file, [], {})
 
 
 # Ablations
@@ -251,7 +253,7 @@ def sentences() -> list[Sentence]:
 
 @cache
 def measured(name: str, changes: tuple[str, ...]) -> Measured:
-    config = settings_of(name, None, [*SMALL[""], *SMALL[name.split("/")[0]], *changes], {})
+    config = compose_settings(name, None, [*SMALL[""], *SMALL[name.split("/")[0]], *changes], {})
     torch.manual_seed(0)
     model = Model.build(config, sentences()).eval()
     for weights in model.parameters():  # so that it finds this and that, which it has not learnt
@@ -289,7 +291,7 @@ def test_the_page_has_ablations_of_each_method() -> None:
 @pytest.mark.parametrize("one", ablations(), ids=lambda one: f"{one.recipe.split('/')[0]} {one.changes}")
 def test_an_ablation_changes_the_settings_that_it_names_and_no_others(one: Ablation) -> None:
     before, after = (
-        flat(settings_of(one.recipe, None, changes, {}).model_dump(mode="json"))
+        flat(compose_settings(one.recipe, None, changes, {}).model_dump(mode="json"))
         for changes in ((), one.changes)
     )
     assert before.keys() == after.keys()
@@ -327,7 +329,7 @@ def asked(name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(pretrained.AutoModel, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match="not in a test"):
-        Model.build(settings_of(name, None, changes, {}), sentences())
+        Model.build(compose_settings(name, None, changes, {}), sentences())
     (one,) = names
     return one
 

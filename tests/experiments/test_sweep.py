@@ -25,8 +25,8 @@ from fencepost.data.output import WriteError
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import sweep as sweep_module
 from fencepost.experiments import trials, workers
-from fencepost.experiments.sweep import Cell, Data, Sweep, Trial, cells_of
-from fencepost.experiments.workers import Ended, in_processes
+from fencepost.experiments.sweep import Data, GridCell, Sweep, Trial, make_cells
+from fencepost.experiments.workers import TaskResult, run_in_processes
 from fencepost.training import train
 from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, die, timeless
 
@@ -34,20 +34,20 @@ DATA = Data(LEARNT, DEV, DEV[:6])
 LITTLE = {"epochs": 1, "learning_rate": 0.001}
 ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are right by chance
 TREE = config(ALL_SPANS, **LITTLE).model_dump(mode="json")
-EPSILONS = cells_of(["method.epsilon=0,0.3"])
+EPSILONS = make_cells(["method.epsilon=0,0.3"])
 
 
-def settings_of(cells: list[Cell]) -> dict[Cell, Config]:
+def settings_of(cells: list[GridCell]) -> dict[GridCell, Config]:
     return {cell: Config.compose(changes=cell.changes, base=TREE) for cell in cells}
 
 
-def swept(out: Path, cells: list[Cell] = EPSILONS, seeds: int = 2, **more: Any) -> Sweep:
+def swept(out: Path, cells: list[GridCell] = EPSILONS, seeds: int = 2, **more: Any) -> Sweep:
     return Sweep(out, settings_of(cells), seeds, more.pop("data", DATA), **more)
 
 
 def go(sweep: Sweep, workers: int = 1) -> list[str]:
     """The runs that were trained."""
-    return [ended.task.label for ended in sweep.go(workers)]
+    return [ended.task.label for ended in sweep.run(workers)]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_mean_and_standard_deviation_of_a_cell(whole: Path) -> None:
 
 
 def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
-    sweep = swept(tmp_path, [Cell()], 1, data=Data(LEARNT, None, DEV[:6]))
+    sweep = swept(tmp_path, [GridCell()], 1, data=Data(LEARNT, None, DEV[:6]))
     assert go(sweep) == ["as it is, seed 1"]
     (row,) = rows(tmp_path / "sweep.csv")
     assert row["test_f1_mean"]
@@ -131,7 +131,7 @@ def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
 
 
 def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> None:
-    cells = cells_of([], [0.5, 1], [0, 0.9])
+    cells = make_cells([], [0.5, 1], [0, 0.9])
     sweep = swept(tmp_path, cells, 1)
     seen: dict[str, tuple[Any, ...]] = {}
 
@@ -159,7 +159,7 @@ def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> Non
 def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")}
     sweep = swept(copied)
-    assert len(sweep.of_state("complete")) == 4
+    assert len(sweep.find_runs("complete")) == 4
     assert go(sweep) == []
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")} == before
     assert_same_sweep(copied, whole)
@@ -168,12 +168,12 @@ def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> Non
 def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
     train(
         config(ALL_SPANS, seed=2, **LITTLE),
-        sweep_module.part(LEARNT, 0.5, 2),
+        sweep_module.sample_share(LEARNT, 0.5, 2),
         tmp_path / "share=0.5" / "seed-2",
         DEV,
     )
-    sweep = swept(tmp_path, cells_of([], [0.5]), 2, data=Data(LEARNT, DEV))
-    assert [run.label for run in sweep.of_state("complete")] == ["share=0.5, seed 2"]
+    sweep = swept(tmp_path, make_cells([], [0.5]), 2, data=Data(LEARNT, DEV))
+    assert [run.label for run in sweep.find_runs("complete")] == ["share=0.5, seed 2"]
 
 
 def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> None:
@@ -186,7 +186,7 @@ def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> 
     assert process.exitcode == -signal.SIGKILL
     assert [row["seeds"] for row in rows(copied / "sweep.csv")] == ["2", "0"]
     sweep = swept(copied)
-    assert [len(sweep.of_state(state)) for state in ("complete", "running", "planned")] == [2, 1, 1]
+    assert [len(sweep.find_runs(state)) for state in ("complete", "running", "planned")] == [2, 1, 1]
     assert go(sweep) == ["method.epsilon=0.3, seed 1", "method.epsilon=0.3, seed 2"]
     assert_same_sweep(copied, whole)
 
@@ -201,7 +201,7 @@ def test_interrupted_in_the_middle_of_a_run(whole: Path, tmp_path: Path) -> None
     out = tmp_path / "sweep"
     with before_step(7, _interrupt), pytest.raises(KeyboardInterrupt):
         go(swept(out))
-    assert len(swept(out).of_state("running")) == 1
+    assert len(swept(out).find_runs("running")) == 1
     go(swept(out))
     assert_same_sweep(out, whole)
 
@@ -211,12 +211,12 @@ def _interrupt() -> None:
 
 
 def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
-    sweep = swept(tmp_path, [Cell()], 1)
+    sweep = swept(tmp_path, [GridCell()], 1)
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "run.yaml").write_text(sweep.runs[0].config.to_yaml())
     (folder / ".fencepost-abcdefgh").mkdir()
-    assert go(swept(tmp_path, [Cell()], 1)) == ["as it is, seed 1"]
+    assert go(swept(tmp_path, [GridCell()], 1)) == ["as it is, seed 1"]
     assert not sweep.failed
     assert (folder / "metrics.json").is_file()
     assert not (folder / ".fencepost-abcdefgh").exists()
@@ -241,8 +241,8 @@ def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> N
         (copied / RUN / "metrics.json").unlink()
     with pytest.raises(
         UsageError,
-        match=r"epsilon=0.3/seed-1: the run there has other settings \(training.epochs is 4 there and 1 here"
-        r"\); remove that folder to train it again, or give the sweep another --out",
+        match=r"epsilon=0.3/seed-1: contains a run with other settings \(training.epochs is 4 there and 1 "
+        r"here\); remove the folder to train it again, or give another --out",
     ):
         swept(copied)
 
@@ -250,32 +250,32 @@ def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> N
 @pytest.mark.parametrize("data", [Data(LEARNT[1:], DEV), Data(LEARNT, DEV[1:]), Data(LEARNT)])
 def test_a_run_with_other_data_is_refused(whole: Path, data: Data) -> None:
     with pytest.raises(
-        UsageError, match=r"epsilon=0/seed-1: the run there has other training or development"
+        UsageError, match=r"epsilon=0/seed-1: contains a run with other training or development"
     ):
         swept(whole, data=data)
 
 
 def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="was not scored on this test data; remove that folder"):
+    with pytest.raises(UsageError, match="was not scored on this test data; remove the folder"):
         swept(whole, data=Data(LEARNT, DEV, DEV))
-    assert len(swept(whole, data=Data(LEARNT, DEV)).of_state("complete")) == 4  # its scores are no harm
-    go(swept(tmp_path, [Cell()], 1, data=Data(LEARNT, DEV)))
+    assert len(swept(whole, data=Data(LEARNT, DEV)).find_runs("complete")) == 4  # its scores are no harm
+    go(swept(tmp_path, [GridCell()], 1, data=Data(LEARNT, DEV)))
     with pytest.raises(UsageError, match="was not scored on this test data"):
-        swept(tmp_path, [Cell()], 1)
+        swept(tmp_path, [GridCell()], 1)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match="is there already and no training run; remove that folder"):
-        swept(tmp_path, [Cell()])
+    with pytest.raises(UsageError, match="already exists and is not a training run; remove the folder"):
+        swept(tmp_path, [GridCell()])
 
 
 @pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
 def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
     (copied / RUN / "metrics.json").write_bytes(content)
-    message = r"seed-1/metrics.json: these are not the results of a training run \(.{5,200}\); remove"
+    message = r"seed-1/metrics.json: not the results of a training run \(.{5,200}\); remove"
     with pytest.raises(DataError, match=message):
         swept(copied, data=Data(LEARNT, DEV))
 
@@ -289,9 +289,9 @@ def test_data_without_sentences(data: Any, name: str) -> None:
 
 
 def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
-    running = swept(tmp_path).go()
+    running = swept(tmp_path).run()
     next(running)
-    with pytest.raises(UsageError, match="another sweep is at work there"):
+    with pytest.raises(UsageError, match="another sweep is running in this folder"):
         go(swept(tmp_path))
     running.close()  # type: ignore[attr-defined]
     assert len(go(swept(tmp_path, seeds=1))) == 1
@@ -315,7 +315,7 @@ def test_models_need_not_be_kept(copied: Path, whole: Path) -> None:
 
 
 def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
-    cells = cells_of([], [0.25, 0.5, 1])
+    cells = make_cells([], [0.25, 0.5, 1])
     sweep = swept(tmp_path, cells, 1)
     with patch.object(sweep_module, "run_trial", _failing):
         assert len(go(sweep)) == 3
@@ -352,7 +352,7 @@ def test_a_full_disk_stops_the_sweep_and_is_no_failure_of_a_run(tmp_path: Path) 
         go(sweep)
     assert len(calls) == 1
     assert not sweep.failed
-    assert len(sweep.of_state("planned")) == 4
+    assert len(sweep.find_runs("planned")) == 4
 
 
 @pytest.fixture
@@ -375,10 +375,12 @@ def test_several_processes_come_to_the_same(whole: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("quick_start")
 def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
     tasks = ["good", "die", "raise", "leave", "refuse", "last"]
-    ended: dict[str, Ended[str]] = {one.task: one for one in in_processes(partial(_act, tmp_path), tasks, 2)}
+    ended: dict[str, TaskResult[str]] = {
+        one.task: one for one in run_in_processes(partial(_act, tmp_path), tasks, 2)
+    }
     assert ended.keys() == set(tasks)
     assert {task: one.failure.message for task, one in ended.items() if one.failure} == {
-        "die": "its process was killed (SIGKILL), perhaps since the memory was used up",
+        "die": "its process was killed (SIGKILL), perhaps because it ran out of memory",
         "raise": "ValueError: bad",
         "leave": "its process ended with code 3",
         "refuse": "no",
@@ -406,13 +408,13 @@ def _act(folder: Path, task: str) -> None:
 @pytest.mark.usefixtures("quick_start")
 def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="full"):
-        list(in_processes(partial(_act, tmp_path), ["full", "good"], 2))
+        list(run_in_processes(partial(_act, tmp_path), ["full", "good"], 2))
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.usefixtures("quick_start")
 def test_processes_end_with_the_sweep() -> None:
-    running = in_processes(_wait, [0.0, 600.0, 600.0], 2)
+    running = run_in_processes(_wait, [0.0, 600.0, 600.0], 2)
     next(running)
     running.close()
     assert not multiprocessing.active_children()
@@ -434,7 +436,7 @@ def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
 
 def _lead(folder: Path) -> None:
     with patch.object(workers, "CONTEXT", multiprocessing.get_context("fork")):  # the quickest
-        list(in_processes(partial(_tell_and_wait, folder), [600.0, 600.0], 2))
+        list(run_in_processes(partial(_tell_and_wait, folder), [600.0, 600.0], 2))
 
 
 def _tell_and_wait(folder: Path, seconds: float) -> None:
@@ -460,6 +462,6 @@ def _is_alive(process: int) -> bool:
 def test_a_device_that_is_absent_fails_each_run(tmp_path: Path) -> None:
     """The device of the data reaches the training."""
     data = replace(DATA, device="mps" if torch.cuda.is_available() else "cuda")
-    failures = [ended.failure for ended in swept(tmp_path / "sweep", data=data).go() if ended.failure]
+    failures = [ended.failure for ended in swept(tmp_path / "sweep", data=data).run() if ended.failure]
     assert failures
     assert all("is not available; this machine has" in failure.message for failure in failures)

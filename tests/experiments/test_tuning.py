@@ -25,18 +25,18 @@ from fencepost.experiments import trials as trials_module
 from fencepost.experiments import tuning as tuning_module
 from fencepost.experiments import tuning_study as study_module
 from fencepost.experiments import workers
-from fencepost.experiments.tuning import Data, Pruned, TrialRecord, Tuning
+from fencepost.experiments.tuning import Data, TrialPruned, TrialRecord, Tuning
 from fencepost.experiments.tuning_space import (
     Choices,
     Range,
     Space,
-    changed,
+    change_config,
     default_space,
+    dump_space,
+    dump_space_yaml,
+    parse_searches,
+    parse_space,
     read_space,
-    searched,
-    space_of,
-    space_tree,
-    space_yaml,
 )
 from fencepost.methods.registry import METHODS
 from fencepost.training import train
@@ -52,7 +52,7 @@ SEARCHED = ["training.learning_rate=1e-4..1e-2:log", "method.epsilon=0,0.1,0.2"]
 
 
 def space(*options: str, settings: Config | None = None) -> Space:
-    return space_of(searched(options or SEARCHED), settings or config())
+    return parse_space(parse_searches(options or SEARCHED), settings or config())
 
 
 def tuning(out: Path, settings: Config | None = None, of: Space | None = None, **more: Any) -> Tuning:
@@ -62,7 +62,7 @@ def tuning(out: Path, settings: Config | None = None, of: Space | None = None, *
 
 def go(whole: Tuning, trials: int, **more: Any) -> list[TrialRecord]:
     with whole:
-        return list(whole.go(trials, **more))
+        return list(whole.run(trials, **more))
 
 
 def timeless(trials: list[TrialRecord]) -> list[tuple[Any, ...]]:
@@ -103,7 +103,7 @@ def test_what_may_be_written() -> None:
         "training.schedule": Choices(("linear", "cosine")),
         "encoder.name": Choices(("../a", "../b")),
     }
-    assert isinstance(found["training.batch_size"].tree()["low"], int)  # type: ignore[call-overload]
+    assert isinstance(found["training.batch_size"].to_tree()["low"], int)  # type: ignore[call-overload]
 
 
 def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
@@ -112,21 +112,21 @@ def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
         "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text, as YAML sees it
         "method.epsilon: [0, 1e-1, 0.2]\n"
     )
-    found = space_of(read_space(path), config())
+    found = parse_space(read_space(path), config())
     assert found == space()
-    path.write_text(space_yaml(found))
+    path.write_text(dump_space_yaml(found))
     assert path.read_text().splitlines() == [
         "training.learning_rate: {low: 0.0001, high: 0.01, log: true}",
         "method.epsilon: [0.0, 0.1, 0.2]",
     ]
-    assert space_of(read_space(path), config()) == found
+    assert parse_space(read_space(path), config()) == found
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("encoder", ["minilm", "scratch"])
 def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
-    found = space_of(default_space(settings), settings)
+    found = parse_space(default_space(settings), settings)
     assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
     assert [key for key in found if key.startswith("method.")] == [
         f"method.{key}" for key in METHODS[method].settings.searched
@@ -136,7 +136,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
             value = value[part]
-        assert domain.has(value) or (key, value) == ("training.encoder_learning_rate", "auto"), key
+        assert domain.contains(value) or (key, value) == ("training.encoder_learning_rate", "auto"), key
 
 
 @pytest.mark.parametrize(
@@ -146,22 +146,22 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("training.learning_rate=0..1:log", "training.learning_rate: should be greater than 0, not 0.0"),
         ("method.epsilon=0.5..1", "method.epsilon: should be less than 1, not 1.0"),
         ("method.epsilon=0,0.5,1", "method.epsilon: should be less than 1, not 1"),
-        ("method.epsilon=0.1,0.10", r"method.epsilon: the value 0.1 is there twice"),
+        ("method.epsilon=0.1,0.10", r"method.epsilon: the value 0.1 is given twice"),
         ("method.epsilon=0..0.2:log", "with log, low must be above 0"),
         ("method.epsilon=0.2..0.1", "low must be below high, but 0.2 is not below 0.1"),
         ("encoder.lstm.size=8..32", "encoder.lstm.size: should be a multiple of 2, not 9"),
-        ("training.warmup=0..0.5:0.15", "steps of 0.15 do not lead from 0.0 to 0.5"),
-        ("training.epochs=1..5:0.5", "step must be a whole number, as the setting is, not '0.5'"),
+        ("training.warmup=0..0.5:0.15", "0.5 - 0.0 is not a multiple of 0.15"),
+        ("training.epochs=1..5:0.5", "step must be an integer, as the setting is, not '0.5'"),
         ("training.epochs=1..5:0", "step must be a number above 0"),
         ("training.epochs=1..2.5", "training.epochs: should be a valid integer"),
         ("training.schedule=linear,cosin", "should be 'linear', 'cosine' or 'constant', not 'cosin'"),
-        ("encoder.features.train_vectors=0..1", "this setting is no number; list its values"),
-        ("training.epochs=3", "this is one value, and nothing to search; write a range as LOW..HIGH"),
+        ("encoder.features.train_vectors=0..1", "this setting is not a number; give a list of values"),
+        ("training.epochs=3", "one value is nothing to search; write a range as LOW..HIGH"),
         ("training.epochs", "write a range as LOW..HIGH"),
         ("method.epsilon=[,2", "a value is not valid YAML"),
-        ("training.seed=1,2", "it cannot be searched: the best seed is luck"),
-        ("method.name=diffusion,boundary-offset", "compare them with fencepost sweep"),
-        ("method=1..2", "method: should be a mapping"),
+        ("training.seed=1,2", "cannot be searched: the best seed is chance"),
+        ("method.name=diffusion,boundary-offset", "use fencepost sweep"),
+        ("method=1..2", "method: must have keys"),
     ],
 )
 def test_what_may_not(written: str, told: str) -> None:
@@ -172,22 +172,22 @@ def test_what_may_not(written: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("", "a search space has keys, each with a range or a list"),
-        ("[1]", "a search space has keys"),
+        ("", "a search space maps keys to ranges or lists"),
+        ("[1]", "a search space maps keys"),
         ("x: [", r"space.yaml:\d: this is not valid YAML"),
-        ("training: {learning_rate: {low: 1, high: 2}}", "keys are written in full"),
+        ("training: {learning_rate: {low: 1, high: 2}}", "write keys in full"),
         ("training.epochs: {low: 1}", "give a range, as {low: 0.1, high: 0.5}"),
-        ("training.epochs: {low: 1, high: 2, log: maybe}", "log is true or false, not 'maybe'"),
-        ("training.epochs: {low: 1, high: 3, log: true, step: 2}", "log and step contradict each other"),
-        ("training.epochs: [1]", "a list needs two values"),
-        ("training..epochs: [1, 2]", "this is no key"),
+        ("training.epochs: {low: 1, high: 2, log: maybe}", "log must be true or false, not 'maybe'"),
+        ("training.epochs: {low: 1, high: 3, log: true, step: 2}", "log and step cannot be combined"),
+        ("training.epochs: [1]", "a list needs at least two values"),
+        ("training..epochs: [1, 2]", "not a key"),
     ],
 )
 def test_what_a_file_may_not_say(written: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(written)
     with pytest.raises((UsageError, DataError), match=told):
-        space_of(read_space(path), config())
+        parse_space(read_space(path), config())
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,11 @@ def test_what_there_is_at_the_end(whole: Path) -> None:
         assert one["dev_f1"] == max(scores)
         assert (folder / "model.safetensors").exists() == (one is best)
         assert not (folder / "checkpoints").exists()
-        assert Config.compose(folder / "run.yaml") == changed(config(ALL_SPANS, **LITTLE), one["values"])
+        assert Config.compose(folder / "run.yaml") == change_config(
+            config(ALL_SPANS, **LITTLE), one["values"]
+        )
     assert told["importance"] is None
-    assert told["no_importance"] == "it takes 4 complete trials, and there are 3"
+    assert told["no_importance"] == "it needs 4 complete trials, but there are 3"
     with (whole / "trials.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [float(row["dev_f1"]) for row in rows] == [one["dev_f1"] for one in trials]
@@ -275,7 +277,7 @@ def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) 
 def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
     with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
-        assert list(t.go(3)) == []
+        assert list(t.run(3)) == []
         found = t.score()
     assert found is not None
     load.assert_called_once_with(whole / results(whole)["best"]["model"], engine="pytorch")
@@ -314,7 +316,7 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     settings = config(epochs=1, learning_rate=0.001)
     folder = tmp_path / "tuning" / "trials" / "0000"
     with tuning(tmp_path / "tuning", settings) as killed:
-        assert killed.study.next() is not None
+        assert killed.study.start_trial() is not None
     if complete:
         run(folder, settings)
     else:
@@ -333,9 +335,9 @@ def test_what_an_epoch_is_told_with_and_how_a_training_ends(tmp_path: Path) -> N
     def hook(epoch: int, f1: float) -> None:
         seen.append((epoch, f1))
         if epoch == 2:
-            raise Pruned
+            raise TrialPruned
 
-    with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(Pruned):
+    with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(TrialPruned):
         run(tmp_path, after_epoch=hook)
     assert seen == [(1, 0.1), (2, 0.3)]
     assert not (tmp_path / "metrics.json").exists()
@@ -495,7 +497,7 @@ def test_a_trial_that_kills_its_process_each_time_has_failed(tmp_path: Path) -> 
     first = results(tmp_path)["trials"][0]
     assert (first["state"], first["failure"]) == (
         "failed",
-        "its process was killed 3 times, perhaps since the memory was used up",
+        "its process was killed 3 times, perhaps because it ran out of memory",
     )
 
 
@@ -585,7 +587,7 @@ def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
     play, _ = failing(1, 2, 3)
     with (
         played(play),
-        pytest.raises(FencepostError, match="the last 3 trials failed, and so the search ends"),
+        pytest.raises(FencepostError, match="the search ends because the last 3 trials failed"),
     ):
         go(tuning(tmp_path), 6)
     assert [one["state"] for one in results(tmp_path)["trials"]] == ["complete", *["failed"] * 3]
@@ -597,7 +599,9 @@ def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
 def test_all_failed(tmp_path: Path) -> None:
     with (
         played(failing(0, 1)[0]),
-        pytest.raises(FencepostError, match=r"no trial is complete; trial 1, .*ZeroDivision"),
+        pytest.raises(
+            FencepostError, match=r"no trial is complete; error of the last one \(1\): .*ZeroDivision"
+        ),
     ):
         go(tuning(tmp_path), 2)
     assert not (tmp_path / "best.yaml").exists()
@@ -635,7 +639,7 @@ def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
     with played(by_rate):
         go(tuning(tmp_path / "one", config(epochs=1), space("training.learning_rate=1e-3..1e-2")), 4)
     assert results(tmp_path / "same")["no_importance"] == "all complete trials have the same development F1"
-    assert results(tmp_path / "one")["no_importance"].startswith("one setting is searched")
+    assert results(tmp_path / "one")["no_importance"].startswith("only one setting is searched")
 
 
 # What is refused
@@ -662,15 +666,15 @@ def test_another_study_is_refused(tmp_path: Path) -> None:
         (tuning(tmp_path, data=Data(LEARNT[1:], DEV)), "it has other training data"),
         (tuning(tmp_path, data=Data(LEARNT, DEV[1:])), "it has other development data"),
     ):
-        with pytest.raises(UsageError, match=rf"the study there is another one; .*{told}"):
+        with pytest.raises(UsageError, match=rf"contains another study; .*{told}"):
             go(other, 2)
     assert [one["trial"] for one in results(tmp_path)["trials"]] == [0]
 
 
 def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
     with played(by_rate), tuning(tmp_path) as first:
-        next(first.go(2))
-        with pytest.raises(UsageError, match="another tuning is at work there"):
+        next(first.run(2))
+        with pytest.raises(UsageError, match="another tuning is running in this folder"):
             go(tuning(tmp_path), 2)
     with played(by_rate):
         assert len(go(tuning(tmp_path), 2)) == 1
@@ -679,16 +683,14 @@ def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
 def test_folders_that_will_not_do(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years")
-    with pytest.raises(UsageError, match="thesis: is there already, and no study"):
+    with pytest.raises(UsageError, match="thesis: already exists and is not a study"):
         go(tuning(tmp_path / "thesis"), 1)
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
     with pytest.raises(UsageError, match="cannot be read: Not a directory"):
         go(tuning(tmp_path / "thesis" / "thesis.tex"), 1)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "study.db").write_text("years " * 1000)
-    with pytest.raises(
-        UsageError, match=r"study.db: this cannot be read as a study \(file is not a database"
-    ):
+    with pytest.raises(UsageError, match=r"study.db: cannot be read as a study \(file is not a database"):
         go(tuning(tmp_path / "broken"), 1)
     with played(by_rate):  # letters that mean something in an address
         assert go(tuning(tmp_path / "a{b}?c=%20#d e"), 1)
@@ -698,7 +700,7 @@ def test_what_a_tuning_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UsageError, match="tuning needs development data"):
         tuning(tmp_path, data=Data(LEARNT))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match="works in one process"):
+    with pytest.raises(UsageError, match="runs in one process"):
         tuning(tmp_path)
 
 
@@ -713,7 +715,7 @@ def test_all_models_can_be_kept(tmp_path: Path) -> None:
 def test_the_space_is_told_as_a_file_has_it(whole: Path) -> None:
     assert (
         results(whole)["space"]
-        == space_tree(space())
+        == dump_space(space())
         == {
             "training.learning_rate": {"low": 0.0001, "high": 0.01, "log": True},
             "method.epsilon": [0.0, 0.1, 0.2],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
-from fencepost.experiments.sweep import part, with_boundary_noise
+from fencepost.experiments.sweep import add_boundary_noise, sample_share
 from tests.strategies import entities
 
 SAMPLE = list(read("sample:train"))
@@ -26,19 +26,19 @@ some_sentences = st.integers(0, 8).flatmap(
 def test_a_part_is_what_the_seed_draws_in_its_order(count, share, seed):
     sentences = [Sentence([str(number)]) for number in range(count)]
     drawn = np.random.default_rng(seed).permutation(count)[: max(1, round(share * count))]
-    assert [int(one.words[0]) for one in part(sentences, share, seed)] == sorted(drawn)
+    assert [int(one.words[0]) for one in sample_share(sentences, share, seed)] == sorted(drawn)
 
 
 @given(shares, shares, seeds)
 def test_a_smaller_share_is_within_a_larger_one(one, other, seed):
-    small, large = (part(SAMPLE[:50], share, seed) for share in sorted((one, other)))
+    small, large = (sample_share(SAMPLE[:50], share, seed) for share in sorted((one, other)))
     assert {sentence.id for sentence in small} <= {sentence.id for sentence in large}
 
 
 def test_all_is_all():
-    assert part(SAMPLE, 1.0, 7) == SAMPLE
-    assert len(part(SAMPLE, 0.125, 7)) == round(0.125 * len(SAMPLE))
-    assert part(SAMPLE, 0.5, 7) != part(SAMPLE, 0.5, 8)
+    assert sample_share(SAMPLE, 1.0, 7) == SAMPLE
+    assert len(sample_share(SAMPLE, 0.125, 7)) == round(0.125 * len(SAMPLE))
+    assert sample_share(SAMPLE, 0.5, 7) != sample_share(SAMPLE, 0.5, 8)
 
 
 def distance(one, other):
@@ -68,7 +68,7 @@ def _paired(gone, new):
 
 @given(some_sentences, st.floats(0, 1), seeds)
 def test_noise_moves_one_boundary_by_one_word(sentences, probability, seed):
-    noisy = with_boundary_noise(sentences, probability, seed)
+    noisy = add_boundary_noise(sentences, probability, seed)
     assert [one.with_entities([]) for one in noisy] == [one.with_entities([]) for one in sentences]
     for before, after in zip(sentences, noisy, strict=True):
         assert len(after.entities) == len(before.entities)
@@ -82,8 +82,8 @@ def test_noise_moves_one_boundary_by_one_word(sentences, probability, seed):
 
 @given(some_sentences, seeds)
 def test_noise_that_is_sure_and_noise_that_is_none(sentences, seed):
-    assert with_boundary_noise(sentences, 0.0, seed) == sentences
-    for before, after in zip(sentences, with_boundary_noise(sentences, 1.0, seed), strict=True):
+    assert add_boundary_noise(sentences, 0.0, seed) == sentences
+    for before, after in zip(sentences, add_boundary_noise(sentences, 1.0, seed), strict=True):
         stayed = {e.key for e in before.entities} & {e.key for e in after.entities}
         taken = {e.key for e in (*before.entities, *after.entities)}
         for start, end, type_ in stayed:  # nothing else was possible
@@ -94,7 +94,7 @@ def test_noise_that_is_sure_and_noise_that_is_none(sentences, seed):
 
 @pytest.mark.parametrize("probability", [0.05, 0.1, 0.5, 1.0])
 def test_the_share_of_entities_that_move(probability):
-    noisy = with_boundary_noise(SAMPLE, probability, 3)
+    noisy = add_boundary_noise(SAMPLE, probability, 3)
     moved = sum(moves(before, after) for before, after in zip(SAMPLE, noisy, strict=True))
     entities = sum(len(sentence.entities) for sentence in SAMPLE)
     deviation = (probability * (1 - probability) / entities) ** 0.5
@@ -103,7 +103,7 @@ def test_the_share_of_entities_that_move(probability):
 
 def test_all_four_moves_happen_alike():
     sentence = Sentence(list("abcdefgh"), [Entity(3, 5, "X")])
-    noisy = with_boundary_noise([sentence] * 4000, 1.0, 1)
+    noisy = add_boundary_noise([sentence] * 4000, 1.0, 1)
     counts = Counter(one.entities[0].span for one in noisy)
     assert counts.keys() == {(2, 5), (4, 5), (3, 4), (3, 6)}
     assert all(abs(count - 1000) < 120 for count in counts.values())
@@ -111,25 +111,25 @@ def test_all_four_moves_happen_alike():
 
 def test_where_little_can_move():
     alone = Sentence(["a"], [Entity(0, 1, "X")])
-    assert with_boundary_noise([alone], 1.0, 1) == [alone]  # no room
+    assert add_boundary_noise([alone], 1.0, 1) == [alone]  # no room
     pair = Sentence(["a", "b"], [Entity(0, 1, "X")])
-    assert [one.entities[0].span for one in with_boundary_noise([pair] * 9, 1.0, 1)] == [(0, 2)] * 9
+    assert [one.entities[0].span for one in add_boundary_noise([pair] * 9, 1.0, 1)] == [(0, 2)] * 9
     full = Sentence(["a", "b"], [Entity(0, 1, "X"), Entity(0, 2, "X"), Entity(1, 2, "X")])
-    assert with_boundary_noise([full], 1.0, 1) == [full]  # all places are taken
+    assert add_boundary_noise([full], 1.0, 1) == [full]  # all places are taken
     other = Sentence(["a", "b"], [Entity(0, 1, "X"), Entity(0, 2, "Y"), Entity(1, 2, "Y")])
-    moved = with_boundary_noise([other], 1.0, 1)[0]
+    moved = add_boundary_noise([other], 1.0, 1)[0]
     assert Entity(0, 2, "X") in moved.entities  # another type is no obstacle
 
 
 def test_noise_is_the_seeds():
-    one, again, other = (with_boundary_noise(SAMPLE, 0.3, seed) for seed in (1, 1, 2))
+    one, again, other = (add_boundary_noise(SAMPLE, 0.3, seed) for seed in (1, 1, 2))
     assert one == again
     assert one != other
 
 
 def test_what_is_drawn_for_little_noise_is_drawn_for_more():
     def moved(probability):
-        noisy = with_boundary_noise(SAMPLE, probability, 1)
+        noisy = add_boundary_noise(SAMPLE, probability, 1)
         return {n for n, (a, b) in enumerate(zip(SAMPLE, noisy, strict=True)) if a != b}
 
     little, more = moved(0.1), moved(0.4)

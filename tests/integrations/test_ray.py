@@ -162,7 +162,7 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], stop))
         told = run(*arguments, code=130).stderr
-    assert f"interrupted; what is done is in {output}: continue with the same command and --resume" in told
+    assert f"interrupted; finished parts are in {output}; continue with the same command and --resume" in told
     assert not (output / "manifest.json").exists()
 
     assert "use --resume to continue or --force to overwrite it" in run(*arguments, code=2).stderr
@@ -183,7 +183,7 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
     assert str(parts[0]) in {row["output"] for row in sent}
     assert len(sent) < 20
     check(output, single)
-    assert "is complete already" in run(*arguments, "--resume").stderr
+    assert "already complete" in run(*arguments, "--resume").stderr
 
     changed, missing, _ = sorted(output.glob("part-*"))
     changed.write_bytes(changed.read_bytes().replace(b"Ada", b"Bob"))
@@ -191,7 +191,7 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
     monkeypatch.setattr(on_ray, "_results", lambda rows, options, _: map(Worker(options), rows))
     told = run(*arguments, "--resume").stderr
     for path in (changed, missing):
-        assert f"{path}: is missing or was changed, so it is made again" in told
+        assert f"{path}: missing or changed, so it is written again" in told
     check(output, single)
 
 

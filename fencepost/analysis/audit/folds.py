@@ -25,8 +25,15 @@ from fencepost.data.files import read_json_object
 from fencepost.data.output import TEMPORARY
 from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature, match
-from fencepost.experiments.trials import is_started, lock_file, locked, tidy, write_failure, write_json
-from fencepost.experiments.workers import Ended, attempt, in_processes
+from fencepost.experiments.trials import (
+    is_started,
+    lock_folder,
+    make_lock_name,
+    tidy,
+    write_failure,
+    write_json,
+)
+from fencepost.experiments.workers import TaskResult, run_in_processes, run_task
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.loading import load
 from fencepost.training.run import compute_fingerprint, is_complete, train
@@ -91,7 +98,7 @@ class Audit:
             names = [one.name for one in self.out.iterdir()] if self.out.exists() else []
         except OSError as error:
             raise UsageError(f"{self.out}: cannot be read: {error.strerror}") from None
-        if any(not name.startswith(TEMPORARY) and name != lock_file("audit") for name in names):
+        if any(not name.startswith(TEMPORARY) and name != make_lock_name("audit") for name in names):
             raise UsageError(f"{self.out}: already exists and is not an audit; use another --out")
 
     def _identity(self) -> dict[str, object]:
@@ -104,12 +111,14 @@ class Audit:
     def is_done(self, fold: int) -> bool:
         return (self.folder(fold) / CANDIDATES_FILE).is_file()
 
-    def run(self, workers: int = 1) -> Iterator[Ended[int]]:
+    def run(self, workers: int = 1) -> Iterator[TaskResult[int]]:
         """Train and predict the folds that are not complete; yield each as it ends."""
         todo = [fold for fold in range(self.folds) if not self.is_done(fold)]
         work = (self if workers == 1 else replace(self, quiet=True)).run_fold
-        every = (attempt(work, fold) for fold in todo) if workers == 1 else in_processes(work, todo, workers)
-        with locked(self.out, "audit"), closing(every):
+        every = (
+            (run_task(work, fold) for fold in todo) if workers == 1 else run_in_processes(work, todo, workers)
+        )
+        with lock_folder(self.out, "audit"), closing(every):
             if not (self.out / AUDIT_FILE).is_file():
                 write_json(self.out / AUDIT_FILE, self._identity())
             for fold in set(range(self.folds)) - set(todo):

@@ -1,4 +1,4 @@
-"""The papers' settings, ready to run: one YAML file for each paper and corpus."""
+"""Settings of the papers: one YAML file for each paper and corpus."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fencepost.errors import UsageError
 from fencepost.settings import Tree, parse_yaml
 
 METHODS = ("boundary-smoothing", "boundary-offset", "locate-and-label", "diffusion")
-"""The folders with recipes, in the order in which they are listed."""
+"""Folders with recipes, in the order of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a paper on one corpus, and the F1 that it reports for them, in percent.
+    """Settings of a paper for one corpus, and the F1 that it reports for them, in percent.
 
-    `table` is where in the paper the F1 is, `notes` what the paper leaves open and what is used instead, and
-    `text` the file.
+    `table` is the source of the F1 in the paper, `notes` are settings that the paper leaves open and the
+    values used instead, and `text` is the content of the file.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Recipe:
 
 
 def recipe(name: str) -> Recipe:
-    """Return the recipe `method/corpus`."""
-    texts = _texts()
+    """Return the recipe `method/corpus`; raise `UsageError` if there is none."""
+    texts = _read_files()
     if name not in texts:
         raise UsageError.unknown("recipe", name, texts)
     tree = parse_yaml(texts[name])
@@ -47,12 +47,12 @@ def recipe(name: str) -> Recipe:
 
 def recipes() -> list[Recipe]:
     """Return all recipes, by method."""
-    return [recipe(name) for name in _texts()]
+    return [recipe(name) for name in _read_files()]
 
 
 @cache
-def _texts() -> dict[str, str]:
-    """Return the files by the names of their recipes."""
+def _read_files() -> dict[str, str]:
+    """Return the contents of the files by recipe name."""
     return {
         f"{method}/{file.name.removesuffix('.yaml')}": file.read_text(encoding="utf-8")
         for method in METHODS
