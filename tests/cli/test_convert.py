@@ -180,7 +180,8 @@ def test_rejected_records_are_counted_or_kept(run, tmp_path):
     corpus.write_text(PRODIGY)
     result = run("convert", corpus, out, "--json")
     assert (
-        "in.jsonl:2: record with answer 'reject' skipped; --keep-rejected reads it (2 times" in result.stderr
+        "in.jsonl:2: record with answer 'reject' skipped; use --keep-rejected to read it (2 times"
+        in result.stderr
     )
     account = json.loads(result.stdout)
     assert account["sentences"] == 1

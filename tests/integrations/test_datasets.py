@@ -150,9 +150,7 @@ def test_ends_are_what_the_content_shows():
     (said,) = sentences(inclusive, options=ReadOptions(ends="inclusive"))
     assert said == first
     other = {"tokens": ["a", "b"], "spans": [{"start": 0, "end": 2, "type": "X"}]}
-    with pytest.raises(
-        DataError, match=r"^the data set, row 1: .* exclusive, but row 0 shows inclusive ends"
-    ):
+    with pytest.raises(DataError, match=r"^the data set, row 1: .* exclusive here, but inclusive in row 0"):
         list(sentences([sign, other]))
 
 
@@ -623,7 +621,7 @@ def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
     assert len(list(reading)) == 1
     assert [str(note) for note in reading.notes] == [
         f"the data set, row {row}: record with answer {answer!r} skipped; "
-        "options=ReadOptions(keep_rejected=True) reads it"
+        "use options=ReadOptions(keep_rejected=True) to read it"
         for row, answer in ((1, "reject"), (2, "ignore"))
     ]
     assert len(list(Rows(rows, options=ReadOptions(keep_rejected=True)))) == 3
@@ -636,4 +634,6 @@ def test_training_from_a_file_says_what_was_not_accepted(tmp_path, capsys):
     path.write_text("".join(json.dumps(row) + "\n" for row in REVIEWED))
     assert len(_read(path, "train", None, None, quiet=False)) == 1
     told = capsys.readouterr().err
-    assert "record with answer 'reject' skipped; options=ReadOptions(keep_rejected=True) reads it" in told
+    assert (
+        "record with answer 'reject' skipped; use options=ReadOptions(keep_rejected=True) to read it" in told
+    )
