@@ -68,8 +68,8 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     target = folder / GRAPH_FOLDER
     model = model.eval()
     embedder = model.encoder.embedder
-    with naming(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as path:
-        temporary = Path(path)
+    with naming(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as directory:
+        temporary = Path(directory)
         with torch.no_grad(), _use_eager_attention(embedder):
             graphs = make_graphs(model)
             for name, graph in graphs.items():

@@ -79,7 +79,7 @@ def _sum_uncertainty(
     size = len(batch) * length + 1
     others = possible.take(~np.isin(_encode(possible, size), _encode(predicted, size)))
     pairs = zip(_list_columns(predicted), _list_columns(others), strict=True)
-    spans = Candidates(*map(np.concatenate, pairs))
+    spans = Candidates(*(np.concatenate(pair) for pair in pairs))
     row = spans.start // length
     errors = np.where(np.arange(len(spans)) < len(predicted), 1 - spans.confidence, spans.confidence)
     columns = (errors, _compute_disagreement(spans, size))
