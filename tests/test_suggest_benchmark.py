@@ -35,16 +35,32 @@ def test_the_sentences_that_random_choice_would_need_are_counted(capsys):
 
 def test_a_round_trains_on_what_the_round_before_has_chosen(tmp_path):
     arguments = argparse.Namespace(
-        corpora=["genia"], seeds=2, strategies=["uncertainty", "random"], changes=["training.epochs=1"],
-        start=100, step=100, to=300, pool=900, scored=50,
+        corpora=["genia"], seeds=2, strategies=["uncertainty", "random"], changes=["training.batch_size=8"],
+        sizes=SIZES, random_sizes=[300, 400], reads=4000, pool=900, scored=50,
     )  # fmt: skip
-    first = list_tasks(arguments, 100, None, tmp_path)
-    assert [(task.key["seed"], task.key["strategy"]) for task in first] == [(1, START), (2, START)]
+
+    def list_rounds(size: int, before: list[dict]) -> list[tuple]:
+        tasks = list_tasks(arguments, size, before, tmp_path)
+        rounds = [json.loads((tmp_path / task.arguments[-1]).read_text()) for task in tasks]
+        assert [one["key"] for one in rounds] == [task.key for task in tasks]
+        return [
+            (one["key"]["seed"], one["key"]["strategy"], one["chosen"], one["key"].get("next_size"))
+            for one in rounds
+        ]
+
+    assert list_rounds(100, []) == [(1, START, [], 200), (2, START, [], 200)]
     before = [line(START, 100, 0.4, seed=2)]  # seed 1 has failed
-    second = list_tasks(arguments, 200, before, tmp_path)
-    rounds = [json.loads((tmp_path / task.arguments[-1]).read_text()) for task in second]
-    assert [(one["key"]["strategy"], one["chosen"]) for one in rounds] == [
-        ("uncertainty", [1, 2, 7]),
-        ("random", [1, 2, 8]),
+    assert list_rounds(200, before) == [(2, "uncertainty", [1, 2, 7], 300)]
+    before.append({**line("uncertainty", 200, 0.5, seed=2), "chosen": [1, 2, 7]})
+    assert list_rounds(300, before) == [
+        (1, "random", [], None),  # needs no round before it
+        (2, "uncertainty", [1, 2, 7, 9], None),
+        (2, "random", [], None),
     ]
-    assert find_before(before, {"corpus": "gum", "seed": 2, "strategy": "random"}) is None
+    assert [one[1] for one in list_rounds(400, before)] == ["random", "random"]
+    settings = {size: list_tasks(arguments, size, before, tmp_path)[0].key["settings"] for size in (100, 300)}
+    assert settings == {
+        100: ["training.batch_size=8", "training.epochs=40"],
+        300: ["training.batch_size=8", "training.epochs=14"],
+    }
+    assert find_before(before, {"corpus": "gum", "seed": 2, "strategy": "uncertainty"}, 100) is None

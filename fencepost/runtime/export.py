@@ -68,8 +68,11 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
     target = folder / GRAPH_FOLDER
     model = model.eval()
     embedder = model.encoder.embedder
-    with raise_write_errors(target), tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as path:
-        temporary = Path(path)
+    with (
+        raise_write_errors(target),
+        tempfile.TemporaryDirectory(dir=folder, prefix=".exporting-") as directory,
+    ):
+        temporary = Path(directory)
         with torch.no_grad(), _use_eager_attention(embedder):
             graphs = make_graphs(model)
             for name, graph in graphs.items():
@@ -81,8 +84,8 @@ def export(model: Model, folder: str | Path, *, int8: bool = False) -> Path:
         (folder / FACTS_FILE).unlink(missing_ok=True)  # without it, incomplete graphs are not used
         for old in target.glob("*.onnx"):
             old.unlink()
-        for file in temporary.iterdir():
-            file.replace(target / file.name)
+        for path in temporary.iterdir():
+            path.replace(target / path.name)
         write_facts(folder, {"fencepost": __version__, **facts})
     return target
 

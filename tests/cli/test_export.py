@@ -53,13 +53,13 @@ def test_checked_graphs_are_used(run, model: Path) -> None:
 
 def test_int8_that_loses_too_much_is_removed(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is put back into single precision: the quantised graph is made one that finds other things."""
-    exact = exporting._compared
+    exact = exporting._compare
 
     def worse(folder: Path, engine: str, *rest) -> tuple[int, float]:
         differ, f1 = exact(folder, engine, *rest)
         return (differ, f1) if engine == "onnx" else (150, f1 - 0.2)
 
-    monkeypatch.setattr(exporting, "_compared", worse)
+    monkeypatch.setattr(exporting, "_compare", worse)
     result = run("export", model, "--int8", "--check", "sample:dev", code=1)
     assert "the most sensitive parts: " in result.stderr
     assert " in float32: F1 " in result.stderr
@@ -70,7 +70,7 @@ def test_int8_that_loses_too_much_is_removed(run, model: Path, monkeypatch: pyte
 
 
 def test_graphs_that_find_other_entities_are_removed(run, model: Path, monkeypatch) -> None:
-    monkeypatch.setattr(exporting, "_compared", lambda *_: (7, 0.5))
+    monkeypatch.setattr(exporting, "_compare", lambda *_: (7, 0.5))
     result = run("export", model, "--check", "sample:dev", code=1)
     assert "other entities than the model in 7 of 150 sentences" in result.stderr
     assert not list((model / "onnx").glob("*.onnx"))
@@ -80,19 +80,19 @@ def test_graphs_that_find_other_entities_are_removed(run, model: Path, monkeypat
 def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) -> None:
     """The second of them makes it good enough."""
     losses = iter([0.1, 0.1, 0.0])
-    exact = exporting._compared
+    exact = exporting._compare
 
     def mended(folder: Path, engine: str, *rest) -> tuple[int, float]:
         differ, f1 = exact(folder, "onnx", *rest)
         return differ, f1 - (next(losses) if engine == "int8" else 0.0)
 
-    monkeypatch.setattr(exporting, "_compared", mended)
+    monkeypatch.setattr(exporting, "_compare", mended)
     run("export", model, "--int8", "--check", "sample:dev")
     in_float = facts(model)["checked"]["int8"]["in_float"]
     source = model / "onnx" / "encoder.onnx"
     sentences = [sentence for sentence in read("sample:dev") if sentence.words][:64]
     inputs = exporting.load_predictor(model, "float32").inputs
-    worst = exporting.sensitivity(source, [inputs([sentence]) for sentence in sentences])
+    worst = exporting.measure_sensitivity(source, [inputs([sentence]) for sentence in sentences])
     assert in_float == list(worst)[:2]
     assert list(worst.values()) == sorted(worst.values(), reverse=True)
     assert all(off >= 0 for off in worst.values())

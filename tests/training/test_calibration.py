@@ -199,7 +199,7 @@ def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
         assert f" to {after:.3f}." in card
     without_test = {key: value for key, value in told.items() if not key.startswith("test_")}
     assert "On the test data" not in make_model_card(outcome.model, outcome.best, None, without_test)
-    assert "calibrat" not in make_model_card(outcome.model, outcome.best, None)
+    assert "are calibrated on" not in make_model_card(outcome.model, outcome.best, None)
 
 
 def test_without_development_data_there_is_none(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_without_development_data_there_is_none(tmp_path: Path) -> None:
     assert result(tmp_path / "model")["calibration"] is None
     assert outcome.model.calibration == temperature_of(tmp_path / "model") == Temperature()
     assert saved_calibration(tmp_path / "model") == {"temperature": 1.0, "shift": 0.0}
-    assert "calibrat" not in (tmp_path / "model" / "README.md").read_text()
+    assert "are calibrated on" not in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_where_nothing_is_found_it_is_the_identity(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class CharSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class AlignedText:
     """The sentences of a text; `offsets[i]` has the offsets of the words of `sentences[i]`."""
 
     sentences: list[Sentence]
@@ -41,7 +41,7 @@ class Document:
     words_split: int  # number of splits of words in which a span starts or ends
 
 
-def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Offsets]]) -> Document:
+def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Offsets]]) -> AlignedText:
     """Align spans with the words of `sentences`, whose offsets a splitter has returned.
 
     Raises `ValueError` for a span that lies outside the text or contains only white space.
@@ -53,12 +53,12 @@ def align(text: str, spans: Sequence[CharSpan], sentences: Sequence[Sequence[Off
     offsets = _join(offsets, spans)
     groups = _group(offsets, spans)
     aligned = [_make_sentence(text, words, members) for words, members in zip(offsets, groups, strict=True)]
-    return Document(aligned, offsets, words_split)
+    return AlignedText(aligned, offsets, words_split)
 
 
 def split_document(
     text: str, spans: Sequence[CharSpan], splitter: Splitter, name: str | None, doc: str | None
-) -> Document:
+) -> AlignedText:
     """Split a text into sentences of the document `doc`, with the ids `name-1`, `name-2` and so on."""
     document = align(text, spans, splitter.split(text))
     sentences = [
