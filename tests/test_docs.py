@@ -189,7 +189,8 @@ def test_formats_page_names_every_format_and_its_examples_are_read(tmp_path):
         assert next(read(tmp_path / "example")).entities
 
 
-OF_OTHERS = {  # programs' options that pages speak of, and one that all have
+OF_OTHERS = {  # options of other programs, and one that all have
+    "--from-file",  # of kubectl
     "--help",
     "--logdir",
     "--mixed",  # _precision, of accelerate launch
@@ -197,10 +198,12 @@ OF_OTHERS = {  # programs' options that pages speak of, and one that all have
     "--nnodes",
     "--node-rank",
     "--nproc-per-node",
+    "--now",  # of systemctl
     "--num",  # _processes
     "--rdzv-backend",
     "--rdzv-endpoint",
     "--rdzv-id",
+    *("--read-only", "--rm", "--tmpfs"),  # of docker
     "--standalone",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
@@ -43,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Correct the links between pages inside and outside `docs/`, and insert the generated references."""
+    """Correct the links to pages outside `docs/`, and insert the generated references and quoted files."""
     if page.file.src_uri in OUTSIDE_PAGES:
         markdown = markdown.replace("](docs/", "](")
     for name, path in OUTSIDE_PAGES.items():
@@ -51,7 +52,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     for mark, generate in GENERATED.items():
         if mark in markdown:
             markdown = markdown.replace(mark, generate())
-    return markdown
+    return re.sub(r"<!-- (deploy/[\w.]+) -->", lambda match: _quote_file(match[1]), markdown)
 
 
 def command_reference() -> str:
@@ -93,6 +94,12 @@ GENERATED: dict[str, Callable[[], str]] = {
     "<!-- the settings -->": settings_reference,
 }
 """By the comment that a generated reference replaces, the function that generates it."""
+
+
+def _quote_file(path: str) -> str:
+    """Return a file of the repository as a code block."""
+    language = {".yaml": "yaml", ".service": "ini"}.get(Path(path).suffix, "dockerfile")
+    return f'```{language} title="{path}"\n{(ROOT / path).read_text(encoding="utf-8")}```'
 
 
 def _settings_table(model: type[BaseModel], prefix: str, skip: Collection[str] = ()) -> Iterator[str]:
