@@ -210,7 +210,7 @@ OF_OTHERS = {  # options of other programs, and one that all have
 
 def _of_fencepost(page: Path) -> str:
     """The page without the commands of the benchmarks, which have options of their own."""
-    return re.sub(r"`python -m\s+benchmarks[^`]*`", "", page.read_text(encoding="utf-8"))
+    return re.sub(r"`python\s+-m\s+benchmarks[^`]*`", "", page.read_text(encoding="utf-8"))
 
 
 def test_every_option_that_the_pages_use_is_one():
