@@ -1,4 +1,4 @@
-"""The blocks of the documentation that need data, a server or other machines: all of it is accepted.
+"""The blocks of the documentation that need data, a server or other machines are accepted.
 
 What can run in a test does so in `test_docs`. Here the command line's own parser reads every other command,
 JSON and YAML are parsed, and the commands of the serving page are run against a server.
@@ -28,7 +28,10 @@ from fencepost.config import Config
 from tests.test_docs import PAGES, ROOT
 
 LANGUAGES = {"console", "python", "sh", "json", "yaml", "toml", "text"}
-OTHERS = {"cat", "cd", "curl", "git", "jq", "make", "pip", "python", "tensorboard"}
+OTHERS = {
+    *("cat", "cd", "curl", "docker", "echo", "git", "jq", "kubectl", "make", "pip", "python", "sudo"),
+    "tensorboard",
+}
 LAUNCHERS = ("torchrun", "accelerate")
 
 
@@ -107,6 +110,30 @@ def test_json_yaml_and_toml_are_what_they_say(page):
         tree = yaml.safe_load(block)
         if set(tree) <= set(Config.model_fields):
             Config.parse(tree)
+
+
+def deployed_commands() -> dict[str, list[str]]:
+    """The arguments of `fencepost serve` in each file of `deploy/`."""
+    folder = ROOT / "deploy"
+    entry = re.search(r"^ENTRYPOINT (\[.*\])$", (folder / "Dockerfile").read_text(), re.MULTILINE)
+    start = re.search(r"^ExecStart=\S+/(.*)$", (folder / "fencepost.service").read_text(), re.MULTILINE)
+    deployment, _ = yaml.safe_load_all((folder / "kubernetes.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert entry
+    assert start
+    image = json.loads(entry[1])
+    return {
+        "Dockerfile": image,
+        "kubernetes.yaml": [*image, *container["args"]],
+        "fencepost.service": start[1].split(),
+    }
+
+
+@pytest.mark.parametrize(("file", "words"), deployed_commands().items())
+def test_the_command_line_takes_what_the_deployment_files_start(file, words):
+    program, name, *arguments = words
+    assert program == "fencepost"
+    typer.main.get_command(app).commands[name].make_context(file, arguments)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

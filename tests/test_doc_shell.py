@@ -1,6 +1,6 @@
 """The `sh` blocks of the documentation run in a shell, as they stand, on a folder that has what they name.
 
-Trainings are made small by options behind their own. What needs a network, a cluster or GPUs is named here;
+Trainings are made small by options after their own. What needs a network, a cluster or GPUs is named here;
 `test_doc_commands` lets the command line's parser read that too, and runs the serving page.
 """
 
@@ -35,6 +35,9 @@ ELSEWHERE = (
     "torchrun --nnodes 2 ",
     "--encoder dmis-lab/",  # a name on the hub
     "--ray-address auto",
+    "fencepost serve ",  # does not end
+    "curl ",  # needs a server
+    *("docker ", "kubectl ", "sudo "),
 )
 SMALL = {
     "train": "--epochs 1 --batch-size 8",

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 
 from fencepost.config import Config
 from fencepost.data import FORMATS, read
-from fencepost.methods.decoder import PredictSettings
 from fencepost.methods.registry import METHODS
-from tools.site import command_reference
+from fencepost.methods.settings import PredictSettings
+from tools.site import command_reference, settings_reference
 
 ROOT = Path(__file__).parent.parent
 LONG = {
@@ -101,47 +101,66 @@ def test_console_blocks_print_what_they_show(page, tmp_path, tmp_path_factory):
         assert re.fullmatch(pattern, "\n".join(lines).strip("\n")), f"$ {command}\n" + "\n".join(lines)
 
 
-def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object]]:
-    """Every key of a part of the configuration, with its default."""
+def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object, str | None]]:
+    """Every key of a part of the configuration, with its default and its description."""
     for name, field in part.model_fields.items():
         default = field.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
             yield from settings(type(default), f"{prefix}{name}.")
         else:
-            yield prefix + name, default
+            yield prefix + name, default, field.description
 
 
-def described(text: str) -> set[tuple[str, str]]:
-    """The keys in a page's tables, with their defaults."""
-    found = re.findall(
-        r"^\| `((?:method|encoder|training|predict|text)\.[a-z_.]+)` \| (.*?) \|", text, re.MULTILINE
-    )
-    assert len(found) == len(set(found))
-    return set(found)
+SETTING = re.compile(
+    r"^\| `((?:method|encoder|training|predict|text)\.[a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE
+)
 
 
-def defaults(config: Config, *parts: str) -> set[tuple[str, str]]:
+def expected_rows(part: BaseModel, prefix: str) -> dict[str, tuple[str, str]]:
+    """By key, the default and the description that the reference should have."""
     return {
-        (key, "none" if default is None else f"`{json.dumps(default)}`".replace('"', ""))
-        for part in parts
-        for key, default in settings(type(getattr(config, part)), f"{part}.")
+        key: ("none" if default is None else f"`{json.dumps(default)}`".replace('"', ""), description or "")
+        for key, default, description in settings(type(part), f"{prefix}.")
+        if key != "method.name"
     }
 
 
-def test_every_setting_is_described_with_its_default():
-    training = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    assert described(training) == defaults(Config.compose(), "encoder", "training", "predict", "text")
-    pages = [page for page in PAGES if page.name not in ("training.md", "methods.md")]
-    assert not any(described(page.read_text(encoding="utf-8")) for page in pages)
+def documented_rows(section: str) -> dict[str, tuple[str, str]]:
+    rows = SETTING.findall(section)
+    assert len(rows) == len({key for key, *_ in rows})
+    assert all(type_ for _, type_, _, _ in rows)
+    return {key: (default, description.replace("&lt;", "<")) for key, _, default, description in rows}
+
+
+def sections() -> dict[str, str]:
+    """The sections of the settings reference by title."""
+    parts = re.split(r"^## (.*)$", settings_reference(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("part", ["encoder", "training", "text"])
+def test_the_settings_reference_has_every_setting(part):
+    assert documented_rows(sections()[part.title()]) == expected_rows(getattr(Config.compose(), part), part)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_setting_of_a_method_is_described_in_its_section(method):
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
-    (section,) = re.findall(rf"^## `{method}`$(.*?)^## ", text, re.DOTALL | re.MULTILINE)
+def test_the_settings_reference_has_every_setting_of_a_method(method):
     config = Config.compose(changes=[f"method.name={method}"])
-    own = type(config.predict) is not PredictSettings
-    assert described(section) == defaults(config, "method", *(["predict"] if own else []))
+    shared = documented_rows(sections()["Prediction"])
+    assert shared == expected_rows(PredictSettings(), "predict")
+    own = documented_rows(sections()[f"Method `{method}`"])
+    assert shared | own == expected_rows(config.method, "method") | expected_rows(config.predict, "predict")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_repeats_the_settings_reference(page):
+    assert "| key | " not in page.read_text(encoding="utf-8")
+
+
+def test_links_to_the_settings_reference_lead_to_its_sections():
+    anchors = {re.sub("[^a-z -]", "", title.lower()).replace(" ", "-") for title in sections()}
+    links = {link for page in PAGES for link in re.findall(r"settings\.md#([\w-]+)", page.read_text("utf-8"))}
+    assert links <= anchors
 
 
 @pytest.mark.parametrize("page", RUN)
@@ -170,7 +189,8 @@ def test_formats_page_names_every_format_and_its_examples_are_read(tmp_path):
         assert next(read(tmp_path / "example")).entities
 
 
-OF_OTHERS = {  # programs' options that pages speak of, and one that all have
+OF_OTHERS = {  # options of other programs, and one that all have
+    "--from-file",  # of kubectl
     "--help",
     "--logdir",
     "--mixed",  # _precision, of accelerate launch
@@ -178,17 +198,19 @@ OF_OTHERS = {  # programs' options that pages speak of, and one that all have
     "--nnodes",
     "--node-rank",
     "--nproc-per-node",
+    "--now",  # of systemctl
     "--num",  # _processes
     "--rdzv-backend",
     "--rdzv-endpoint",
     "--rdzv-id",
+    *("--read-only", "--rm", "--tmpfs"),  # of docker
     "--standalone",
 }
 
 
 def _of_fencepost(page: Path) -> str:
     """The page without the commands of the benchmarks, which have options of their own."""
-    return re.sub(r"`python -m benchmarks[^`]*`", "", page.read_text(encoding="utf-8"))
+    return re.sub(r"`python\s+-m\s+benchmarks[^`]*`", "", page.read_text(encoding="utf-8"))
 
 
 def test_every_option_that_the_pages_use_is_one():

@@ -1,4 +1,4 @@
-"""The documentation site: it builds without a network, every link leads somewhere, every command is in it."""
+"""The documentation site: it builds without a network, its links and its references are complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from fencepost.cli import app
-from tools.site import ELSEWHERE
+from tools.site import OUTSIDE_PAGES
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,7 +37,7 @@ def site(tmp_path_factory) -> Path:
 def test_every_page_is_in_the_navigation():
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = re.findall(r"[\w-]+\.md", str(config["nav"]))
-    assert sorted(listed) == sorted([*ELSEWHERE, *(page.name for page in (ROOT / "docs").glob("*.md"))])
+    assert sorted(listed) == sorted([*OUTSIDE_PAGES, *(page.name for page in (ROOT / "docs").glob("*.md"))])
 
 
 def test_no_page_loads_anything_from_elsewhere(site):
@@ -63,6 +63,26 @@ def test_the_command_reference_has_every_command_and_option(site):
         for parameter in command.params:
             for option in parameter.opts if parameter.param_type_name == "option" else ():
                 assert f"<code>{option}</code>" in section, (path, option)
+
+
+def test_the_settings_page_has_the_generated_tables(site):
+    html = (site / "settings.html").read_text(encoding="utf-8")
+    assert "<!-- the settings -->" not in html
+    for key in (
+        "encoder.name",
+        "training.epochs",
+        "predict.select",
+        "text.lines",
+        "method.epsilon",
+        "predict.steps",
+    ):
+        assert f"<code>{key}</code>" in html
+
+
+def test_the_deployment_page_quotes_the_files(site):
+    html = (site / "deploy.html").read_text(encoding="utf-8")
+    for word in ("HEALTHCHECK", "DynamicUser", "readinessProbe"):
+        assert word in html
 
 
 def test_the_python_reference_has_every_name_that_the_package_exports(site):
