@@ -204,15 +204,15 @@ def _option_name(option: TyperOption) -> str:
     kind = option.type_descriptor.annotation
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     value = "|".join(choices) or option.metavar or getattr(kind, "__name__", "text").upper()
-    return f"{names} {_escape(value)}"
+    return f"{names} {_cell(value)}"
 
 
-def _show_default(option: TyperOption) -> str:
+def _default(option: TyperOption) -> str:
     value = option.default
     if value is None or value is False or value == [] or callable(value) or option.show_default is False:
         return ""
     return f"`{value}`" if value is not True else "yes"
 
 
-def _escape(text: str | None) -> str:
+def _cell(text: str | None) -> str:
     return (text or "").translate(_CELL)
