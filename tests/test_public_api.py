@@ -72,9 +72,9 @@ def test_evaluate_takes_sentences_files_frames_and_recognisers(tmp_path: Path) -
 
 
 def test_evaluate_says_what_it_cannot_take() -> None:
-    with pytest.raises(UsageError, match=r"the gold data is a file, sentences, .*, not int"):
+    with pytest.raises(UsageError, match=r"the gold data must be a file, sentences, .*, not int"):
         fencepost.evaluate(3, GOLD)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="the predicted data: number 1 is a str; sentences are"):
+    with pytest.raises(UsageError, match="the predicted data: number 1 is a str; sentences must be"):
         fencepost.evaluate(GOLD, [GOLD[0], "Rome"])  # type: ignore[list-item]
 
 

@@ -25,6 +25,7 @@ from fencepost.cli.predict_arguments import (
     check_output,
     check_reading,
     find_source,
+    parse_min_confidence,
     parse_types,
     split_arguments,
 )
@@ -86,8 +87,13 @@ def predict(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     min_confidence: Annotated[
-        float, typer.Option(help="Minimum confidence of an entity, from 0 to 1.")
-    ] = 0.0,
+        str,
+        typer.Option(
+            metavar="NUMBER|TYPE=NUMBER,...",
+            help="Minimum confidence of an entity, from 0 to 1: one number, or one by type, as in "
+            "person=0.7,place=0.5 (0 for other types).",
+        ),
+    ] = "0",
     types: Annotated[
         list[str] | None,
         typer.Option(metavar="TYPE,TYPE...", help="Predict only entities of these types; repeatable."),
@@ -149,7 +155,8 @@ def predict(
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
         recogniser = load_recogniser(folder, name, changes, threads, reading.language, device, reading.lines)
         selected_types = parse_types(types, recogniser.types)
-        return recogniser.with_options(min_confidence=min_confidence, types=selected_types)
+        minimum = parse_min_confidence(min_confidence)
+        return recogniser.with_options(min_confidence=minimum, types=selected_types)
 
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import RayPrediction
@@ -168,7 +175,8 @@ def predict(
             force=force,
         )
         recogniser = load(threads or 1)
-        filters = {"min_confidence": min_confidence, "types": parse_types(types, recogniser.types)}
+        selected_types = parse_types(types, recogniser.types)
+        filters = {"min_confidence": parse_min_confidence(min_confidence), "types": selected_types}
         job.run(recogniser, parse_prediction_changes(folder, changes), filters, offsets)
         return
     if workers or ray_address:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.errors import UsageError
+from fencepost.errors import UsageError, quote
 
 if TYPE_CHECKING:
     from fencepost.cli.options import FormatOptions
@@ -64,6 +64,20 @@ def find_source(texts: Sequence[str], path: str | None) -> str | None:
             'give texts, as in fencepost predict "Ada Lovelace met him.", or a file with --input'
         )
     return "-"
+
+
+def parse_min_confidence(text: str) -> float | dict[str, float]:
+    """Return the minimum confidence of all types, or by type (`person=0.7,place=0.5`)."""
+    try:
+        if "=" not in text:
+            return float(text)
+        pairs = (part.rpartition("=") for part in text.split(","))
+        return {type_.strip(): float(value) for type_, _, value in pairs}
+    except ValueError:
+        raise UsageError(
+            f"--min-confidence {quote(text)}: give a number from 0 to 1, or one by type, as in "
+            "person=0.7,place=0.5"
+        ) from None
 
 
 def parse_types(values: Sequence[str] | None, known: Sequence[str]) -> list[str] | None:

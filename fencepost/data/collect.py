@@ -32,7 +32,7 @@ def collect_sentences(
         return sentences, [replace(note, kind=use_python_names(note.kind)) for note in reader.notes]
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise UsageError(
-            f"{name} is a file, sentences, or the rows of a data set, not {type(data).__name__}"
+            f"{name} must be a file, sentences, or the rows of a data set, not {type(data).__name__}"
             + (": give one of its splits" if isinstance(data, Mapping) else "")
         )
     stream: Iterator[Any] = iter(data)
@@ -46,7 +46,7 @@ def collect_sentences(
     for index, one in enumerate(sentences):
         if not isinstance(one, Sentence):
             raise UsageError(
-                f"{name}: number {index} is a {type(one).__name__}; sentences are fencepost.Sentence, "
-                "and rows of a data set are dictionaries"
+                f"{name}: number {index} is a {type(one).__name__}; sentences must be fencepost.Sentence, "
+                "and rows of a data set must be dictionaries"
             )
     return sentences, []

@@ -47,7 +47,7 @@ def make(
     name: str,
     model: str | None = None,
     engine: str = "auto",
-    min_confidence: float = 0.0,
+    min_confidence: float | dict[str, float] = 0.0,
     types: list[str] | None = None,
     settings: dict[str, Any] = {},  # noqa: B006 - spaCy copies it into the config
     threads: int | None = None,

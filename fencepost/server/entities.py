@@ -19,7 +19,7 @@ from fencepost.runtime.offsets import convert_offsets
 from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Limits, NotReady, QueueFull, Result, TooManyWords
-from fencepost.server.schema import Question
+from fencepost.server.schema import MIN_CONFIDENCE_TAGS, Question
 
 _DISCONNECTED = (499, "the client has disconnected")  # a status for logs, as in proxies
 _MAX_PROBLEMS = 50  # of a request that are described
@@ -73,10 +73,13 @@ def _parse(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
         if len(text) > limits.characters:
             location = ("text",) if question.text is not None else ("texts", number)
             add(location, "too_long", "a text may have at most {most} characters", most=limits.characters)
-    for number, type_ in enumerate(question.types or ()):
+    by_type = question.min_confidence if isinstance(question.min_confidence, dict) else {}
+    used: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", type_), type_) for type_ in by_type]
+    used += [(("types", number), type_) for number, type_ in enumerate(question.types or ())]
+    for location, type_ in used:
         if type_ not in types:
             message = "the model has no such type; it has {types}"
-            add(("types", number), "unknown", message, types=", ".join(types))
+            add(location, "unknown", message, types=", ".join(types))
     if problems:
         raise ValidationError.from_exception_data("Question", problems[:_MAX_PROBLEMS])
     return question
@@ -88,7 +91,11 @@ def _describe(error: ValidationError) -> list[dict[str, Any]]:
     if count > _MAX_PROBLEMS:  # describing them all would take too long
         return [{"loc": ["body"], "msg": f"this request has {count:,} errors", "type": "too_many"}]
     return [
-        {"loc": ["body", *one["loc"]], "msg": one["msg"], "type": one["type"]}
+        {
+            "loc": ["body", *(part for part in one["loc"] if part not in MIN_CONFIDENCE_TAGS)],
+            "msg": one["msg"],
+            "type": one["type"],
+        }
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
 
@@ -134,7 +141,8 @@ def _make_response(result: Result, question: Question, metrics: Metrics) -> Resp
         entities = [
             entity
             for entity in map(Span.to_dict, convert_offsets(text, spans, question.offsets))
-            if entity["score"] >= question.min_confidence and (types is None or entity["type"] in types)
+            if entity["score"] >= question.get_min_confidence(entity["type"])
+            and (types is None or entity["type"] in types)
         ]
         counts.update(entity["type"] for entity in entities)
         results.append({"entities": entities})

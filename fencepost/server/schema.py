@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -12,6 +12,15 @@ from fencepost.runtime.offsets import OffsetUnit
 
 ADA = "Ada Lovelace was born in London."
 _ANSWER: JsonDict = {"start": 0, "end": 12, "type": "person", "score": 0.9873, "text": "Ada Lovelace"}
+
+_Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+MIN_CONFIDENCE_TAGS = ("one number", "by type")
+MinConfidence = Annotated[
+    Annotated[_Confidence, Tag(MIN_CONFIDENCE_TAGS[0])]
+    | Annotated[dict[str, _Confidence], Field(max_length=1000), Tag(MIN_CONFIDENCE_TAGS[1])],
+    Discriminator(lambda value: MIN_CONFIDENCE_TAGS[isinstance(value, dict)]),
+]
+"""Minimum confidence of all types, or by type; the tags are in the locations of its errors."""
 
 
 class Question(BaseModel):
@@ -33,8 +42,9 @@ class Question(BaseModel):
     texts: Annotated[list[str], Field(fail_fast=True)] | None = Field(
         default=None, description="Several texts; either this or `text` is required."
     )
-    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
-        default=0.0, description="Minimum confidence of the entities."
+    min_confidence: MinConfidence = Field(
+        default=0.0,
+        description="Minimum confidence of the entities: one number, or one by type (0 for other types).",
     )
     types: Annotated[list[str], Field(fail_fast=True, max_length=1000)] | None = Field(
         default=None, description="Entity types to return; by default all."
@@ -54,6 +64,10 @@ class Question(BaseModel):
         if (self.text is None) == (self.texts is None):
             raise PydanticCustomError("text", "give either `text` or `texts`")
         return self
+
+    def get_min_confidence(self, type_: str) -> float:
+        """Return the minimum confidence of a type."""
+        return self.min_confidence.get(type_, 0.0) if isinstance(self.min_confidence, dict) else self.min_confidence
 
     @property
     def all_texts(self) -> list[str]:

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fencepost.data import Note, Reader, ReadOptions
+from fencepost.data import ReadOptions
+from fencepost.data.collect import Data, collect_sentences
 from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
-from fencepost.data.rows import Rows, use_python_names
+from fencepost.data.rows import use_python_names
 from fencepost.errors import UsageError, require_extra
 from fencepost.settings import merge_trees
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fencepost.config import Config
     from fencepost.runtime.engine import DeviceName
     from fencepost.training import Outcome
-
-Data = str | Path | Iterable[Sentence] | Iterable[Mapping[str, Any]]
-"""A file or `sample:train`; sentences; or rows, such as a `datasets.Dataset`."""
 
 _DEV_SPLITS = ("validation", "dev", "valid")
 
@@ -88,7 +85,10 @@ def train(
     options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
-        return _read(data, f"the {name} data", columns, options, quiet=quiet)
+        sentences, notes = collect_sentences(data, f"the {name} data", columns, options)
+        for note in notes:
+            _print_note(str(note), quiet=quiet)
+        return sentences
 
     with _use_python_names():
         training.check_folder(Path(out), resume=resume)
@@ -139,58 +139,6 @@ def _choose_parts(
         raise UsageError(f"there is no split 'train' in the training data; its splits are {splits}")
     dev_split = next((train[name] for name in _DEV_SPLITS if name in train), None)
     return train["train"], dev_split if dev is None else dev, train.get("test") if test is None else test
-
-
-def _read(
-    data: Data,
-    name: str,
-    columns: Mapping[str, str] | None,
-    options: ReadOptions | None,
-    *,
-    quiet: bool,
-) -> list[Sentence]:
-    """Return the sentences in the data; print notes about the reading unless `quiet`."""
-    notes: list[Note]
-    if isinstance(data, str | Path):
-        if columns is not None:
-            options = replace(options or ReadOptions(), columns=columns)
-        with Reader(data, options=options) as reader:
-            sentences = list(reader)
-        notes = [replace(note, kind=use_python_names(note.kind)) for note in reader.notes]
-    elif isinstance(data, Mapping) or not isinstance(data, Iterable):
-        raise UsageError(
-            f"{name} must be a file, sentences, or the rows of a data set, not {type(data).__name__}"
-            + (": give one of its splits" if isinstance(data, Mapping) else "")
-        )
-    else:
-        sentences, notes = _collect(data, name, columns, options)
-    for note in notes:
-        _print_note(str(note), quiet=quiet)
-    return sentences
-
-
-def _collect(
-    data: Iterable[Any], name: str, columns: Mapping[str, str] | None, options: ReadOptions | None
-) -> tuple[list[Sentence], list[Note]]:
-    """Return the sentences in an iterable of sentences or rows, and notes about their conversion."""
-    if hasattr(data, "features") or hasattr(data, "columns"):
-        rows = Rows(data, columns, options, name=name)
-        return list(rows), rows.notes
-    stream = iter(data)
-    first = next(stream, None)
-    items = chain([] if first is None else [first], stream)
-    if isinstance(first, Mapping):
-        rows = Rows(items, columns, options, name=name)
-        return list(rows), rows.notes
-    sentences = []
-    for index, item in enumerate(items):
-        if not isinstance(item, Sentence):
-            raise UsageError(
-                f"{name}: number {index} is a {type(item).__name__}; sentences must be fencepost.Sentence, "
-                "and rows of a data set must be dictionaries"
-            )
-        sentences.append(item)
-    return sentences, []
 
 
 def _compose_settings(

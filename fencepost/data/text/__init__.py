@@ -5,8 +5,8 @@ from fencepost.data.text.splitter import RuleSplitter, Splitter, WhitespaceSplit
 
 __all__ = [
     "WORD_SPLIT",
-    "CharSpan",
     "AlignedText",
+    "CharSpan",
     "RuleSplitter",
     "Splitter",
     "WhitespaceSplitter",
