@@ -587,7 +587,7 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path):
     assert not out.exists()
     out.mkdir()
     (out / "run.yaml").touch()
-    refused("continue with resume=True, or give another name", LEARNT, out)
+    refused("use resume=True to continue, or give another name", LEARNT, out)
 
 
 def test_without_pytorch_it_says_what_to_install(tmp_path, monkeypatch):

@@ -483,7 +483,7 @@ def test_with_other_settings(interrupted: Path) -> None:
     settings = config({"method": {"epsilon": 0.3}}, epochs=7)
     with pytest.raises(
         UsageError,
-        match=r"other settings; resume it with the same, which are in .*run.yaml \("
+        match=r"other settings; resume it with the same settings, which are in .*run.yaml \("
         r"method.epsilon is 0.1 there and 0.3 here; training.epochs is 3 there and 7 here\)",
     ):
         run(interrupted, settings, resume=True)
