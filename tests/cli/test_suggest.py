@@ -140,7 +140,7 @@ def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatc
 def test_existing_files_are_safe(suggest, source):
     out = source.with_name("next.jsonl")
     out.write_text("precious\n")
-    assert "already exists; --resume continues" in suggest("--count", 2, code=2).stderr
+    assert "already exists; use --resume to continue" in suggest("--count", 2, code=2).stderr
     assert out.read_text() == "precious\n"
     assert "give only one of them" in suggest("--count", 2, "--force", "--resume", code=2).stderr
     suggest("--count", 2, "--force")
