@@ -76,10 +76,10 @@ def _parse(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
     by_type = question.min_confidence if isinstance(question.min_confidence, dict) else {}
     used: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", type_), type_) for type_ in by_type]
     used += [(("types", number), type_) for number, type_ in enumerate(question.types or ())]
-    for location, type_ in used:
+    for place, type_ in used:
         if type_ not in types:
             message = "the model has no such type; it has {types}"
-            add(location, "unknown", message, types=", ".join(types))
+            add(place, "unknown", message, types=", ".join(types))
     if problems:
         raise ValidationError.from_exception_data("Question", problems[:_MAX_PROBLEMS])
     return question

@@ -67,7 +67,11 @@ class Question(BaseModel):
 
     def get_min_confidence(self, type_: str) -> float:
         """Return the minimum confidence of a type."""
-        return self.min_confidence.get(type_, 0.0) if isinstance(self.min_confidence, dict) else self.min_confidence
+        return (
+            self.min_confidence.get(type_, 0.0)
+            if isinstance(self.min_confidence, dict)
+            else self.min_confidence
+        )
 
     @property
     def all_texts(self) -> list[str]:

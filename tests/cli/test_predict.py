@@ -287,6 +287,8 @@ def test_types_and_confidence(run, small_model, ner):
     confident = found("--min-confidence", str(middle + 0.0001))
     assert 0 < len(confident) < len(every)
     assert min(entity["score"] for entity in confident) > middle
+    by_type = found("--min-confidence", f"{one}=1,{two}=0.1")
+    assert by_type == [e for e in every if e["type"] != one and (e["type"] != two or e["score"] >= 0.1)]
     flat = found("--flat")
     assert len(flat) < len(every)
     assert flat == found("--set", "predict.select=flat")
@@ -332,6 +334,12 @@ def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
         (["--types", "persn"], "there is no type 'persn'; did you mean person?"),
         (["--types", "person,"], "there is no type ''"),
         (["--min-confidence", "1.5"], "a confidence is between 0 and 1"),
+        (["--min-confidence", "person=1.5"], "a confidence is between 0 and 1"),
+        (["--min-confidence", "PERS=0.5"], "there is no type 'PERS'"),
+        (
+            ["--min-confidence", "PER=high"],
+            "--min-confidence 'PER=high': give a number from 0 to 1, or one by",
+        ),
         (["--set", "predict.selekt=flat"], "predict.selekt: there is no such key; did you mean"),
         (["--set", "predict.types=person"], "predict.types: there is no such key"),
         (["--set", "predict.select=auto"], "predict.select: auto is for training"),
@@ -345,7 +353,7 @@ def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
         (["--output", "x.jsonl", "--resume", "--force"], "give only one of them"),
         (["--output", "-", "--resume"], "--resume works only with JSON lines"),
         (["--output", "x.xml", "--resume"], "--resume works only with JSON lines"),
-        (["--output", "x.unknown"], "the name does not tell the format"),
+        (["--output", "x.unknown"], "the file name shows no known format"),
         (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
         (["--output", "x.conll"], "conll cannot hold overlapping entities"),
     ],

@@ -627,13 +627,14 @@ def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
     assert len(list(Rows(rows, options=ReadOptions(keep_rejected=True)))) == 3
 
 
-def test_training_from_a_file_says_what_was_not_accepted(tmp_path, capsys):
-    from fencepost.training.learning import _read
+def test_a_file_says_what_was_not_accepted(tmp_path):
+    from fencepost.data.collect import collect_sentences
 
     path = tmp_path / "reviewed.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in REVIEWED))
-    assert len(_read(path, "train", None, None, quiet=False)) == 1
-    told = capsys.readouterr().err
+    sentences, notes = collect_sentences(path, "the training data")
+    assert len(sentences) == 1
     assert (
-        "record with answer 'reject' skipped; use options=ReadOptions(keep_rejected=True) to read it" in told
+        "record with answer 'reject' skipped; use options=ReadOptions(keep_rejected=True) to read it"
+        in str(notes[0])
     )

@@ -85,6 +85,13 @@ def test_nested_entities_are_spans_with_scores(make) -> None:
     assert doc[0:2]._.fencepost_score is None
 
 
+def test_a_minimum_confidence_for_each_type(make) -> None:
+    every = make(nested)("The University of Toronto opened.")
+    doc = make(nested, min_confidence={"ORG": 1.0})("The University of Toronto opened.")
+    others = [pair for pair in entities(every) if pair[1] != "ORG"]
+    assert entities(doc) == others != entities(every)
+
+
 def test_what_to_find_and_where_to_put_it_is_configured(make) -> None:
     nlp = make(nested, min_confidence=0.5, types=["LOC", "PER"], spans_key="places")
     doc = nlp("The University of Toronto opened.")

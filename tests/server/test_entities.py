@@ -54,6 +54,8 @@ def test_offsets_count_what_is_asked_for(unit, place):
 def test_options_filter_each_request_on_its_own():
     assert found(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
     assert found(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]
+    assert found(post({"text": "ADA in LONDON", "min_confidence": {"LOC": 1, "PER": 0.1}})) == [["ADA"]]
+    assert found(post({"text": "ADA in LONDON", "min_confidence": {"PER": 1}})) == [["LONDON"]]
     assert found(post({"text": "ADA in LONDON", "types": ["PER"]})) == [["ADA"]]
     assert found(post({"text": "ADA in LONDON", "types": []})) == [[]]
 
@@ -95,6 +97,8 @@ def test_the_answers_are_those_of_the_recogniser():
         ('{"texts": "a"}', ["texts"], "array"),
         ('{"text": "a", "min_confidence": 1.5}', ["min_confidence"], "less than or equal to 1"),
         ('{"text": "a", "min_confidence": "0.5"}', ["min_confidence"], "number"),
+        ('{"text": "a", "min_confidence": {"PER": 2}}', ["min_confidence", "PER"], "less than or equal to 1"),
+        ('{"text": "a", "min_confidence": {"X": 0.5}}', ["min_confidence", "X"], "no such type"),
         ('{"text": "a", "types": ["PER", "PLACE"]}', ["types", 1], "it has LOC, ORG, PER"),
         ('{"text": "a", "flat": "yes"}', ["flat"], "boolean"),
         ('{"text": "a", "confidence": 1}', ["confidence"], "not permitted"),
