@@ -390,7 +390,7 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("calibration", "silent", "data.jsonl"), "no model predicts anything here"),
+        (("calibration", "silent", "data.jsonl"), "no model predicts any entities in this data"),
         (("errors", "smoothing", "empty.jsonl"), "empty.jsonl: contains no sentences"),
         (
             ("landscape", "smoothing", "data.jsonl", "empty.jsonl"),

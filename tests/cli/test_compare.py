@@ -191,7 +191,10 @@ def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Pa
         (("good.jsonl", "bad.jsonl"), "give the data with --data"),
         (("good.jsonl", "no-such", "--data", "gold.jsonl"), "no-such"),
         (("good.jsonl", "bad.jsonl", "--data", "no-such.jsonl"), "no-such.jsonl"),
-        (("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"), "nested.jsonl: sentence 1 has other words"),
+        (
+            ("good.jsonl", "nested.jsonl", "--data", "gold.jsonl"),
+            "nested.jsonl: sentence 1 has different words",
+        ),
         (("good.jsonl", "bad.jsonl", "--data", "empty.jsonl"), "contains no sentences"),
         (("good.jsonl", "empty.jsonl", "--data", "gold.jsonl"), "empty.jsonl: contains no sentences"),
         (

@@ -43,7 +43,7 @@ def test_skip_invalid_counts_and_reports(run, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(NESTED + BROKEN + NESTED)
     stopped = run("inspect", corpus, code=2)
-    assert f"{corpus}:2: the entity GPE [2, 4) reaches beyond" in stopped.stderr
+    assert f"{corpus}:2: the entity GPE [2, 4) ends after" in stopped.stderr
     result = run("inspect", corpus, "--skip-invalid", "--json")
     assert f"{corpus}:2: skipped: the entity GPE" in result.stderr
     figures = json.loads(result.stdout)["corpora"][0]

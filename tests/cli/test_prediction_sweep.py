@@ -73,7 +73,7 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
 def test_the_table(folder: Path, tmp_path: Path) -> None:
     result, told = sweep(folder, tmp_path, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
     header, *rows = [line for line in result.stdout.splitlines() if line.startswith("  model ")]
-    assert header.split() == ["model", "steps", "spans", "F1", "sentences", "a", "second"]
+    assert header.split() == ["model", "steps", "spans", "F1", "sentences", "per", "second"]
     assert [row.split()[:3] for row in rows] == [["model", "1", "5"], ["model", "2", "5"]]
     assert result.stderr.splitlines()[0].startswith("1/2 steps=1 spans=5: F1 ")
     assert [row.split()[3] for row in rows] == [f"{100 * row['f1']:.1f}" for row in swept(told)]

@@ -116,10 +116,10 @@ def test_keys_of_json_are_named(table):
 
 
 def test_train_takes_columns_for_files_and_frames(table):
-    from fencepost.training import learning
+    from fencepost.data.collect import collect_sentences
 
     for data in (table("body,marks\nAda met Bob,\n"), pd.DataFrame([{"body": "Ada met Bob", "marks": []}])):
-        found = learning._read(data, "train", {"text": "body", "spans": "marks"}, None, quiet=True)
+        found = collect_sentences(data, "train", {"text": "body", "spans": "marks"})[0]
         assert content(found) == [("Ada met Bob", [])]
 
 

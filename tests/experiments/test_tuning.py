@@ -161,7 +161,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("method.epsilon=[,2", "a value is not valid YAML"),
         ("training.seed=1,2", "cannot be searched: the best seed is chance"),
         ("method.name=diffusion,boundary-offset", "use fencepost sweep"),
-        ("method=1..2", "method: must have keys"),
+        ("method=1..2", r"method: should be a mapping \(keys: name, "),
     ],
 )
 def test_what_may_not(written: str, told: str) -> None:

@@ -190,14 +190,14 @@ def test_the_number_of_words_is_limited(texts, status, told):
 
 def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypatch):
     read = []
-    original = RuleSplitter._tokens
+    original = RuleSplitter._iterate_tokens
 
     def counted(self, text):
         for token in original(self, text):
             read.append(token)
             yield token
 
-    monkeypatch.setattr(RuleSplitter, "_tokens", counted)
+    monkeypatch.setattr(RuleSplitter, "_iterate_tokens", counted)
     answer = asking(lambda client: ask(client, "a-" * 40_000), limits={"words": 1000})
     assert answer.status_code == 413
     assert len(read) <= 1100

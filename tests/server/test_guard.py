@@ -7,6 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import fencepost
 from tests.server.conftest import asking, get, post
 
 TOKEN = "let-me-in-please"
@@ -199,7 +200,7 @@ def test_the_model_is_described():
         "lines": "auto",
         "types": ["LOC", "ORG", "PER"],
         "select": "nested",
-        "version": "0.1.0",
+        "version": fencepost.__version__,
         "limits": {
             "texts": 7,
             "characters": 100_000,

@@ -339,7 +339,7 @@ def test_the_precision_that_accelerate_launch_was_told_is_written_down(
 def test_a_precision_that_there_is_not(asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
     with pytest.raises(
-        UsageError, match=f"ACCELERATE_MIXED_PRECISION={asked}: there is no training with this"
+        UsageError, match=f"ACCELERATE_MIXED_PRECISION={asked}: this precision is not supported"
     ):
         run(tmp_path / "model")
     assert not (tmp_path / "model").exists()
