@@ -14,7 +14,7 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.methods.registry import METHODS
 from tests.runtime import models
 
-LENGTHS = (1, 2, 9, 40, 129, 257, 600)
+LENGTHS = (1, 2, 9, 40, 129, 300)
 TYPES = ("LOC", "ORG", "PER")
 
 

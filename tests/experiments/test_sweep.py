@@ -405,6 +405,7 @@ def _act(folder: Path, task: str) -> None:
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_start")
 def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="full"):
@@ -412,6 +413,7 @@ def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_start")
 def test_processes_end_with_the_sweep() -> None:
     running = run_in_processes(_wait, [0.0, 600.0, 600.0], 2)
@@ -424,6 +426,7 @@ def _wait(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@pytest.mark.slow
 def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     parent = context.Process(target=_lead, args=(tmp_path,))
