@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.data.entity import Sentence
 from fencepost.data.text.splitter import Offsets
-from fencepost.errors import require_extra
+from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.offsets import OffsetUnit, convert_offsets
 
 if TYPE_CHECKING:
@@ -97,8 +97,12 @@ class Document(list[Span]):
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas data frame with a row for each entity: `start`, `end`, `type`, `score`, `text`."""
-        with require_extra("tables", "to_dataframe"):
+        try:
             import pandas as pd
+        except ModuleNotFoundError:  # no extra has it
+            raise UsageError(
+                "to_dataframe needs pandas, which is not installed: pip install pandas"
+            ) from None
         columns = list(Span.__dataclass_fields__)
         return pd.DataFrame([[getattr(span, name) for name in columns] for span in self], columns=columns)
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -83,6 +84,15 @@ def test_a_data_frame_has_a_row_for_each_entity(document) -> None:
     assert list(frame.columns) == ["start", "end", "type", "score", "text"]
     assert [Span(*row) for row in frame.itertuples(index=False)] == document
     assert list(Document("nothing").to_dataframe().columns) == list(frame.columns)
+
+
+def test_libraries_that_are_not_installed_are_named(document, monkeypatch) -> None:
+    for name in ("pandas", "spacy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=r"to_dataframe needs pandas, .*: pip install pandas"):
+        document.to_dataframe()
+    with pytest.raises(UsageError, match=r"to_spacy needs spacy, .*: pip install 'fencepost\[spacy\]'"):
+        document.to_spacy()
 
 
 def test_a_spacy_document_has_every_entity(document) -> None:
