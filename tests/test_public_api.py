@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -105,6 +106,9 @@ def test_a_minimum_confidence_for_each_type() -> None:
     assert fencepost.Recogniser(Double(everything), min_confidence=least)(text) == expected
     ner = fencepost.Recogniser(Double(everything), min_confidence=0.9)
     assert ner.with_options(min_confidence=least)(text) == expected
+    for number in (np.float32(0.5), np.float64(0.5)):
+        assert ner.with_options(min_confidence=number)(text) == [s for s in every if s.score >= 0.5]
+        assert ner.with_options(min_confidence={"PER": number})(text) != every
     with pytest.raises(UsageError, match="there is no type 'PERS'; did you mean PER"):
         ner.with_options(min_confidence={"PERS": 0.5})
     for value in (-0.1, 1.1, float("nan"), "0.5", None):

@@ -70,7 +70,7 @@ class Recogniser:
         self.lines: Lines = lines or predictor.lines
         self._splitter = make_splitter(self.language, lines=self.lines)
         self._language_check = LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
-        self._min_confidence = self._by_type(min_confidence)
+        self._min_confidence = self._expand_confidence(min_confidence)
         self._returned_types = self._check_types(self.types if types is None else types)
 
     def __repr__(self) -> str:
@@ -115,20 +115,20 @@ class Recogniser:
         if settings:
             other._predictor = self._predictor.with_options(settings)
         if min_confidence is not None:
-            other._min_confidence = self._by_type(min_confidence)
+            other._min_confidence = self._expand_confidence(min_confidence)
         if types is not None:
             other._returned_types = self._check_types(types)
         return other
 
-    def _by_type(self, min_confidence: MinConfidence) -> dict[str, float]:
-        """Return the minimum confidence of each type."""
-        by_type = min_confidence if isinstance(min_confidence, Mapping) else {}
-        self._check_types(by_type)
-        for value in by_type.values() if by_type is min_confidence else [min_confidence]:
-            if not (isinstance(value, int | float) and 0 <= value <= 1):
+    def _expand_confidence(self, min_confidence: MinConfidence) -> dict[str, float]:
+        """Return the minimum confidence of each type; raise `UsageError` if one is wrong."""
+        if not isinstance(min_confidence, Mapping):
+            min_confidence = dict.fromkeys(self.types, min_confidence)
+        self._check_types(min_confidence)
+        for value in min_confidence.values():
+            if not (isinstance(value, int | float | np.floating) and 0 <= value <= 1):
                 raise UsageError(f"min_confidence is {quote(value)}; a confidence is between 0 and 1")
-        others = 0.0 if isinstance(min_confidence, Mapping) else min_confidence
-        return {type_: by_type.get(type_, others) for type_ in self.types}
+        return {**dict.fromkeys(self.types, 0.0), **min_confidence}
 
     def _check_types(self, types: Collection[str]) -> frozenset[str]:
         if isinstance(types, str):

@@ -14,8 +14,6 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.requests import ClientDisconnect
 
-from fencepost.runtime.document import Span
-from fencepost.runtime.offsets import convert_offsets
 from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Limits, NotReady, QueueFull, Result, TooManyWords
@@ -137,10 +135,10 @@ def _make_response(result: Result, question: Question, metrics: Metrics) -> Resp
     types = None if question.types is None else set(question.types)
     counts: Counter[str] = Counter()
     results = []
-    for text, spans in zip(question.all_texts, result, strict=True):
+    for document in result:
         entities = [
             entity
-            for entity in map(Span.to_dict, convert_offsets(text, spans, question.offsets))
+            for entity in document.to_dict(question.offsets)["entities"]
             if entity["score"] >= question.get_min_confidence(entity["type"])
             and (types is None or entity["type"] in types)
         ]
