@@ -62,14 +62,15 @@ def prepared(tmp_path_factory) -> Path:
         write(sentences, folder / f"{name}.conll", prefer="outermost")
     write(parts["test"], folder / "spans-of-another-program.jsonl")
     write(_as_in_genia(parts["dev"]), folder / "GENIAcorpus3.02p.xml")
-    write(parts["train"], folder / "noisy.jsonl")
+    for name, part in (("noisy", "train"), ("new", "train"), ("old-test", "test")):
+        write(parts[part], folder / f"{name}.jsonl")
     gold = next(entity for entity in parts["train"][0].entities)
     accepted = Suggestion("spurious", 0, gold, None, 0.5, 0.0).to_dict(1, parts["train"][0])
     (folder / "accepted.jsonl").write_text(json.dumps({**accepted, "accept": True}), encoding="utf-8")
     learnt = list(islice(read("sample:train"), 150))
     train(_small("boundary-smoothing", epochs=10), learnt, folder / "my-model", parts["dev"], quiet=True)
     train(_small("diffusion", epochs=1), parts["train"], folder / "diffusion-model", parts["dev"], quiet=True)
-    for name in ("other-model", "plain", "smoothed"):
+    for name in ("other-model", "old-model", "plain", "smoothed"):
         shutil.copytree(folder / "my-model", folder / name)
     models.save_bert(folder / "my-encoder")
     texts = "".join(f"{sentence.text}\n" for sentence in parts["test"])
@@ -104,7 +105,8 @@ def runnable(block: str) -> Iterator[str]:
         if kind := COMMANDS.search(command):
             (out,) = re.findall(r"--out ([\w-]+)", command)
             yield f"rm -rf {out}"
-            command = f"{command} {SMALL[kind[1]]}" + ("" if "--encoder" in command else f" {SCRATCH}")
+            has_encoder = "--encoder" in command or "--from" in command
+            command = f"{command} {SMALL[kind[1]]}" + ("" if has_encoder else f" {SCRATCH}")
         if "fencepost export" in command:  # where nothing is found, nothing can be checked
             yield "rm -rf my-model && cp -r other-model my-model"
         yield command.replace("| jq .entities", "")  # jq need not be here
