@@ -103,6 +103,11 @@ class Sentence:
                 set_(self, name, tuple(values))
                 if len(values) != length:
                     raise ValueError(f"{name} has {len(values)} values for {length} words")
+        types = self.meta.get("annotated_types")
+        if types is not None and not (
+            isinstance(types, list | tuple) and all(isinstance(t, str) for t in types)
+        ):
+            raise ValueError(f"annotated_types must be a list of strings, not {str(types)[:40]!r}")
 
     def __len__(self) -> int:
         """Return the number of words."""
@@ -115,6 +120,15 @@ class Sentence:
     def phrase(self, entity: Entity) -> str:
         """Return the words of an entity, joined by single spaces."""
         return " ".join(self.words[entity.start : entity.end])
+
+    @property
+    def annotated_types(self) -> frozenset[str] | None:
+        """Entity types that the sentence is annotated with, by `annotated_types` of `meta`; None for all.
+
+        Words that have no entity of these types may be part of entities of other types.
+        """
+        types = self.meta.get("annotated_types")
+        return None if types is None else frozenset((*types, *(entity.type for entity in self.entities)))
 
     @property
     def text(self) -> str:

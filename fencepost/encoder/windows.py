@@ -75,7 +75,7 @@ def _cut(sentence: Sentence, start: int, end: int) -> Sentence:
         if start <= entity.start and entity.end <= end
     ]
     pos = None if sentence.pos is None else sentence.pos[start:end]
-    return Sentence(sentence.words[start:end], entities, pos=pos)
+    return Sentence(sentence.words[start:end], entities, pos=pos, meta=sentence.meta)
 
 
 def fit_context(left: Ids, right: Ids, room: int) -> tuple[list[int], list[int]]:

@@ -234,7 +234,11 @@ def _to_columns(rows: array[float], rank_of_code: Int32Array) -> EntityTable:
 def pair_sentences(
     gold: Iterable[Sentence], predicted: Iterable[Sentence]
 ) -> Iterator[tuple[Sentence, Sentence]]:
-    """Yield pairs of sentences; raise `UsageError` if they differ in their number or in their words."""
+    """Yield pairs of sentences; raise `UsageError` if they differ in their number or in their words.
+
+    Predicted entities of types that the gold sentence is not annotated with are left out: nobody knows
+    whether they are right.
+    """
     pairs = zip_longest(gold, predicted)
     for number, (gold_sentence, predicted_sentence) in enumerate(pairs, start=1):
         if gold_sentence is None or predicted_sentence is None:
@@ -245,6 +249,11 @@ def pair_sentences(
             )
         if gold_sentence.words != predicted_sentence.words:
             raise UsageError(_describe_difference(number, gold_sentence, predicted_sentence))
+        types = gold_sentence.annotated_types
+        if types is not None:
+            predicted_sentence = predicted_sentence.with_entities(
+                entity for entity in predicted_sentence.entities if entity.type in types
+            )
         yield gold_sentence, predicted_sentence
 
 

@@ -74,16 +74,26 @@ class Model(nn.Module):
         return [part.sentence for sentence in sentences for part in self.encoder.inputs.split(sentence)]
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
-        """Return the tensors of a batch of sentences, with their entities as `gold`, `[N, 4]`."""
-        return self.encoder.collate(sentences) | {"gold": self._collect_gold(sentences)}
+        """Return the tensors of a batch of sentences, with their entities as `gold`, `[N, 4]`.
 
-    def _collect_gold(self, sentences: Sequence[Sentence]) -> Tensor:
+        If a sentence is annotated with some types only, `annotated`, `[B, C]`, says with which.
+        """
+        return self.encoder.collate(sentences) | self._collect_gold(sentences)
+
+    def _collect_gold(self, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
         gold = GoldArrays.from_sentences(sentences, self.types)
-        return torch.from_numpy(np.stack((gold.sentence, gold.start, gold.end, gold.type), axis=1))
+        columns = np.stack((gold.sentence, gold.start, gold.end, gold.type), axis=1)
+        annotated = [sentence.annotated_types for sentence in sentences]
+        if all(types is None for types in annotated):
+            return {"gold": torch.from_numpy(columns)}
+        rows = [[types is None or type_ in types for type_ in self.types] for types in annotated]
+        return {"gold": torch.from_numpy(columns), "annotated": torch.tensor(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the loss, and their sum as `loss`."""
-        return self._compute_terms(self.encoder(batch), Gold.from_columns(batch["gold"]))
+        return self._compute_terms(
+            self.encoder(batch), Gold.from_columns(batch["gold"], batch.get("annotated"))
+        )
 
     def _compute_terms(self, words: Words, gold: Gold) -> dict[str, Tensor]:
         terms = self.network.loss(self.network.score(words, gold), gold)
@@ -94,5 +104,6 @@ class Model(nn.Module):
         """Return the loss of a batch, given its word vectors from prediction."""
         arrays = (words.vectors, words.lengths, words.prompts)
         tensors = [None if array is None else torch.from_numpy(array).to(self.device) for array in arrays]
-        gold = Gold.from_columns(self._collect_gold(sentences).to(self.device))
+        columns = {name: of.to(self.device) for name, of in self._collect_gold(sentences).items()}
+        gold = Gold.from_columns(columns["gold"], columns.get("annotated"))
         return self._compute_terms(Words(*tensors), gold)["loss"].item()  # type: ignore[arg-type]

@@ -15,6 +15,9 @@ from fencepost.methods.decoder import GoldArrays
 
 S = TypeVar("S")
 
+_NEVER = -1e4
+"""Log probability of an impossible class; finite, so that its product with a target of 0 is 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gold:
@@ -24,11 +27,13 @@ class Gold:
     start: Tensor  # [N]
     end: Tensor  # [N]
     type: Tensor  # [N], from 0
+    annotated: Tensor | None = None  # [B, C], whether a sentence is annotated with a type; None if all are
 
     @classmethod
-    def from_columns(cls, columns: Tensor) -> Gold:
+    def from_columns(cls, columns: Tensor, annotated: Tensor | None = None) -> Gold:
         """Return the entities in the rows of a tensor `[N, 4]`."""
-        return cls(*columns.unbind(dim=1))
+        sentence, start, end, type_ = columns.unbind(dim=1)
+        return cls(sentence, start, end, type_, annotated)
 
     def to_numpy(self) -> GoldArrays:
         """Return the entities as NumPy arrays."""
@@ -49,7 +54,8 @@ class Gold:
         chosen = torch.tensor(sentences, device=self.sentence.device)
         match = self.sentence[:, None] == chosen  # [N, S]
         rows = match.any(dim=1)
-        return Gold(match[rows].long().argmax(dim=1), self.start[rows], self.end[rows], self.type[rows])
+        columns = (match[rows].long().argmax(dim=1), self.start[rows], self.end[rows], self.type[rows])
+        return Gold(*columns, annotated=None if self.annotated is None else self.annotated[chosen])
 
 
 class Graph(NamedTuple):
@@ -98,6 +104,23 @@ class Network(nn.Module, ABC, Generic[S]):
         if self.reduce_count is not None and self.training:
             return self.reduce_count(count)
         return count.clamp(min=1) if isinstance(count, Tensor) else max(1, count)
+
+
+def merge_classes(logits: Tensor, annotated: Tensor | None) -> Tensor:
+    """Return log probabilities `[N, C + 1, ...]` in which "no entity" includes types that are not annotated.
+
+    Where a sentence is annotated with some types only, what is not an entity of these may be one of the
+    others: class 0 gets the sum of the probabilities of "no entity" and of the other types. `annotated` is
+    `[N, C]`, or None if all types are annotated.
+    """
+    log_p = logits.log_softmax(dim=1)
+    if annotated is None:
+        return log_p
+    is_class = nn.functional.pad(annotated, (1, 0), value=True)  # [N, C + 1]
+    is_class = is_class.view(*is_class.shape, *(1,) * (logits.ndim - 2))
+    others = log_p.masked_fill(is_class, _NEVER).logsumexp(dim=1, keepdim=True)
+    none = torch.logaddexp(log_p[:, :1], others)
+    return torch.cat((none, log_p[:, 1:].masked_fill(~is_class[:, 1:], _NEVER)), dim=1)
 
 
 def compute_ranks(sentences: Tensor, batch: int) -> Tensor:

@@ -118,3 +118,12 @@ def test_contains_and_crosses_agree_with_sets_of_words(one, two):
 def test_a_string_is_no_list_of_words():
     with pytest.raises(ValueError, match="not the string 'Ada left'"):
         Sentence("Ada left")
+
+
+def test_annotated_types_are_those_of_meta_and_of_the_entities():
+    assert Sentence(["Ada"], [Entity(0, 1, "PER")]).annotated_types is None
+    sentence = Sentence(["Ada"], [Entity(0, 1, "PER")], meta={"annotated_types": ["LOC"]})
+    assert sentence.annotated_types == {"LOC", "PER"}
+    for wrong in ("LOC", [1], {"LOC": 1}):
+        with pytest.raises(ValueError, match="annotated_types must be a list of strings"):
+            Sentence(["Ada"], meta={"annotated_types": wrong})

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fencepost.data import read
-from fencepost.data.entity import Entity
+from fencepost.data import read, write
+from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import DataError, UsageError
 
 WORDS = ["Ada", "Lovelace", "of", "London"]
@@ -488,3 +488,13 @@ def test_only_white_space_of_json_may_stand_between_values(skipping):
 def test_ends_that_contradict_the_shape_are_refused(reading, record, ends, message):
     with pytest.raises(UsageError, match=message):
         list(reading(lines(record), ends=ends))
+
+
+def test_annotated_types_survive_a_round_trip_and_are_checked(tmp_path):
+    path = tmp_path / "part.jsonl"
+    sentence = Sentence(["Ada", "left"], [Entity(0, 1, "PER")], meta={"annotated_types": ["PER"]})
+    write([sentence], path)
+    assert [one.annotated_types for one in read(path)] == [{"PER"}]
+    path.write_text('{"words": ["Ada"], "entities": [], "annotated_types": "PER"}\n')
+    with pytest.raises(DataError, match="part.jsonl:1: annotated_types must be a list of strings"):
+        list(read(path))

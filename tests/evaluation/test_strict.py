@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -375,3 +376,10 @@ def test_agrees_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
     assert set(report) == set(result.by_type)
     for name, one in result.by_type.items():
         assert [one.precision, one.recall, one.f1, one.support] == figures(report[name])
+
+
+def test_types_that_a_sentence_is_not_annotated_with_do_not_count() -> None:
+    gold = Sentence(["a", "b", "c"], [Entity(0, 1, "A")], meta={"annotated_types": ["A", "B"]})
+    predicted = Sentence(["a", "b", "c"], [Entity(0, 1, "A"), Entity(1, 2, "B"), Entity(2, 3, "C")])
+    assert evaluate([gold], [predicted]).overall == Score.of(1, 2, 1)
+    assert evaluate([replace(gold, meta={})], [predicted]).overall == Score.of(1, 3, 1)

@@ -21,10 +21,12 @@ def sum_cross_entropy(
     weights: Tensor,
     lengths: Tensor,
     label_smoothing: float,
+    annotated: Tensor | None = None,
 ) -> Tensor:
     """Return the sum of the cross entropies of all cells, in both triangles, times their sentences' weights.
 
-    If there are several blocks, each is computed again for its gradients, to save memory.
+    Types that a sentence is not annotated with (`annotated`, `[B, C]`) do not count in it. If there are
+    several blocks, each is computed again for its gradients, to save memory.
     """
 
     def sum_block(block: Block) -> Tensor:
@@ -33,6 +35,8 @@ def sum_cross_entropy(
         of_cells = nn.functional.cross_entropy(
             grid.flatten(0, 3), targets.flatten(), reduction="none", label_smoothing=label_smoothing
         ).view(targets.shape)
+        if annotated is not None:
+            of_cells = of_cells * annotated[block.sentences][:, None, None]
         inside = block.make_mask(lengths, block.first, block.end)  # [b, I, J]
         of_sentences = of_cells.sum(dim=3).masked_fill(~inside, 0.0).sum(dim=(1, 2))  # [b]
         return (of_sentences * weights[block.sentences]).sum()

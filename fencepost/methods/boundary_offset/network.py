@@ -139,6 +139,7 @@ class BoundaryOffset(Network[SpanFactors]):
             self._compute_weights(lengths),
             lengths,
             self.settings.label_smoothing,
+            gold.annotated,
         )
         return {"offset_loss": total}
 

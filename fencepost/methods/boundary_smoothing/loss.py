@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fencepost.methods.boundary_smoothing.settings import BoundarySmoothingSettings
-from fencepost.methods.network import Gold
+from fencepost.methods.network import Gold, merge_classes
 
 
 def sum_cross_entropy(
@@ -15,7 +15,7 @@ def sum_cross_entropy(
     """Eq. 3, 4: return the cross entropy of scores `[B, C + 1, T, T]`, summed over all spans."""
     classes, length = grid.shape[1:3]
     targets = make_targets(gold, lengths, length, classes - 1, settings)  # [B, C + 1, T, T]
-    of_cells = -(targets * grid.float().log_softmax(dim=1)).sum(dim=1)  # [B, T, T]
+    of_cells = -(targets * merge_classes(grid.float(), gold.annotated)).sum(dim=1)  # [B, T, T]
     place = torch.arange(length, device=lengths.device)
     is_span = (place[:, None] <= place) & (place < lengths[:, None, None])
     return of_cells.masked_fill(~is_span, 0.0).sum()
@@ -31,7 +31,10 @@ def make_targets(
     entity = entity.clamp(max=1)
     alpha = settings.label_smoothing
     if alpha:
-        of_types = (1 - alpha) * of_types + alpha * entity / types
+        share = alpha * entity / types
+        if gold.annotated is not None:
+            share = share * gold.annotated[:, :, None, None]
+        of_types = (1 - alpha) * of_types + share
     return torch.cat((1 - entity, of_types), dim=1)
 
 

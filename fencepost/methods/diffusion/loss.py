@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fencepost.methods.diffusion.settings import DiffusionSettings
-from fencepost.methods.network import Gold
+from fencepost.methods.network import Gold, merge_classes
 
 
 class VerifiedSpans(NamedTuple):
@@ -101,7 +101,8 @@ def compute_losses(
     sentence, proposal, entity = matches
     class_ = torch.zeros_like(scores.types[..., 0], dtype=torch.long)  # [B, K]
     class_[sentence, proposal] = gold.type[entity] + 1
-    type_losses = functional.cross_entropy(scores.types.flatten(0, 1), class_.flatten(), reduction="none")
+    log_p = merge_classes(scores.types.transpose(1, 2), gold.annotated)  # [B, C + 1, K]
+    type_losses = functional.nll_loss(log_p, class_, reduction="none").flatten()
     is_none = class_.flatten() == 0
     matched = mean_count(len(entity))
     type_loss = type_losses[~is_none].sum() / matched
@@ -157,5 +158,6 @@ def compute_verifier_loss(
     is_entity = (left[..., None] == start) & (right[..., None] == end - 1)  # [B, S, G]
     classes = (is_entity * class_).amax(dim=2)  # [B, S], one of several types
     is_span = verified.is_span
-    loss = functional.cross_entropy(verified.labels[is_span], classes[is_span], reduction="sum")
+    log_p = merge_classes(verified.labels.transpose(1, 2), gold.annotated).transpose(1, 2)  # [B, S, C + 1]
+    loss = functional.nll_loss(log_p[is_span], classes[is_span], reduction="sum")
     return loss / mean_count(len(gold.start) + len(left))

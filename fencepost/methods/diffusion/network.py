@@ -139,5 +139,6 @@ class ReadGraph(nn.Module):
 def _repeat(gold: Gold, times: int) -> Gold:
     """Return the entities of a batch in which each sentence is repeated `times` times."""
     copies = torch.arange(times, device=gold.sentence.device)
-    others = (column.repeat_interleave(times) for column in (gold.start, gold.end, gold.type))
-    return Gold((gold.sentence[:, None] * times + copies).flatten(), *others)
+    start, end, type_ = (column.repeat_interleave(times) for column in (gold.start, gold.end, gold.type))
+    annotated = None if gold.annotated is None else gold.annotated.repeat_interleave(times, dim=0)
+    return Gold((gold.sentence[:, None] * times + copies).flatten(), start, end, type_, annotated)

@@ -14,6 +14,7 @@ from torch.nn import functional
 from fencepost.methods.decoder import FloatArray, GoldArrays, IntArray
 from fencepost.methods.locate_and_label.settings import LocateAndLabelSettings
 from fencepost.methods.locate_and_label.spans import Spans, compute_iou, pair_spans
+from fencepost.methods.network import merge_classes
 
 _SURE = 1e-6
 """Minimum error probability in focal losses; below it, their gradient could be infinite."""
@@ -87,14 +88,24 @@ def assign_classes(moved: Spans, examples: Examples, hit: float) -> tuple[IntArr
 
 
 def compute_losses(
-    scores: ExampleScores, settings: LocateAndLabelSettings, mean_count: Callable[[int], int | Tensor]
+    scores: ExampleScores,
+    settings: LocateAndLabelSettings,
+    mean_count: Callable[[int], int | Tensor],
+    annotated: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Eq. 17: return the terms of the loss; `mean_count` returns the divisor of a mean."""
+    """Eq. 17: return the terms of the loss; `mean_count` returns the divisor of a mean.
+
+    Where a sentence is not annotated with all types (`annotated`, `[B, C]`), its negative examples, which may
+    be entities of other types, do not train the filter.
+    """
     examples, is_positive = scores.examples, scores.examples.positive
     columns = (examples.iou, is_positive, *assign_classes(scores.moved, examples, settings.hit))
     iou, positive, class_, moved_iou = (torch.from_numpy(of).to(scores.labels.device) for of in columns)
     terms, count = {}, mean_count(len(iou))
     weight = compute_soft_weights(iou, positive, settings.eta)
+    if annotated is not None:
+        annotated = annotated[torch.from_numpy(examples.spans.sentence).to(annotated.device)]  # [N, C]
+        weight = weight * (positive | annotated.all(dim=1))
     if scores.near is not None:
         losses = compute_filter_loss(scores.near, positive, settings.gamma)
         terms["filter_loss"] = settings.filter_weight * (weight * losses).sum() / count
@@ -104,7 +115,7 @@ def compute_losses(
         mean = (weight[positive] * losses).sum() / mean_count(len(losses))
         terms["regressor_loss"] = settings.regressor_weight * mean
     weight = compute_soft_weights(moved_iou, class_ > 0, settings.eta)
-    losses = compute_classifier_loss(scores.labels, class_, settings.classifier_gamma)
+    losses = compute_classifier_loss(scores.labels, class_, settings.classifier_gamma, annotated)
     terms["classifier_loss"] = settings.classifier_weight * (weight * losses).sum() / count
     return terms
 
@@ -133,7 +144,9 @@ def compute_regressor_loss(spans: Spans, offsets: Tensor, entities: Spans) -> Te
     return of_boundaries + 1 - shared / together
 
 
-def compute_classifier_loss(logits: Tensor, class_: Tensor, gamma: float) -> Tensor:
+def compute_classifier_loss(
+    logits: Tensor, class_: Tensor, gamma: float, annotated: Tensor | None = None
+) -> Tensor:
     """Eq. 16: return the cross entropy (focal loss if `gamma` is not 0) of each example, without weights."""
-    log_p = logits.log_softmax(dim=1).gather(1, class_[:, None])[:, 0]
+    log_p = merge_classes(logits, annotated).gather(1, class_[:, None])[:, 0]
     return -log_p * (1 - log_p.exp()).clamp(min=_SURE) ** gamma

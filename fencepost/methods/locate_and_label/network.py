@@ -61,9 +61,9 @@ class LocateAndLabel(Network[ExampleScores]):
         chance = torch.rand(len(seeds.start), generator=generator, device=lengths.device).cpu().numpy()
         return sample_examples(seeds, gold.to_numpy(), chance, len(lengths), self.settings)
 
-    def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:  # noqa: ARG002
+    def loss(self, scores: ExampleScores, gold: Gold) -> dict[str, Tensor]:
         """Eq. 11-17: return weighted means over the examples."""
-        return compute_losses(scores, self.settings, self.mean_count)
+        return compute_losses(scores, self.settings, self.mean_count, gold.annotated)
 
     def graphs(self, words: Words) -> dict[str, Graph]:
         """Return the filter, for all spans of a batch, and regressor and classifier, for some spans."""
