@@ -32,6 +32,7 @@ lint: $(READY)
 package: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist fencepost-models
 	$(BIN)/python tools/smoke_test.py dist
 
 docs: $(READY)
@@ -47,9 +48,9 @@ fuzz: $(READY)
 	$(BIN)/python -m benchmarks.fuzz_readers
 	$(BIN)/python -m benchmarks.fuzz_models
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt fencepost-models/pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,docs,hub,ray,serve,tables,train,tune]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,docs,hub,ray,serve,tables,train,tune]' --editable ./fencepost-models
 	touch $@
 
 clean:

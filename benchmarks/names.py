@@ -29,24 +29,47 @@ IN_TWEETS = ("object", "organization", "person", "place")
 """Types that WNUT17 annotates completely: of `other` only works, of events and dates none."""
 
 TITLES = frozenset(
-    """
-    mr mrs ms miss dr prof professor president vice senator sen representative rep congressman congresswoman
-    governor gov mayor minister secretary chancellor ambassador judge justice general gen colonel col captain
-    capt major lieutenant lt sergeant sgt commander admiral officer chief ceo cfo cto chairman chairwoman
-    chair director manager editor coach reverend rev rabbi father brother sister bishop archbishop cardinal
-    uncle aunt auntie grandma grandpa attorney counsel detective agent premier co-founder founder spokesman
-    spokeswoman speaker deputy prime executive first lady
-    """.split()
+    [
+        *("mr", "mrs", "ms", "miss", "dr", "prof", "professor", "president", "vice", "senator", "sen", "rep"),
+        *("representative", "congressman", "congresswoman", "governor", "gov", "mayor", "minister", "prime"),
+        *("secretary", "chancellor", "ambassador", "judge", "justice", "general", "gen", "colonel", "col"),
+        *(
+            "captain",
+            "capt",
+            "major",
+            "lieutenant",
+            "lt",
+            "sergeant",
+            "sgt",
+            "commander",
+            "admiral",
+            "officer",
+        ),
+        *("chief", "ceo", "cfo", "cto", "chairman", "chairwoman", "chair", "director", "manager", "editor"),
+        *("coach", "reverend", "rev", "rabbi", "father", "brother", "sister", "bishop", "archbishop"),
+        *("cardinal", "uncle", "aunt", "auntie", "grandma", "grandpa", "attorney", "counsel", "detective"),
+        *("agent", "premier", "co-founder", "founder", "spokesman", "spokeswoman", "speaker", "deputy"),
+        *("executive", "first", "lady"),
+    ]
 )
+"""Words before the name of a person that are not part of it; those of kings, popes and saints are."""
 
 _PROPER = ("NNP", "NNPS")
-_BEFORE = ("DT", "PDT", "PRP$", "JJ", "JJS", "JJR", "NN", "NNS", "CD", "``", "''", "VBN", "VBG", "HYPH", "RB")
+_BEFORE = (
+    *("DT", "PDT", "PRP$", "JJ", "JJS", "JJR", "NN", "NNS", "CD", "``", "''", "VBN", "VBG", "HYPH", "RB"),
+    "POS",
+)
 _MODIFIER = ("JJ", "HYPH", "POS", "CD", "VBG", "NN", "NNS", *_PROPER)
+_CAPITALISED = ("JJ", "NN", "NNS", "FW", "VBN", "VBG")
 _LINKS = frozenset(
-    "of the and & for a an de la le les del da di do dos du von van der den bin al ibn 's ’s - – / @ .".split()
+    [
+        *("of", "the", "and", "&", "for", "a", "an", "'s", "’s", "-", "–", "/", "@", "."),
+        *("de", "la", "le", "les", "del", "da", "di", "do", "dos", "du", "von", "van", "der", "den"),
+        *("bin", "al", "ibn"),
+    ]
 )
 _LINKS_IN_TITLES = _LINKS | {"to", "in", "on", "with", "from", ":"}
-_NUMBERED = frozenset("figure table factor section chapter part step goal page unit lesson question".split())
+_NUMBERED = ("figure", "table", "factor", "section", "chapter", "part", "step", "goal", "page", "unit")
 _YEAR = re.compile(r"(1\d|20)\d\ds?")
 _EDGE = ("POS", ",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "SYM", "NFP")
 
@@ -65,14 +88,14 @@ def find_names(sentence: Sentence) -> Sentence:
 
 def _find_name(sentence: Sentence, mention: Entity) -> tuple[int, int] | None:
     """Return the name that a mention is, None if it is a description or a pronoun."""
-    words, pos = sentence.words, sentence.pos
+    pos = sentence.pos
     assert pos is not None
     end = mention.end
     while end > mention.start and pos[end - 1] in _EDGE:
         end -= 1
     start = mention.start
     while start < end and not _is_proper(sentence, start):
-        if pos[start] not in _BEFORE and pos[start] != "POS":
+        if pos[start] not in _BEFORE:
             return None
         start += 1
     if start == end:
@@ -80,28 +103,35 @@ def _find_name(sentence: Sentence, mention: Entity) -> tuple[int, int] | None:
     links = _LINKS_IN_TITLES if TYPES[mention.type] == "other" else _LINKS
     stop = _extend(sentence, mention, start, end, links)
     if stop < end and pos[stop] == "POS":  # the mention is about what follows
-        rest = replace(mention, start=stop + 1)
-        return None if stop + 1 == mention.end else _find_name(sentence, rest)
-    if _is_reference(sentence, start) or _has_common_head(sentence, stop, end):
-        return None
-    if links is _LINKS and _is_list(sentence, start, stop):
+        return None if stop + 1 == mention.end else _find_name(sentence, replace(mention, start=stop + 1))
+    is_list = links is _LINKS and _is_list(sentence, start, stop)
+    if is_list or _is_reference(sentence, start) or _has_common_head(sentence, stop, end):
         return None
     if mention.type == "person":
-        titles = [i for i in range(start, stop) if words[i].lower().rstrip(".") in TITLES]
-        if titles:
-            start = titles[-1] + 1
-        if start >= stop or not _is_proper(sentence, start):
-            return None
+        start = _skip_titles(sentence, start, stop)
+    return None if start == stop else (_include_first(sentence, mention, start), stop)
+
+
+def _skip_titles(sentence: Sentence, start: int, stop: int) -> int:
+    """Return where the name of a person starts after titles; `stop` if nothing else is left."""
+    titles = [i for i in range(start, stop) if sentence.words[i].lower().rstrip(".") in TITLES]
+    start = titles[-1] + 1 if titles else start
+    return start if start < stop and _is_proper(sentence, start) else stop
+
+
+def _include_first(sentence: Sentence, mention: Entity, start: int) -> int:
+    """Return the start of a name with its "The" (a capital inside a sentence), or the year of an event."""
     first = start - 1
-    if first >= mention.start and first > 0 and words[first] == "The" and words[first - 1][0].islower():
-        start = first
-    elif first >= mention.start and mention.type == "event" and _YEAR.fullmatch(words[first]):
-        start = first
-    return start, stop
+    if first < mention.start:
+        return start
+    word = sentence.words[first]
+    is_capital = word == "The" and first > 0 and sentence.words[first - 1][0].islower()
+    is_year = mention.type == "event" and _YEAR.fullmatch(word)
+    return first if is_capital or is_year else start
 
 
 def _find_date(sentence: Sentence, mention: Entity) -> tuple[int, int] | None:
-    """Return the date in a mention of a time: months, weekdays, named days and years with what belongs to them."""
+    """Return the date in a mention of a time: months, weekdays, named days, years, and their numbers."""
     words, pos = sentence.words, sentence.pos
     assert pos is not None
     marks = [
@@ -138,16 +168,14 @@ def _is_proper(sentence: Sentence, index: int) -> bool:
     """Return whether a word is written as a name: a proper noun, or capitalised inside the sentence."""
     assert sentence.pos is not None
     word, tag = sentence.words[index], sentence.pos[index]
-    return tag in _PROPER or (
-        index > 0 and word[0].isupper() and tag in ("JJ", "NN", "NNS", "FW", "VBN", "VBG")
-    )
+    return tag in _PROPER or (index > 0 and word[0].isupper() and tag in _CAPITALISED)
 
 
 def _extend(sentence: Sentence, mention: Entity, start: int, end: int, links: frozenset[str]) -> int:
-    """Return the end of the name that starts at a word: proper words, numbers after them, links between them.
+    """Return the end of the name that starts at a word: proper words, numbers after them, links between.
 
-    A possessive is no link if its owner is a mention ("Fort Lee 's Public School"), nor is "of" after a person
-    if an organization or an article follows ("Ann Chiang of DAB").
+    A possessive is no link if its owner is a mention ("Fort Lee 's Public School"), nor is "of" after a
+    person if an organization follows ("Ann Chiang of DAB").
     """
     words, pos = sentence.words, sentence.pos
     assert pos is not None
@@ -155,15 +183,12 @@ def _extend(sentence: Sentence, mention: Entity, start: int, end: int, links: fr
     offices = {other.start for other in sentence.entities if other.type == "organization"}
     stop = position = start + 1
     while position < end:
-        if (
-            words[position][0].isupper()
-            or pos[position] in _PROPER
-            or (pos[position] == "CD" and position == stop)
-        ):
+        word, tag = words[position], pos[position]
+        is_owned = tag == "POS" and position + 1 in owners
+        is_office = mention.type == "person" and word == "of" and {position + 1, position + 2} & offices
+        if word[0].isupper() or tag in _PROPER or (tag == "CD" and position == stop):
             stop = position + 1
-        elif words[position] not in links or (pos[position] == "POS" and position + 1 in owners):
-            break
-        elif mention.type == "person" and words[position] == "of" and {position + 1, position + 2} & offices:
+        elif word not in links or is_owned or is_office:
             break
         position += 1
     return stop
@@ -221,3 +246,39 @@ def change_words(sentence: Sentence, change: object) -> Sentence:
 def take_free(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Return the sentences whose licence requires nothing but attribution."""
     return [sentence for sentence in sentences if sentence.meta.get("license") == "attribution"]
+
+
+def guess_tags(sentence: Sentence) -> Sentence:
+    """Return the sentence with tags of parts of speech that are guessed from how its words are written.
+
+    Capitalised words are proper nouns, except function words; what a filter without a tagger can do.
+    """
+    return replace(sentence, pos=[_guess_tag(word) for word in sentence.words])
+
+
+def _guess_tag(word: str) -> str:
+    for tag, words in _FUNCTION_WORDS.items():
+        if word.lower() in words:
+            return tag
+    if not any(character.isalnum() for character in word):
+        return "HYPH" if word in ("-", "–") else ","
+    if word[0].isdigit():
+        return "CD"
+    return "NNP" if word[0].isupper() else "NN"
+
+
+_FUNCTION_WORDS = {
+    "POS": ("'s", "’s", "'", "’"),
+    "DT": ("the", "a", "an", "this", "that", "these", "those", "all", "each", "every", "some", "any", "no"),
+    "PRP$": ("my", "your", "his", "her", "its", "our", "their"),
+    "PRP": (
+        *("i", "you", "he", "she", "it", "we", "they", "me", "him", "us", "them", "myself", "yourself"),
+        *("himself", "herself", "itself", "ourselves", "themselves", "there", "here", "who", "which", "what"),
+        *("one", "everyone", "someone", "anyone", "nobody", "everybody", "somebody"),
+    ),
+    "IN": (
+        *("of", "in", "on", "at", "to", "for", "from", "with", "by", "about", "as", "into", "near", "than"),
+        *("after", "before", "during", "between", "under", "over", "through", "like", "if", "when", "where"),
+    ),
+    "CC": ("and", "or", "but", "nor", "&"),
+}

@@ -1,10 +1,17 @@
-"""Makes the English model that ships with the package: trains, exports and scores it, puts it in its place.
+"""Makes the English models of Fencepost: trains, exports, scores them, and puts them in their places.
 
-    python -m benchmarks.shipped_model FOLDER [--install] [--set KEY=VALUE ...]
+    python -m benchmarks.shipped_model names FOLDER [--against MODEL] [--install] [--set KEY=VALUE ...]
+    python -m benchmarks.shipped_model mentions FOLDER [--install]
 
-Needs GUM. Learns from its sentences with `license: attribution` alone, of the training and the development
-part; scores are those of the int8 graphs on the whole test part. A model that is in FOLDER already is not
-trained again. `--install` copies what prediction needs, and the model card, into the package. Prints one JSON
+`names`, the default model, learns the names of GUM (see `benchmarks/names.py`) and the entities of WNUT17;
+`mentions` learns all mentions of GUM. Of GUM, only sentences with `license: attribution` are used to train
+and to choose, of the training and the development data; scores are those of the int8 graphs on the whole test
+data. A model that is in FOLDER already is not trained again. `--against` scores a model of mentions on the
+same names, and measures the speed of both in turn: its mentions are converted into names as those of GUM are,
+with the gold tags of parts of speech, so that pronouns and descriptions do not count against it.
+
+`--install` copies what prediction needs into the package, and writes the scores to `results/shipped.json` and
+the model card, which is made from them. `--card` only writes the cards again, from that file. Prints one JSON
 object as its last line.
 """
 
@@ -12,25 +19,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import fencepost
-from benchmarks.common import corpora, machine, report, say
-from fencepost import Sentence
+from benchmarks.common import RESULTS, ROOT, code_version, corpora, machine, report, say
+from benchmarks.everyday import score_everyday
+from benchmarks.names import change_words, find_names, map_types, take_free, vary_case
+from fencepost import Recogniser, Sentence, __version__, load
 from fencepost.config import Config
 from fencepost.data import read
-from fencepost.evaluation import Evaluation, Score, evaluate
-from fencepost.methods.model import Model
-from fencepost.runtime.export import check, export
-from fencepost.runtime.folder import compute_sums, files_of, write_sums
+from fencepost.evaluation import Score, evaluate
+from fencepost.runtime.folder import compute_sums, files_of, read_saved_config, write_sums
 from fencepost.runtime.loading import SHIPPED
-from fencepost.runtime.pytorch import load_model
-from fencepost.training import train
 
-TEMPLATE = Path(__file__).with_suffix(".md")
-SETTINGS = ["method.name=boundary-smoothing", "training.epochs=10"]
+if TYPE_CHECKING:
+    from fencepost.evaluation import Evaluation
+
+SCORES = RESULTS / "shipped.json"
+CARDS = Path(__file__).with_name("cards")
 FILES = (
     "config.json",
     "vocabulary.json",
@@ -39,91 +52,287 @@ FILES = (
     "onnx/export.json",
     "onnx/encoder.int8.onnx",
 )
+LENGTHS = [1, 2, 3, 5, 10]
+LOWER_CASE = 0.15
+"""Share of the training sentences in lower case, so that models do not depend on case alone."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is made: its settings, its training and development data, and where it is installed."""
+
+    settings: Sequence[str]
+    read_training: Callable[[Path], list[Sentence]]
+    convert: Callable[[Sentence], Sentence]
+    target: Path
+
+
+def read_names(data: Path) -> list[Sentence]:
+    sentences = [find_names(sentence) for sentence in take_free(read(data / "gum" / "train.jsonl"))]
+    sentences += [map_types(sentence) for sentence in read(data / "wnut17" / "train.conll")]
+    return list(vary_case(sentences, LOWER_CASE, seed=1))
+
+
+def read_mentions(data: Path) -> list[Sentence]:
+    return list(vary_case(take_free(read(data / "gum" / "train.jsonl")), LOWER_CASE, seed=1))
+
+
+RECIPES = {
+    "names": Recipe(
+        ["method.name=boundary-smoothing", "training.epochs=7", "training.seed=1"],
+        read_names,
+        find_names,
+        SHIPPED,
+    ),
+    "mentions": Recipe(
+        ["method.name=boundary-smoothing", "training.epochs=7", "training.seed=1"],
+        read_mentions,
+        lambda sentence: sentence,
+        ROOT / "fencepost-models" / "fencepost_models" / "mentions",
+    ),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("name", choices=RECIPES, nargs="?")
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--against", metavar="MODEL", help="folder of a model of mentions")
     parser.add_argument("--install", action="store_true")
+    parser.add_argument("--card", action="store_true", help="write the cards again and do nothing else")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     arguments = parser.parse_args()
+    if arguments.card:
+        write_cards()
+        return
     data = corpora()
     if data is None:
         report({"benchmark": "shipped_model", "skipped": "no corpora"})
         return
-    folder: Path = arguments.folder
-    parts = {part: list(read(data / "gum" / f"{part}.jsonl")) for part in ("train", "dev", "test")}
-    learnt, chosen = free(parts["train"]), free(parts["dev"])
-    if not (folder / "config.json").is_file():
-        config = Config.compose(changes=[*SETTINGS, *arguments.changes], flags={"training": {"seed": 1}})
-        say(f"{len(learnt):,} sentences to learn from, {len(chosen):,} to choose the epoch by")
-        train(config, learnt, folder, chosen, quiet=False)
-    model = load_model(folder)
-    export(model, folder, int8=True)
-    checked = check(folder, parts["dev"], log=say)
-    of_test = evaluate(parts["test"], fencepost.load(folder, engine="int8").predict(parts["test"]))
-    scores = of_test.to_dict()
-    say(f"int8 on the test part: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")
+    if arguments.folder is None:
+        parser.error("give the name of a model and a folder")
+    recipe = RECIPES[arguments.name]
+    result = make(recipe, arguments.folder, data, arguments.changes)
+    tested = [recipe.convert(sentence) for sentence in read(data / "gum" / "test.jsonl")]
+    ner = load(arguments.folder, engine="int8")
+    result |= score(ner, tested)
+    if arguments.name == "names":
+        everyday = score_everyday(ner)
+        for line in everyday.pop("lines"):
+            say(line)
+        result["everyday"] = everyday
+    if arguments.against is not None:
+        result["against"] = compare(ner, load(arguments.against), tested, recipe.convert)
     if arguments.install:
-        install(folder, card(model, of_test, checked, len(learnt), len(parts["test"])))
-    result = {name: scores[name] for name in ("precision", "recall", "f1", "ece", "by_type")}
-    report(
-        {"benchmark": "shipped_model", **machine(), "checked": checked, "size_mb": size_mb(folder), **result}
-    )
+        install(arguments.name, arguments.folder, result)
+    report({"benchmark": "shipped_model", "model": arguments.name, **result})
 
 
-def free(sentences: list[Sentence]) -> list[Sentence]:
-    """Those whose licence asks for nothing but attribution."""
-    return [sentence for sentence in sentences if sentence.meta.get("license") == "attribution"]
+def make(recipe: Recipe, folder: Path, data: Path, changes: Sequence[str]) -> dict[str, Any]:
+    """Train, unless the folder has a model, and export; return facts about the model."""
+    from fencepost.runtime.export import check, export
+    from fencepost.runtime.pytorch import load_model
+    from fencepost.training import train
+
+    learnt = recipe.read_training(data)
+    dev = [recipe.convert(sentence) for sentence in take_free(read(data / "gum" / "dev.jsonl"))]
+    if not (folder / "config.json").is_file():
+        config = Config.compose(changes=[*recipe.settings, *changes])
+        say(f"{len(learnt):,} sentences to learn from, {len(dev):,} to choose the epoch by")
+        train(config, learnt, folder, dev, quiet=False)
+    export(load_model(folder), folder, int8=True)
+    checked = check(folder, dev, log=say)
+    config = read_saved_config(folder).parse_config()
+    return {
+        **machine(),
+        "fencepost": __version__,
+        "commit": code_version(),
+        "settings": [*recipe.settings, *changes],
+        "trained_on": len(learnt),
+        "chosen_on": len(dev),
+        "threshold": config.predict.threshold,
+        "size_mb": round(sum((folder / name).stat().st_size for name in list_files(folder)) / 1e6, 1),
+        "dev_f1": checked["f1"],
+        "dev_f1_int8": checked["int8"]["f1"],
+        "in_float": checked["int8"]["in_float"],
+    }
 
 
-def wanted(folder: Path) -> list[Path]:
+def score(ner: Recogniser, sentences: Sequence[Sentence]) -> dict[str, Any]:
+    """Return the scores on all sentences, by type, length and genre, and of changed texts."""
+    of_all = score_once(ner, sentences)
+    by_genre = defaultdict(list)
+    for sentence in sentences:
+        by_genre[str(sentence.meta["genre"])].append(sentence)
+    scores = of_all.to_dict()
+    say(f"int8 on the test data: F1 {100 * scores['f1']:.2f}, ECE {scores['ece']:.3f}")
+    result: dict[str, Any] = {
+        "sentences": len(sentences),
+        "all": to_row(of_all.overall),
+        "ece": scores["ece"],
+        "by_type": {name: to_row(row) for name, row in of_all.by_type.items()},
+        "by_length": {name: to_row(row) for name, row in of_all.by_length_group(LENGTHS).items()},
+        "by_genre": {name: to_row(score_once(ner, own).overall) for name, own in sorted(by_genre.items())},
+        "changed": {},
+    }
+    for name, change in CHANGES.items():
+        result["changed"][name] = to_row(score_once(ner, [change(one) for one in sentences]).overall)
+        say(f"{name}: F1 {100 * result['changed'][name]['f1']:.2f}")
+    return result
+
+
+def score_once(ner: Recogniser, sentences: Sequence[Sentence]) -> Evaluation:
+    return evaluate(sentences, ner.predict(sentence.with_entities(()) for sentence in sentences))
+
+
+def to_row(of: Score) -> dict[str, Any]:
+    return {
+        "precision": round(of.precision, 4),
+        "recall": round(of.recall, 4),
+        "f1": round(of.f1, 4),
+        "entities": of.support,
+    }
+
+
+def compare(
+    ner: Recogniser, other: Recogniser, sentences: Sequence[Sentence], convert: Callable[[Sentence], Sentence]
+) -> dict[str, Any]:
+    """Return the scores of another model with its predictions converted, and the speeds of both in turn."""
+    predicted = [convert(one) for one in other.predict(s.with_entities(()) for s in sentences)]
+    scores = evaluate(sentences, predicted)
+    texts = [sentence.text for sentence in sentences]
+    rates: dict[str, list[float]] = {"model": [], "other": []}
+    for _ in range(5):
+        for name, one in (("model", ner), ("other", other)):
+            start = time.perf_counter()
+            for _ in one.pipe(texts):
+                pass
+            rates[name].append(len(texts) / (time.perf_counter() - start))
+    speeds = {name: round(statistics.median(of)) for name, of in rates.items()}
+    say(f"other model, converted: F1 {100 * scores.overall.f1:.2f}; sentences a second: {speeds}")
+    return {"all": to_row(scores.overall), "sentences_per_second": speeds}
+
+
+# Changed texts
+
+
+def misspell(sentence: Sentence) -> Sentence:
+    """Return the sentence with two letters exchanged in a tenth of its words of four or more letters."""
+    dice = random.Random(" ".join(sentence.words))
+
+    def change(word: str) -> str:
+        if len(word) < 4 or not word.isalpha() or dice.random() >= 0.1:
+            return word
+        at = dice.randrange(1, len(word) - 2)
+        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+
+    return change_words(sentence, change)
+
+
+def drop_final_punctuation(sentence: Sentence) -> Sentence:
+    last = len(sentence) - 1
+    if (
+        last < 1
+        or sentence.words[last] not in (".", "!", "?")
+        or any(e.end > last for e in sentence.entities)
+    ):
+        return sentence
+    others = {
+        name: values[:last]
+        for name in ("pos", "space_after")
+        if (values := getattr(sentence, name)) is not None
+    }
+    return replace(sentence, words=sentence.words[:last], **others)
+
+
+CHANGES: dict[str, Callable[[Sentence], Sentence]] = {
+    "in lower case": lambda sentence: change_words(sentence, str.lower),
+    "in capitals": lambda sentence: change_words(sentence, str.upper),
+    "with typing errors": misspell,
+    "with ’ for '": lambda sentence: change_words(sentence, lambda word: word.replace("'", "’")),
+    "with ' for ’": lambda sentence: change_words(sentence, lambda word: word.replace("’", "'")),
+    "without final punctuation": drop_final_punctuation,
+}
+
+
+# The folder and the card
+
+
+def list_files(folder: Path) -> list[Path]:
     """Return the files that prediction needs: of the encoder only the int8 graph."""
     graphs = json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))["graphs"]
     return [Path(name) for name in (*FILES, *(f"onnx/{name}.onnx" for name in graphs if name != "encoder"))]
 
 
-def size_mb(folder: Path) -> float:
-    return round(sum((folder / name).stat().st_size for name in wanted(folder)) / 1e6, 1)
+def install(name: str, folder: Path, result: dict[str, Any]) -> None:
+    """Copy a model to its place, and keep its scores."""
+    target = RECIPES[name].target
+    if target.exists():
+        shutil.rmtree(target)
+    for file in list_files(folder):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / file, target / file)
+    scores = json.loads(SCORES.read_text(encoding="utf-8")) if SCORES.is_file() else {}
+    text = json.dumps({**scores, name: result}, indent=1, ensure_ascii=False, sort_keys=True)
+    SCORES.write_text(text + "\n", encoding="utf-8")
+    write_cards([name])
 
 
-def install(folder: Path, text: str) -> None:
-    if SHIPPED.exists():
-        shutil.rmtree(SHIPPED)
-    for name in wanted(folder):
-        (SHIPPED / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / name, SHIPPED / name)
-    (SHIPPED / "README.md").write_text(text, encoding="utf-8")
-    write_sums(SHIPPED, compute_sums(SHIPPED, files_of(SHIPPED)))
+def write_cards(names: Iterable[str] = RECIPES) -> None:
+    """Write the model cards and the checksums of installed models."""
+    for name in names:
+        target = RECIPES[name].target
+        (target / "README.md").write_text(make_card(name), encoding="utf-8")
+        write_sums(target, compute_sums(target, files_of(target)))
 
 
-def card(model: Model, scores: Evaluation, checked: dict[str, Any], learnt: int, tested: int) -> str:
-    """Return the model card with the scores of this run."""
-    lengths = scores.by_length_group([1, 2, 3, 5, 10])
-    return TEMPLATE.read_text(encoding="utf-8").format(
-        types=", ".join(f"`{type_}`" for type_ in model.types),
-        method=model.config.method.name,
-        epochs=model.config.training.epochs,
-        learnt=f"{learnt:,}",
-        tested=f"{tested:,}",
-        of_types=_table({"all": scores.overall, **scores.by_type}),
-        of_lengths=_table(lengths),
-        ece=f"{scores.to_dict()['ece']:.3f}",
-        f1_float=_percent(checked["f1"]),
-        f1_int8=_percent(checked["int8"]["f1"]),
-        in_float=", ".join(checked["int8"]["in_float"]) or "none",
-        fencepost=fencepost.__version__,
-    )
+def make_card(name: str) -> str:
+    """Return the card of a model, from its scores."""
+    result = json.loads(SCORES.read_text(encoding="utf-8"))[name]
+    values: dict[str, Any] = {
+        "settings": ", ".join(f"`{setting}`" for setting in result["settings"]),
+        "types": ", ".join(f"`{type_}`" for type_ in result["by_type"]),
+        "fencepost": result["fencepost"],
+        "trained_on": f"{result['trained_on']:,}",
+        "chosen_on": f"{result['chosen_on']:,}",
+        "tested": f"{result['sentences']:,}",
+        "threshold": describe_threshold(result["threshold"]),
+        "of_types": make_table({"all": result["all"], **result["by_type"]}),
+        "of_lengths": make_table(result["by_length"]),
+        "of_genres": make_table(result["by_genre"]),
+        "of_changes": make_table({"as it is": result["all"], **result["changed"]}),
+        "ece": f"{result['ece']:.3f}",
+        "f1_float": percent(result["dev_f1"]),
+        "f1_int8": percent(result["dev_f1_int8"]),
+        "in_float": ", ".join(result["in_float"]) or "none",
+    }
+    if "everyday" in result:
+        values |= {
+            f"everyday_{key}": percent(value) if isinstance(value, float) else value
+            for key, value in result["everyday"].items()
+        }
+    if "against" in result:
+        values["against_f1"] = percent(result["against"]["all"]["f1"])
+        values["f1"] = percent(result["all"]["f1"])
+    return (CARDS / f"{name}.md").read_text(encoding="utf-8").format(**values)
 
 
-def _table(rows: dict[str, Score]) -> str:
+def describe_threshold(threshold: float | dict[str, float] | None) -> str:
+    if isinstance(threshold, dict):
+        numbers = set(threshold.values())
+        return f"{numbers.pop():.2f}" if len(numbers) == 1 else str(threshold)
+    return "the default" if threshold is None else f"{threshold:.2f}"
+
+
+def make_table(rows: dict[str, dict[str, Any]]) -> str:
     return "\n".join(
-        f"| {name} | {_percent(of.precision)} | {_percent(of.recall)} | {_percent(of.f1)} | {of.support:,} |"
+        f"| {name} | {percent(of['precision'])} | {percent(of['recall'])} | {percent(of['f1'])} "
+        f"| {of['entities']:,} |"
         for name, of in rows.items()
     )
 
 
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
     return f"{100 * ratio:.1f}"
 
 

@@ -2,7 +2,8 @@
 
     python tools/smoke_test.py DIST
 
-`DIST` has the wheel and the source distribution, as `python -m build` makes them.
+`DIST` has the wheels of Fencepost and of its further models, and the source distribution of Fencepost, as
+`make package` builds them.
 """
 
 from __future__ import annotations
@@ -25,13 +26,19 @@ document = fencepost.load()({TEXT!r})
 assert ("Ada Lovelace", "person") in [(entity.text, entity.label) for entity in document], document
 assert "torch" not in sys.modules
 """
+MENTIONS = f"""
+import fencepost
+document = fencepost.load("mentions")("She was born in London.")
+assert ("She", "person") in [(entity.text, entity.label) for entity in document], document
+"""
 
 
 def main() -> None:
     """Fail with an error if the wheel is too large or does not work."""
     dist = Path(sys.argv[1]).resolve()
-    [wheel], [source] = dist.glob("*.whl"), dist.glob("*.tar.gz")
-    for file in (wheel, source):
+    [wheel], [source] = dist.glob("fencepost-*.whl"), dist.glob("*.tar.gz")
+    [models] = dist.glob("fencepost_models-*.whl")
+    for file in (wheel, source, models):
         if file.stat().st_size > MOST_BYTES:
             sys.exit(f"{file.name} has {file.stat().st_size:,} bytes; at most {MOST_BYTES:,} are allowed")
     with tarfile.open(source) as archive:
@@ -52,6 +59,8 @@ def main() -> None:
         record = json.loads(line)
         if record["text"] != TEXT or not record["entities"]:
             sys.exit(f"fencepost predict printed {line}")
+        run(folder, str(binaries / "python"), *install, "--no-deps", str(models))
+        run(folder, str(binaries / "python"), "-c", MENTIONS)
         run(folder, fencepost, "convert", "sample:test", "test.jsonl")
         run(folder, fencepost, "evaluate", "--gold", "sample:test", "--predicted", "test.jsonl")
     print(f"{wheel.name} ({wheel.stat().st_size:,} bytes) installs and works")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.frame import OUTPUT
 from fencepost.cli.groups import option
+from fencepost.cli.models import resolve_model
 from fencepost.cli.scores import make_console, print_table
 from fencepost.cli.scoring import ScoringOptions, collect_facts, is_model, name_models
 from fencepost.errors import UsageError, require_extra
@@ -69,7 +70,7 @@ def split_models(
     name: str, paths: Sequence[str], label: Sequence[str] | None
 ) -> tuple[dict[str, str], list[str]]:
     """Return the models by label, and the corpora."""
-    models = [path for path in paths if is_model(path)]
+    models = [resolve_model(path) for path in paths if is_model(path)]
     corpora = [path for path in paths if not is_model(path)]
     if not models:
         raise UsageError(

@@ -41,10 +41,10 @@ def check(
 
     Example: fencepost check my-model
     """
-    from fencepost.runtime.loading import SHIPPED
+    from fencepost.runtime.loading import find_model
 
     check_json_target(json)
-    folder = SHIPPED if model is None else model
+    folder = find_model(model)
     read_saved_config(folder)
     sums = compute_sums(folder, files_of(folder)) if write else read_sums(folder)
     files = {} if sums is None else compare_sums(folder, sums)

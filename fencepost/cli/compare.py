@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
+from fencepost.cli.models import resolve_model
 from fencepost.cli.scores import make_console, print_table
 from fencepost.cli.scoring import ScoringOptions, collect_facts, is_model, name_models
 from fencepost.errors import UsageError
@@ -53,6 +54,7 @@ def compare(
         raise UsageError("give the data with --data, as in fencepost compare MODEL MODEL --data FILE")
     if len(models) < 2:
         raise UsageError("give two or more models; for one model, use fencepost evaluate")
+    models = [resolve_model(model) for model in models]
     paths = name_models(models, options.label)
     _check_folders(models)
     sentences = options.read_sentences(models, data)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, find_text_rules, measure_peak_memory, read_trained_lengths
+from fencepost.cli.models import (
+    ModelOptions,
+    find_text_rules,
+    measure_peak_memory,
+    read_trained_lengths,
+    resolve_model,
+)
 from fencepost.cli.options import ReadingOptions
 from fencepost.cli.scores import Lengths, make_console, print_scores
 from fencepost.errors import UsageError
@@ -55,6 +61,7 @@ def evaluate(
     check_json_target(json)
     lengths = None
     if model and data and not (gold or predicted or predicted_format):
+        model = resolve_model(model)
         facts, result = _score_model(model, data, options, reading)
         lengths = read_trained_lengths(model) if by_length else None
     elif gold and predicted and not (model or reading.skip_invalid or options != ModelOptions()):

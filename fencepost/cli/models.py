@@ -144,6 +144,14 @@ def parse_prediction_changes(folder: Path, changes: Sequence[str] | None) -> dic
     return tree
 
 
+def resolve_model(argument: str) -> str:
+    """Return the folder of an installed model that an argument names, or else the argument."""
+    from fencepost.runtime.loading import find_model
+
+    folder = find_model(argument)
+    return argument if folder == Path(argument) else str(folder)
+
+
 def try_read_config(folder: Path) -> dict[str, Any]:
     """Return the saved settings of the model in a folder, or an empty dict if they cannot be read."""
     try:

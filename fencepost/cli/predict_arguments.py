@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def split_arguments(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
     """Return the model folder (the first argument, or the shipped model) and the texts."""
-    if arguments and _exists(Path(arguments[0]) / "config.json"):
-        return Path(arguments[0]), arguments[1:]
-    if arguments:
-        _check_no_path(arguments[0])
     from fencepost.runtime import loading
 
+    if arguments and _exists((folder := _find_model(arguments[0])) / "config.json"):
+        return folder, arguments[1:]
+    if arguments:
+        _check_no_path(arguments[0])
     if not _exists(loading.SHIPPED / "config.json"):
         reason = f" ({arguments[0][:40]!r} is not a folder, so it is read as a text)" if arguments else ""
         raise UsageError(
@@ -41,6 +41,15 @@ def _check_no_path(argument: str) -> None:
         raise UsageError(f"{argument}: a file, not a model folder; give a file of texts with --input{hint}")
     if argument.split() == [argument] and ("/" in argument or os.sep in argument):
         raise UsageError(f"{argument}: no such model folder{hint}")
+
+
+def _find_model(argument: str) -> Path:
+    from fencepost.runtime.loading import find_model
+
+    try:
+        return find_model(argument)
+    except (OSError, ValueError):  # too long for a file name, so it is a text
+        return Path()
 
 
 def _exists(path: Path) -> bool:

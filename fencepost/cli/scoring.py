@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fencepost.cli.groups import option
-from fencepost.cli.models import ModelOptions, ModelRun, find_text_rules
+from fencepost.cli.models import ModelOptions, ModelRun, find_text_rules, resolve_model
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError
 from fencepost.runtime.folder import CONFIG_FILE
@@ -54,7 +54,7 @@ class ScoringOptions(LabelOptions, ModelOptions, ReadingOptions):
 
 
 def is_model(path: str) -> bool:
-    return (Path(path) / CONFIG_FILE).is_file()
+    return (Path(resolve_model(path)) / CONFIG_FILE).is_file()
 
 
 def name_models(paths: Sequence[str], labels: Sequence[str] | None) -> dict[str, str]:

@@ -122,7 +122,7 @@ def serve(
 
         from fencepost.server import Limits, make_app
         from fencepost.server.run import is_loopback, listen, run, share_cores
-    from fencepost.runtime.loading import SHIPPED
+    from fencepost.runtime.loading import find_model
 
     token = _read_token(token_file)
     if token is None and not is_loopback(host):
@@ -135,7 +135,7 @@ def serve(
             f"--max-queue {max_queue} is less than --max-texts {max_texts}, so a full request would never "
             "fit; increase the one or decrease the other"
         )
-    folder = model or SHIPPED
+    folder = find_model(model)
     workers, threads = share_cores(read_omp_threads() or count_cores(), workers, options.threads)
     recogniser = replace(options, threads=threads).load(folder, lines)
     recogniser("This is Ada.")  # the first prediction is slower

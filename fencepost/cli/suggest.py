@@ -99,9 +99,10 @@ def suggest(
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
     """Return the model folder (the first of two arguments, or the shipped model) and the texts."""
-    from fencepost.runtime.loading import SHIPPED
+    from fencepost.runtime.loading import SHIPPED, find_model
 
-    has_model = (Path(arguments[0]) / "config.json").is_file()
+    model = find_model(arguments[0])
+    has_model = (model / "config.json").is_file()
     if len(arguments) == 1 and has_model:
         raise UsageError(
             f"{arguments[0]}: a model; give the texts after it, as in fencepost suggest MODEL TEXTS"
@@ -112,7 +113,7 @@ def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
         raise UsageError(
             f"{arguments[0]}: not a model folder (it has no config.json); give a model and one file of texts"
         )
-    folder = Path(arguments[0]) if has_model else SHIPPED
+    folder = model if has_model else SHIPPED
     if not (folder / "config.json").is_file():
         raise UsageError("this installation has no shipped model: give a model folder before the texts")
     return folder, arguments[-1]

@@ -103,9 +103,11 @@ class FencepostComponent(Pipe):
         awaits_files: bool,
     ) -> None:
         """Create a component for the model of the config, with `options` of `fencepost.load`."""
+        from fencepost.runtime.loading import find_model
+
         self.name = name
         self.marking = marking
-        self._model: Source = None if configured is None else Path(configured).absolute()
+        self._model: Source = None if configured is None else find_model(configured).absolute()
         self._configured = configured
         self.awaits_files = awaits_files
         self._options = options

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,14 @@ from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
 from fencepost.runtime.recogniser import MinConfidence, Recogniser
 
-SHIPPED = Path(__file__).parents[1] / "models" / "english"
-"""The model that comes with the package."""
+SHIPPED = Path(__file__).parents[1] / "models" / "names"
+"""Default model, which comes with the package."""
+
+_PACKAGES = "fencepost.models"
+"""Entry points of installed packages with models: name of the model, and module whose folder has it."""
+
+_OTHERS = {"mentions": "fencepost-models"}
+"""Packages of our models that are installed separately."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -36,8 +44,9 @@ def load(
     """Return a recogniser: a model that finds entities in texts.
 
     Args:
-        path: Folder of the model, or its name on the Hugging Face Hub (`owner/name`), from where it is
-            downloaded unless there is such a folder; by default the English model that ships with Fencepost.
+        path: Folder of the model, or its name: `names` (the default, which ships with Fencepost), that of an
+            installed package (`mentions` in fencepost-models), or one on the Hugging Face Hub
+            (`owner/name`), from where it is downloaded. A folder of the same name takes precedence.
         engine: What runs the model: `int8` or `onnx` (graphs made by `fencepost export`, without PyTorch), or
             `pytorch`. `auto` is the first of these that is available; `int8` only if its export was checked.
         device: Device of PyTorch: `cuda` and `mps` choose the engine `pytorch`; `auto` is an accelerator if
@@ -65,7 +74,7 @@ def load(
             "lines": lines,
         }
         return Recogniser.from_pretrained(path, **options)
-    folder = SHIPPED if path is None else Path(path)
+    folder = find_model(path)
     predictor = load_engine(folder, engine, device=device, threads=threads)
     if settings:
         predictor = predictor.with_options(dict(settings))
@@ -74,6 +83,27 @@ def load(
     )
     recogniser.folder = folder.resolve()
     return recogniser
+
+
+def find_model(path: str | Path | None = None) -> Path:
+    """Return the folder of a model: that of an installed model by its name, or else the path itself.
+
+    Raises `UsageError` for one of our models whose package is not installed.
+    """
+    name = str(path)
+    if path is None or (name == SHIPPED.name and not Path(name).exists()):
+        return SHIPPED
+    if re.fullmatch(r"[\w.-]+", name) and not Path(name).exists():
+        for point in entry_points(group=_PACKAGES, name=name):
+            spec = find_spec(point.value)
+            if spec is not None and spec.origin is not None:
+                return Path(spec.origin).parent / name
+        if name in _OTHERS:
+            raise UsageError(
+                f"the model {name} is in a package of its own: pip install {_OTHERS[name]}, or in a checkout "
+                f"pip install ./{_OTHERS[name]}"
+            )
+    return Path(path)
 
 
 def _is_on_hub(path: str | Path) -> bool:

@@ -1,0 +1,1 @@
+"""Models for Fencepost; `fencepost.load("mentions")` finds them by their entry points."""
