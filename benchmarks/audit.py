@@ -1,6 +1,7 @@
 """How many errors in annotations `fencepost audit` finds, in corpora into which errors were put.
 
     python -m benchmarks.audit --corpus genia [--epochs 8] [--folds 3] [--sentences N] [--seed 1]
+    python -m benchmarks.audit --corpus gum-dev --fit
     python -m benchmarks.audit --table
 
 Of the entities of a training part, 5 % get another boundary (one end, by one or two words), 2 % another type,
@@ -16,6 +17,9 @@ Compared are
 - `random order`: the suggestions of the audit, mean of 20 draws.
 
 The figures say how well errors are found that look like these; errors of annotators may look different.
+
+`--fit` fits the weights of the ranking (a logistic regression of whether a suggestion is right) instead of
+measuring it; those of Fencepost were fitted on the development data of GUM.
 
 Trainings are kept in `--work`, so that the same command continues after an interruption. Each run appends a
 line to `results/audit.jsonl`; `--table` prints the mean and the standard deviation over the seeds.
@@ -50,7 +54,7 @@ from benchmarks.common import (
 from fencepost import Sentence
 from fencepost.analysis.audit.folds import Audit, fit_temperature, read_candidates, write_candidates
 from fencepost.analysis.audit.predictions import AuditPredictions, select_entities
-from fencepost.analysis.audit.ranking import rank
+from fencepost.analysis.audit.ranking import compute_evidence, rank
 from fencepost.analysis.audit.suggestions import Suggestion
 from fencepost.config import Config
 from fencepost.data import read
@@ -59,7 +63,7 @@ from fencepost.evaluation import classify_errors, evaluate
 from fencepost.training.scoring import apply_temperature
 
 FILE = RESULTS / "audit.jsonl"
-CORPORA = {"genia": "genia/train.jsonl", "gum": "gum/train.jsonl"}
+CORPORA = {"genia": "genia/train.jsonl", "gum": "gum/train.jsonl", "gum-dev": "gum/dev.jsonl"}
 BOUNDARIES, TYPES, REMOVALS = 0.05, 0.02, 0.02
 DRAWS = 20
 Key = tuple[int, int, str]
@@ -86,6 +90,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the errors, the folds and the trainings")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--work", type=Path, help="folder for the trainings; by default in the temporary one")
+    parser.add_argument("--fit", action="store_true", help="fit the weights of the ranking, and print them")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     folder = corpora()
@@ -95,6 +100,9 @@ def main() -> None:
         report({"benchmark": "audit", "skipped": "no corpora"})
     else:
         line = measure(folder, arguments)
+        if arguments.fit:
+            report({"benchmark": "audit", "fit": line})
+            return
         with FILE.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
         report({"benchmark": "audit", **line})
@@ -117,8 +125,10 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         if ended.failure is not None:
             raise RuntimeError(ended.failure.details or ended.failure.message)
         say(f"fold {ended.task + 1} of {arguments.folds}: {ended.seconds:.0f} s")
-    write_candidates(config, noisy, noisy, work / "one-model", quiet=False)
     predictions = audit.read_predictions()
+    if arguments.fit:
+        return fit(predictions, errors)
+    write_candidates(config, noisy, noisy, work / "one-model", quiet=False)
     suggestions = rank(predictions)
     one_model = judge_alone(work / "one-model", noisy, config)
     rankings = {
@@ -146,6 +156,32 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "found_by_kind": found_by_kind(suggestions, errors),
         "average_precision_by_better_baseline": round(rankings["audit"]["average_precision"] / better, 2),
         "cpu_seconds": round(time.process_time() - start),
+    }
+
+
+def fit(predictions: AuditPredictions, errors: Sequence[Error]) -> dict[str, Any]:
+    """Return the prior of each kind and the weights of the evidence, by logistic regression."""
+    from scipy.optimize import minimize
+
+    rows = list(compute_evidence(predictions))
+    kinds = sorted({error.kind for error, _ in rows})
+    suggestions = [Suggestion.of(error, 0.0, None) for error, _ in rows]
+    target = np.array([error is not None for error in find_errors(suggestions, errors)], dtype=np.float64)
+    of_kinds = np.array([[error.kind == kind for kind in kinds] for error, _ in rows], dtype=np.float64)
+    features = np.hstack([of_kinds, np.array([evidence for _, evidence in rows])])
+
+    def compute_loss(weights: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
+        logits = features @ weights
+        penalty = 0.5 * float(weights @ weights)  # as if each weight had a prior of width 1
+        gradient = features.T @ (1 / (1 + np.exp(-logits)) - target) + weights
+        return float(np.logaddexp(0, logits).sum() - target @ logits) + penalty, gradient
+
+    weights = minimize(compute_loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x.round(2)
+    return {
+        "suggestions": len(rows),
+        "right": int(target.sum()),
+        "priors": dict(zip(kinds, weights.tolist(), strict=False)),
+        "weights": weights[len(kinds) :].tolist(),
     }
 
 

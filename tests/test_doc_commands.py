@@ -163,7 +163,7 @@ def test_the_commands_of_the_serving_page_get_answers(tmp_path):
             server.wait()
     assert [len(answer["results"]) for answer in answers[:2]] == [1, 2]
     assert answers[0]["results"][0]["entities"][0]["text"] == "Ada Lovelace"
-    assert [answer["name"] for answer in answers[2:]] == ["english", "english"]
+    assert [answer["name"] for answer in answers[2:]] == ["names", "names"]
     (shown,) = fenced(page, "json")
     assert (
         json.loads(shown)["results"][0]["entities"][0].keys()

@@ -26,7 +26,7 @@ document = fencepost.load()({TEXT!r})
 assert ("Ada Lovelace", "person") in [(entity.text, entity.label) for entity in document], document
 assert "torch" not in sys.modules
 """
-MENTIONS = f"""
+MENTIONS = """
 import fencepost
 document = fencepost.load("mentions")("She was born in London.")
 assert ("She", "person") in [(entity.text, entity.label) for entity in document], document

@@ -301,7 +301,7 @@ def test_sweep(analyzed, folder: Path) -> None:
 
 
 def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
-    assert list(analyzed("errors", "data.jsonl").told["models"]) == ["english"]
+    assert list(analyzed("errors", "data.jsonl").told["models"]) == ["names"]
 
 
 # Engines and names

@@ -64,6 +64,16 @@ def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
     assert "2 texts, " in told.stderr
 
 
+def test_a_model_by_its_name(run, shipped, ner, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loading, "entry_points", lambda **_: ())
+    name = loading.SHIPPED.name
+    shown = run("predict", name, TEXTS[0], "--output", "-").stdout
+    assert json.loads(shown)["entities"] == expected(ner, TEXTS[0])
+    assert json.loads(run("predict", "Word", "--output", "-").stdout)["text"] == "Word"  # not a name
+    assert "pip install fencepost-models" in run("predict", "mentions", TEXTS[0], code=2).stderr
+
+
 def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
     assert "this installation has no shipped model" in run("predict", "Some text", code=2).stderr

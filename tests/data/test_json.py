@@ -496,5 +496,5 @@ def test_annotated_types_survive_a_round_trip_and_are_checked(tmp_path):
     write([sentence], path)
     assert [one.annotated_types for one in read(path)] == [{"PER"}]
     path.write_text('{"words": ["Ada"], "entities": [], "annotated_types": "PER"}\n')
-    with pytest.raises(DataError, match="part.jsonl:1: annotated_types must be a list of strings"):
+    with pytest.raises(DataError, match=r"part\.jsonl:1: annotated_types must be a list of strings"):
         list(read(path))

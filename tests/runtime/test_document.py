@@ -129,7 +129,7 @@ def test_the_repr_of_a_recogniser_has_model_method_types_and_engine() -> None:
     assert repr(Recogniser(Double(everything))) == (
         "<Recogniser in memory: double, types LOC, ORG, PER, engine double>"
     )
-    assert repr(fencepost.load()).startswith("<Recogniser english: boundary-smoothing, types abstract, ")
+    assert repr(fencepost.load()).startswith("<Recogniser names: boundary-smoothing, types event, ")
     assert repr(fencepost.load()).endswith(", engine int8>")
 
 

@@ -14,7 +14,7 @@ import pytest
 import fencepost
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.runtime import loading, onnx, pytorch
-from fencepost.runtime.loading import load
+from fencepost.runtime.loading import find_model, load
 from fencepost.runtime.recogniser import Recogniser
 from tests.runtime import models
 
@@ -123,6 +123,31 @@ def test_a_change_of_settings_is_no_change_of_the_model(whole: Path) -> None:
     assert (ner.settings["select"], other.settings["select"]) == ("nested", "flat")
 
 
+# Models by name
+
+
+def test_installed_models_have_names(monkeypatch, tmp_path, whole) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_model() == find_model("names") == loading.SHIPPED
+    mentions = find_model("mentions")
+    assert (mentions.name, mentions.parent.name) == ("mentions", "fencepost_models")
+    assert find_model("neither") == Path("neither")
+    shutil.copytree(whole, tmp_path / "names")
+    (tmp_path / "mentions").mkdir()
+    assert find_model("names") == Path("names")  # a folder of the user's comes first
+    assert find_model(Path("mentions")) == Path("mentions")
+    assert load("names").types == load(whole).types
+
+
+def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loading, "entry_points", lambda **_: ())
+    with pytest.raises(UsageError, match=r"mentions is in a package .*: pip install fencepost-models"):
+        load("mentions")
+    with pytest.raises(UsageError, match="neither: there is no model here"):
+        load("neither")
+
+
 # What cannot be loaded
 
 
@@ -131,8 +156,8 @@ def test_where_there_is_no_model(tmp_path, monkeypatch) -> None:
         for engine in ("auto", "onnx", "pytorch"):
             with pytest.raises(UsageError, match="there is no model here"):
                 load(path, engine=engine)
-    monkeypatch.setattr(loading, "SHIPPED", tmp_path / "english")
-    with pytest.raises(UsageError, match="english: there is no model here"):
+    monkeypatch.setattr(loading, "SHIPPED", tmp_path / "names")
+    with pytest.raises(UsageError, match="names: there is no model here"):
         load()
 
 

@@ -14,7 +14,7 @@ most 0.06 among thirty similar choices.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fencepost.analysis.audit.predictions import AuditPredictions
 from fencepost.analysis.audit.suggestions import Suggestion
@@ -36,8 +36,8 @@ _PRIORS: dict[ErrorKind, float] = {
 }
 """Log odds that a disagreement of each kind is an error of the annotation."""
 
-_SUGGESTED, _ANNOTATED = (0.3, 0.3, 0.4), (-0.15, -0.15, -0.3)
-"""Weights of the log odds: of the held-out model, of the other models, and of the rest of the corpus."""
+_WEIGHTS = (0.3, 0.3, 0.4, -0.15, -0.15, -0.3)
+"""Weights of the numbers that `compute_evidence` returns."""
 
 _CLIP = 0.005
 """Minimum distance of a confidence from 0 and 1; others are clipped, since log odds must be finite."""
@@ -48,43 +48,53 @@ def rank(predictions: AuditPredictions) -> list[Suggestion]:
 
     Each annotation and each prediction is part of at most one suggestion.
     """
-    counts = PhraseCounts(predictions.sentences)
     suggestions = [
-        Suggestion.of(
-            error, _compute_suspicion(error, predictions, counts), _get_confidence(error, predictions)
-        )
-        for error in classify_errors(predictions.sentences, predictions.predicted).all
+        Suggestion.of(error, _compute_suspicion(error.kind, evidence), _get_confidence(error, predictions))
+        for error, evidence in compute_evidence(predictions)
     ]
     return sorted(suggestions, key=lambda one: -one.suspicion)
 
 
-def _compute_suspicion(error: ErrorCase, predictions: AuditPredictions, counts: PhraseCounts) -> float:
+def _compute_suspicion(kind: ErrorKind, evidence: Sequence[float]) -> float:
     """Return the sum of log odds as a number between 0 and 1."""
-    total = _PRIORS[error.kind]
-    if error.predicted is not None:
-        total += _weigh(_SUGGESTED, error.sentence, error.predicted, predictions, counts, annotated=False)
-    if error.gold is not None:
-        total += _weigh(_ANNOTATED, error.sentence, error.gold, predictions, counts, annotated=True)
+    total = _PRIORS[kind] + sum(weight * one for weight, one in zip(_WEIGHTS, evidence, strict=True))
     return 1 / (1 + math.exp(-total))
 
 
-def _weigh(
-    weights: Sequence[float],
+def compute_evidence(predictions: AuditPredictions) -> Iterator[tuple[ErrorCase, list[float]]]:
+    """Yield each disagreement with six log odds, 0 where there is no such entity.
+
+    These are the log odds of the suggestion and then of the annotation, each by the held-out model, by the
+    other models, and by the rest of the corpus.
+    """
+    counts = PhraseCounts(predictions.sentences)
+    for error in classify_errors(predictions.sentences, predictions.predicted).all:
+        yield (
+            error,
+            [
+                *_compute_log_odds(error.sentence, error.predicted, predictions, counts, annotated=False),
+                *_compute_log_odds(error.sentence, error.gold, predictions, counts, annotated=True),
+            ],
+        )
+
+
+def _compute_log_odds(
     number: int,
-    entity: Entity,
+    entity: Entity | None,
     predictions: AuditPredictions,
     counts: PhraseCounts,
     *,
     annotated: bool,
-) -> float:
-    """Return the weighted sum of the log odds of an entity of the sentence `number`."""
+) -> tuple[float, float, float]:
+    """Return the log odds of an entity of the sentence `number`."""
+    if entity is None:
+        return 0.0, 0.0, 0.0
     same, other = counts.count_elsewhere(predictions.sentences[number], entity, annotated=annotated)
-    odds = (
+    return (
         _logit(predictions.held_out[number].get(entity.key, 0.0)),
         _logit(predictions.training[number].get(entity.key, 0.0)),
         math.log((same + 0.5) / (other + 0.5)),
     )
-    return sum(weight * one for weight, one in zip(weights, odds, strict=True))
 
 
 def _get_confidence(error: ErrorCase, predictions: AuditPredictions) -> float | None:
