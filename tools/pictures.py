@@ -1,4 +1,4 @@
-"""Make the pictures of the README with Chromium: the terminal, the server's page, and a report.
+"""Make the pictures of README and documentation: terminal, server page, report (with Chromium), and figures.
 
     python -m tools.pictures MODEL
 
@@ -26,6 +26,13 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 TEXT = "The University of Toronto's president met Ada Lovelace in London."
+GALLERY = {
+    "calibration": ("sample:test",),
+    "errors": ("sample:test",),
+    "lengths": ("sample:test",),
+    "curves": (),
+}
+"""Analyses whose figures are in the gallery, with their arguments after the model."""
 FENCEPOST = (sys.executable, "-m", "fencepost")
 
 
@@ -36,6 +43,7 @@ def main() -> None:
         draw_terminal(browser, Path(folder))
         draw_page(browser)
         draw_report(browser, sys.argv[1], Path(folder))
+        draw_gallery(sys.argv[1], Path(folder))
 
 
 @contextmanager
@@ -123,6 +131,15 @@ def draw_report(browser: Chrome, model: str, folder: Path) -> None:
     subprocess.run([*FENCEPOST, "report", model, "--data", "sample:test", "--out", str(report)], check=True)
     browser.get(report.as_uri())
     save(browser, "report.png", 1000, 820)
+
+
+def draw_gallery(model: str, folder: Path) -> None:
+    """Save the figures of some analyses of the model."""
+    for name, arguments in GALLERY.items():
+        out = folder / name
+        subprocess.run([*FENCEPOST, "analyze", name, model, *arguments, "--out", str(out)], check=True)
+        [figure] = out.glob("*.png")
+        shutil.copyfile(figure, IMAGES / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 ROOT = Path(__file__).parent.parent
 OUTSIDE_PAGES = {
     "contributing.md": "CONTRIBUTING.md",
-    "english-model.md": "fencepost/models/names/README.md",
+    "mentions-model.md": "fencepost-models/fencepost_models/mentions/README.md",
+    "names-model.md": "fencepost/models/names/README.md",
 }
 """Pages of the site whose files are not in `docs/`."""
 

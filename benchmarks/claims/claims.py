@@ -359,7 +359,7 @@ CLAIMS = (
         "filter-leaves-three-proposals",
         LOCATE,
         "The filter leaves about three proposals for each entity.",
-        "spans behind the filter for each entity of the test data; seeds have 1 to 5 words",
+        "spans after the filter for each entity of the test data; seeds have 1 to 5 words",
         "between 2 and 4",
         (REGRESSOR,),
         filter_leaves_three,

@@ -44,7 +44,8 @@ def predict(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL|TEXT", help="Texts, after the folder of a model. Default model: the shipped one."
+            metavar="MODEL|TEXT",
+            help="Texts, after the folder or name of a model. Default: names, which ships.",
         ),
     ] = None,
     input: Annotated[  # noqa: A002

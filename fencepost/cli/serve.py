@@ -33,7 +33,8 @@ _access_option = partial(typer.Option, rich_help_panel="Access")
 def serve(
     options: ModelOptions,
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model. Default: the shipped one.")
+        Path | None,
+        typer.Argument(metavar="MODEL", help="Folder or name of a model. Default: names, which ships."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; without a token, only a local one.")

@@ -27,7 +27,7 @@ def suggest(
         list[str],
         argument(
             "[MODEL] TEXTS",
-            "Folder of a model (default: the shipped one) and the texts: any file that predict reads, "
+            "Folder or name of a model (default: names) and the texts: any file that predict reads, "
             "- or sample:train. Entities of a corpus are ignored.",
         ),
     ],
