@@ -59,9 +59,10 @@ def machine() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """Return the last commit that changed the package, with a hash of changes that are not committed."""
-    commit = _git("log", "-1", "--format=%H", "--", "fencepost").strip()
-    changes = _git("diff", "HEAD", "--", "fencepost")
+    """Return the last commit that changed the code, with a hash of changes that are not committed."""
+    code = ("fencepost", ":!fencepost/models")
+    commit = _git("log", "-1", "--format=%H", "--", *code).strip()
+    changes = _git("diff", "HEAD", "--", *code)
     return commit + (f"+{sha256(changes.encode()).hexdigest()[:8]}" if changes else "")
 
 
