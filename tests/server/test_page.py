@@ -13,9 +13,10 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from fencepost.server import make_app
-from tests.server.browser import Answer, Page, StandIn, chromium, entity, found, stand_in_server
+from tests.server.browser import MODEL, Answer, Page, StandIn, chromium, entity, found, stand_in_server
 from tests.server.conftest import Capitals, recogniser
 
 TEXT = "The mayor of Lisbon met Ada Lovelace."
@@ -400,6 +401,64 @@ def test_at_first_overlaps_are_as_the_model_has_them(
     assert server.questions[1:] == [{"text": TEXT}]
     assert page.one("#shapes input:checked").get_property("value") == shown
     assert page.texts("#shapes label") == ["Nested", "Flat", *(["soft-nms"] if shown == "own" else [])]
+
+
+# ------------------------------------------------------------------------------------------------ two models
+
+
+@pytest.fixture
+def two(server: StandIn) -> StandIn:
+    """A server of two models, of which the second finds only one entity."""
+    first = {name: value for name, value in MODEL.items() if name not in ("version", "limits")}
+    second = {**first, "name": "second", "engine": "onnx", "select": "flat", "types": ["place"]}
+    server.model["models"] = [first, second]
+    server.answer = lambda body: found(LISBON) if body["model"] == "second" else found(MAYOR, LISBON, ADA)
+    return server
+
+
+def test_two_models_are_compared(open_page: Open, two: StandIn) -> None:
+    page = open_page()
+    page.until(page.chips)
+    assert two.questions[0]["model"] == "stand-in"
+    assert page.one("#version").text == "Fencepost 0.1.0"
+    page.find(TEXT)
+    two.requests.clear()
+    Select(page.one("#second")).select_by_visible_text("second")
+    page.until(lambda: len(page.chips()) == 4)
+    asked = sorted(two.questions, key=lambda question: question["model"])
+    assert asked == [{"text": TEXT, "model": "second"}, {"text": TEXT, "model": "stand-in"}]
+    assert page.texts("h3") == ["stand-in: 3 entities", "second: 1 entity"]
+    assert [row[0] for row in rows(page)] == [
+        *("stand-in: 3 entities", "The mayor of Lisbon", "Lisbon", "Ada Lovelace"),
+        *("second: 1 entity", "Lisbon"),
+    ]
+    page.slide(0.85)
+    assert page.chips() == ["place 0.91", "person 0.97", "place 0.91"]
+    assert page.one("#count").text == "3 of 4 shown"
+    link = copy_link(page)
+    assert link.endswith("model=stand-in&model=second")
+    page = open_page(f"#{link.partition('#')[2]}")
+    page.until(page.chips)
+    assert page.texts("h3") == ["stand-in: 3 entities", "second: 1 entity"]
+    Select(page.one("#first")).select_by_visible_text("second")  # then there is nothing to compare
+    page.until(lambda: page.texts("h3") == ["second: 1 entity"])
+    assert page.one("#model").text.split("\n")[1::2][:3] == ["second", "boundary-smoothing", "onnx"]
+    assert page.one("#shapes input:checked").get_property("value") == "flat"
+
+
+def test_when_one_of_two_models_fails_neither_is_drawn(open_page: Open, two: StandIn) -> None:
+    page = open_page()
+    page.until(page.chips)
+    Select(page.one("#second")).select_by_visible_text("second")
+    page.until(lambda: len(page.texts("h3")) == 2)
+    two.answer = lambda body: Answer({"detail": "no"}, 500) if body["model"] == "second" else found(ADA)
+    page.find(TEXT)
+    assert "status 500" in page.one("#error").text
+    assert not page.every("#result")
+
+
+def test_one_model_offers_no_comparison(page: Page) -> None:
+    assert not page.every("#models, h3, .heading-row")
 
 
 # ---------------------------------------------------------------------------------------------------- the tip

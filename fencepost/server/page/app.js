@@ -27,6 +27,7 @@ const page = {
   lastText: null, // the text of the last request
   refused: null, // the text and the shape of a request that was answered with 401
   answer: null, // the answer that is drawn
+  models: [], // names of one or two models in a link, until the server has listed its own
   shape: null, // nested, flat or own, once the user has chosen
   least: 0, // minimum confidence
   off: new Set(), // types that are switched off
@@ -127,7 +128,7 @@ async function loadModel() {
     } else if (!page.running && !page.answer) showError(refusal.message);
     return;
   }
-  showModel(page.model);
+  showModel();
 }
 
 /** Requests the entities of a text and draws them. With `isExample`, a failure is not shown: nobody has asked for it. */
@@ -137,19 +138,22 @@ async function ask(text, isExample = false) {
   page.running = controller;
   page.lastText = text;
   const flat = page.shape === null || page.shape === "own" ? undefined : page.shape === "flat";
+  const models = getModels();
   showPending(true);
   try {
-    const body = JSON.stringify({ text, flat });
+    const bodies = models.map((model) => JSON.stringify({ text, flat, model }));
     const limit = page.model?.limits?.body;
-    const bytes = new TextEncoder().encode(body).length;
+    const bytes = new TextEncoder().encode(bodies[0]).length;
     if (limit && bytes > limit) throw new Refusal(describeTooLarge(bytes), 413);
     const start = performance.now();
-    const response = await request("v1/entities", body, controller.signal);
+    const responses = await Promise.all(bodies.map((body) => request("v1/entities", body, controller.signal)));
     if (page.running !== controller) return;
-    show(parseAnswer(text, flat, response), performance.now() - start);
+    const entities = responses.flatMap((response, number) => parseEntities(text, response, models[number]));
+    show({ text, flat, shape: page.shape, models, entities }, performance.now() - start);
     page.refused = null;
   } catch (error) {
     if (page.running !== controller) return;
+    controller.abort(); // the request to the other model
     if (!(error instanceof Refusal)) throw error;
     if (isExample) say("");
     else showRefusal(error, text);
@@ -192,8 +196,8 @@ function findPositions(text) {
   return positions.subarray(0, count + 1);
 }
 
-/** Returns the answer as the page uses it: entities in reading order, outer ones first. */
-function parseAnswer(text, flat, response) {
+/** Returns the entities of an answer as the page uses them, in reading order, outer ones first. */
+function parseEntities(text, response, model) {
   const raw = response?.results?.[0]?.entities;
   const positions = findPositions(text);
   const isValid = ({ start, end, type, score }) =>
@@ -203,11 +207,10 @@ function parseAnswer(text, flat, response) {
     throw new Refusal("The server's answer is not in the format of this page. Do both have the same version?");
   }
   const entities = raw.map(({ start, end, type, score }) => ({
-    start, end, type, score, from: positions[start], to: positions[end],
+    start, end, type, score, model, from: positions[start], to: positions[end],
     text: text.slice(positions[start], positions[end]), shown: true, chip: null, block: null, bars: new Map(), row: null,
   }));
-  entities.sort((a, b) => a.start - b.start || b.end - a.end || b.score - a.score);
-  return { text, flat, shape: page.shape, entities, byScore: [], byType: new Map(), cut: 0, shown: 0 };
+  return entities.sort((a, b) => a.start - b.start || b.end - a.end || b.score - a.score);
 }
 
 // ------------------------------------------------------------------------------------------------ drawing
@@ -225,6 +228,7 @@ function getColour(type) {
 }
 
 const shorten = (text) => (text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text);
+const describeCount = ({ length }) => `${length || "no"} ${length === 1 ? "entity" : "entities"}`;
 const toOneLine = (text) => shorten(text).replace(/\s+/g, " ");
 
 /**
@@ -328,6 +332,7 @@ function drawBars(block) {
     for (const bar of line?.bars ?? []) elements.push(...drawBar(bar, block, top, height + line.lanes[bar.lane]));
     top += height + (line?.lanes.at(-1) ?? 0);
   }
+  // An empty element that is lowered by the height of the lanes makes the room for them, in its own line only.
   for (const { offset, lanes } of lines.filter(Boolean).reverse()) {
     const strut = createElement("span");
     strut.style.verticalAlign = `-${lanes.at(-1)}px`;
@@ -451,7 +456,7 @@ function redraw() {
 
 /** Returns the list in parts; the browser lays out only those that are on the screen. */
 function drawRows(entities) {
-  const parts = [$("rows").firstElementChild];
+  const parts = [];
   for (let at = 0; at < entities.length; at += ROWS) {
     const part = createElement("tbody");
     part.role = "rowgroup";
@@ -459,6 +464,16 @@ function drawRows(entities) {
     parts.push(part);
   }
   return parts;
+}
+
+/** Returns a part of the list with the heading of a model's entities. */
+function drawHeadingRow(model, entities) {
+  const [part, row, heading] = [createElement("tbody"), createElement("tr"), drawHeading("th", model, entities)];
+  [part.role, row.role, heading.role, heading.scope] = ["rowgroup", "row", "rowheader", "rowgroup"];
+  part.className = "heading-row";
+  row.append(heading);
+  part.append(row);
+  return part;
 }
 
 function drawRow(entity) {
@@ -480,7 +495,8 @@ function drawRow(entity) {
 
 function show(answer, milliseconds) {
   hideTip();
-  const { text, entities } = answer;
+  const { text, models, entities } = answer;
+  answer.byType = new Map();
   for (const type of [...new Set(entities.map((entity) => entity.type))].sort()) {
     getColour(type);
     answer.byType.set(type, []);
@@ -491,8 +507,15 @@ function show(answer, milliseconds) {
   page.answer = answer;
 
   nearby.disconnect();
-  $("drawn").replaceChildren(...drawText(text, entities));
-  $("rows").replaceChildren(...drawRows(entities));
+  $("drawn").replaceChildren();
+  $("rows").replaceChildren($("rows").tHead);
+  for (const model of models) {
+    const own = entities.filter((entity) => entity.model === model);
+    if (model) $("drawn").append(drawHeading("h3", model, own));
+    if (model) $("rows").append(drawHeadingRow(model, own));
+    $("drawn").append(...drawText(text, own));
+    $("rows").append(...drawRows(own));
+  }
   $("list").hidden = entities.length === 0;
   drawTypes(answer);
   entities.forEach(showOrHide);
@@ -504,9 +527,13 @@ function show(answer, milliseconds) {
 }
 
 function summarise(entities, milliseconds) {
-  const duration = `in ${(milliseconds / 1000).toFixed(2)} s`;
-  if (!entities.length) return `No entities found ${duration}.`;
-  return `${entities.length} ${entities.length === 1 ? "entity" : "entities"} found ${duration}.`;
+  const found = describeCount(entities).replace("no", "No");
+  return `${found} found in ${(milliseconds / 1000).toFixed(2)} s.`;
+}
+
+/** Returns the heading of a model's entities. */
+function drawHeading(name, model, entities) {
+  return createElement(name, "", `${model}: ${describeCount(entities)}`);
 }
 
 function drawTypes(answer) {
@@ -719,7 +746,18 @@ function askForToken() {
   say("This server requires an access token.");
 }
 
-function showModel(model) {
+/** Lists the models of the server, if it has several, and describes the chosen one. */
+function showModel() {
+  const { models = [] } = page.model;
+  if (models.length > 1 && $("models").hidden) {
+    $("models").hidden = false;
+    for (const { name } of models) {
+      $("first").add(new Option(name));
+      $("second").add(new Option(name));
+    }
+    chooseModels(page.models);
+  }
+  const model = getChosen();
   const facts = { Model: model.name, Method: model.method, Engine: model.engine, Language: model.language };
   const items = Object.entries(facts)
     .filter(([, value]) => value)
@@ -730,20 +768,34 @@ function showModel(model) {
     });
   $("model").replaceChildren(...items);
   $("model").hidden = items.length === 0;
-  if (model.version) $("version").textContent = `Fencepost ${model.version}`;
+  if (page.model.version) $("version").textContent = `Fencepost ${page.model.version}`;
   if (model.language) for (const id of ["text", "drawn", "rows"]) $(id).lang = model.language;
   for (const type of model.types ?? []) getColour(type);
-  if (!["nested", "flat"].includes(model.select)) {
-    $("own-shape").hidden = false;
-    $("own-shape").lastElementChild.textContent = model.select ?? "Default of the model";
-  }
+  $("own-shape").hidden = ["nested", "flat"].includes(model.select);
+  $("own-shape").lastElementChild.textContent = model.select ?? "Default of the model";
   if (page.shape === null) checkShape(null);
+}
+
+/** Returns the description of the model that answers, or of the first of two. */
+const getChosen = () => page.model?.models?.find(({ name }) => name === $("first").value) ?? page.model;
+
+/** Returns the names of the models that answer; undefined is the only model of the server. */
+function getModels() {
+  const [first, second] = [$("first").value || undefined, $("second").value];
+  return second && second !== first ? [first, second] : [first];
+}
+
+function chooseModels([first, second]) {
+  const has = (name) => [...$("first").options].some(({ value }) => value === name);
+  if (has(first)) $("first").value = first;
+  $("second").value = has(second) ? second : "";
 }
 
 /** Selects how entities may overlap; by default as in the model's setting. */
 function checkShape(shape) {
   page.shape = shape;
-  const own = page.model && !["nested", "flat"].includes(page.model.select) ? "own" : page.model?.select;
+  const select = getChosen()?.select;
+  const own = page.model && !["nested", "flat"].includes(select) ? "own" : select;
   document.querySelector(`#shapes input[value="${shape ?? own ?? "nested"}"]`).checked = true;
 }
 
@@ -758,19 +810,18 @@ function collectVisible() {
   return {
     text,
     options: { min_confidence: page.least, types, flat },
-    entities: shown.map(({ start, end, type, score, text: covered }) => ({ start, end, type, score, text: covered })),
+    entities: shown.map(({ start, end, type, score, text: covered, model }) => ({ start, end, type, score, text: covered, model })),
   };
 }
 
 function copy() {
-  const count = page.answer.shown;
-  const what = `${count} ${count === 1 ? "entity" : "entities"} as JSON`;
-  writeClipboard(JSON.stringify(collectVisible(), null, 2), what);
+  const visible = collectVisible();
+  writeClipboard(JSON.stringify(visible, null, 2), `${describeCount(visible.entities)} as JSON`);
 }
 
 /** Copies a link that restores the text and the filters. They are in its fragment, which browsers do not send. */
 function copyLink() {
-  const { text, shape } = page.answer;
+  const { text, shape, models } = page.answer;
   if (text.length > LINK) {
     $("copied").textContent = `This text is too long for a link: at most ${LINK.toLocaleString("en")} characters.`;
     return;
@@ -778,6 +829,7 @@ function copyLink() {
   const state = new URLSearchParams({ text, min: page.least });
   for (const type of page.off) state.append("hide", type);
   if (shape) state.set("overlaps", shape);
+  for (const model of models) if (model) state.append("model", model);
   writeClipboard(String(new URL(`#${state}`, location)), "the link, which contains the text");
 }
 
@@ -789,6 +841,8 @@ function restore() {
   $("text").value = text;
   $("least").value = Number(state.get("min")) || 0;
   page.off = new Set(state.getAll("hide"));
+  page.models = state.getAll("model");
+  chooseModels(page.models);
   const shape = state.get("overlaps");
   checkShape(["nested", "flat"].includes(shape) ? shape : null);
   onSlide();
@@ -920,6 +974,10 @@ function start() {
   $("least").addEventListener("input", onSlide);
   $("shapes").addEventListener("change", (event) => {
     page.shape = event.target.value;
+    if (page.running || page.answer) ask(page.lastText);
+  });
+  $("models").addEventListener("change", () => {
+    showModel();
     if (page.running || page.answer) ask(page.lastText);
   });
   $("types").addEventListener("change", (event) => toggle([event.target.value], event.target.checked));
