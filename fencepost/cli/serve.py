@@ -36,7 +36,7 @@ def serve(
         list[Path] | None,
         typer.Argument(
             metavar="MODEL...",
-            help="Folder of a model, or several: requests choose one by its name. Default: the shipped one.",
+            help="Folders or names of models; requests choose one by its name. Default: names, which ships.",
         ),
     ] = None,
     host: Annotated[
