@@ -106,19 +106,14 @@ def draw_terminal(browser: Chrome, folder: Path) -> None:
 
 
 def draw_page(browser: Chrome) -> None:
-    """Show the server's page with an example that it has analysed."""
+    """Show the server's page with its example."""
     server = subprocess.Popen(
         [*FENCEPOST, "serve", "--port", "8765"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         wait = WebDriverWait(browser, 30, ignored_exceptions=[Exception])
         wait.until(lambda one: one.get("http://127.0.0.1:8765/") or one.find_element(By.ID, "find"))
-        wait.until(lambda one: [b for b in one.find_elements(By.TAG_NAME, "button") if b.text == "News"])[
-            0
-        ].click()
-        browser.find_element(By.ID, "find").click()
-        wait.until(lambda one: one.find_element(By.CSS_SELECTOR, "#rows li, #rows button, #rows tr"))
-        browser.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+        wait.until(lambda one: one.find_element(By.CLASS_NAME, "bar"))
         save(browser, "page.png", 1000, 880)
     finally:
         server.terminate()

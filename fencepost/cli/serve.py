@@ -32,9 +32,12 @@ _access_option = partial(typer.Option, rich_help_panel="Access")
 @command("serve")
 def serve(
     options: ModelOptions,
-    model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="Folder or name of a model. Default: names, which ships."),
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="MODEL...",
+            help="Folders or names of models; requests choose one by its name. Default: names, which ships.",
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; without a token, only a local one.")
@@ -114,7 +117,7 @@ def serve(
     ] = 30,
     quiet: Quiet = False,
 ) -> None:
-    """Serve a model over HTTP; the page at / is for trying it.
+    """Serve one or more models over HTTP; the page at / is for trying them.
 
     Example: fencepost serve my-model --port 8000
     """
@@ -136,16 +139,20 @@ def serve(
             f"--max-queue {max_queue} is less than --max-texts {max_texts}, so a full request would never "
             "fit; increase the one or decrease the other"
         )
-    folder = find_model(model)
+    folders = [find_model(one) for one in models or (None,)]
+    names = _name_models(folders)
     workers, threads = share_cores(read_omp_threads() or count_cores(), workers, options.threads)
-    recogniser = replace(options, threads=threads).load(folder, lines)
-    recogniser("This is Ada.")  # the first prediction is slower
+    recognisers = [replace(options, threads=threads).load(folder, lines) for folder in folders]
+    for recogniser in recognisers:
+        recogniser("This is Ada.")  # the first prediction is slower
     sys.setswitchinterval(0.001)  # seconds after which a thread that splits a text lets others run
     gc.freeze()  # the garbage collector need not scan the model, which would stop all threads
+    methods = [try_read_config(folder)["method"]["name"] for folder in folders]
     app = make_app(
-        recogniser,
-        name=folder.resolve().name,
-        method=try_read_config(folder)["method"]["name"],
+        recognisers[0],
+        name=names[0],
+        method=methods[0],
+        others=list(zip(recognisers, names, methods, strict=True))[1:],
         limits=Limits(
             workers=workers,
             batch=max_batch,
@@ -163,13 +170,23 @@ def serve(
         hosts=_list_hosts(allow_host or (), host, token),
     )
     with listen(host, port) as (listener, address):
-        greeting = (
-            f"serving {folder.resolve().name} ({recogniser.engine}) at {address} (press Ctrl-C to stop)"
-        )
+        list_ = ", ".join(f"{name} ({one.engine})" for name, one in zip(names, recognisers, strict=True))
+        greeting = f"serving {list_} at {address} (press Ctrl-C to stop)"
         run(app, listener, timeout, lambda: say(greeting, quiet=quiet))
     say("stopped", quiet=quiet)
     if app.state.batcher.is_computing:  # Python would wait for the thread, which cannot be stopped
         os._exit(0)
+
+
+def _name_models(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each model: that of its folder, or the paths if two folders have the same name."""
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"the model {name} is given more than once; give each model once")
+    return names
 
 
 def _read_token(file: Path | None) -> str | None:

@@ -23,7 +23,15 @@ from fencepost.server.entities import Entities
 from fencepost.server.guard import Guard
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Limits, NotReady
-from fencepost.server.schema import Answer, ModelFacts, Problems, Question, Refusal, RequestLimits
+from fencepost.server.schema import (
+    Answer,
+    ModelFacts,
+    Problems,
+    Question,
+    Refusal,
+    RequestLimits,
+    ServedModel,
+)
 
 _PAGE = Path(__file__).parent / "page"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -43,19 +51,23 @@ def make_app(
     *,
     name: str,
     method: str,
+    others: Sequence[tuple[Recogniser, str, str]] = (),
     limits: Limits | None = None,
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Collection[str] | None = None,
 ) -> FastAPI:
-    """Return the server of one model, as an ASGI application.
+    """Return the server of a model, as an ASGI application.
 
-    With a `token`, requests must contain it. In browsers, only web pages of the sites in `origins` may use
-    the API. Requests must be for one of the host names in `hosts`; None allows any.
+    `others` are further models, each with its name and method, which requests choose by name; all share the
+    queue, the workers and the limits. With a `token`, requests must contain it. In browsers, only web pages
+    of the sites in `origins` may use the API. Requests must be for one of the host names in `hosts`; None
+    allows any.
     """
     limits = limits or Limits()
     metrics = Metrics()
-    batcher = Batcher(recogniser, limits, metrics)
+    models = ((recogniser, name, method), *others)
+    batcher = Batcher(recogniser, limits, metrics, [one for one, _, _ in others])
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -71,8 +83,8 @@ def make_app(
         redoc_url=None,
     )
     app.state.batcher = batcher
-    _add_api(app, Entities(batcher, recogniser.types, metrics))
-    _add_model(app, recogniser, name, method, limits)
+    _add_api(app, Entities(batcher, {name: one.types for one, name, _ in models}, metrics))
+    _add_model(app, [_describe(*one) for one in models], limits)
     _add_health(app, batcher, metrics)
     _add_pages(app)
     paths = ("/v1/entities", "/v1/model", "/healthz", "/readyz", "/metrics", "/")
@@ -125,8 +137,8 @@ def _add_api(app: FastAPI, answers: Entities) -> None:
     app.add_middleware(_Shortcut, path=path, answer=answers.answer)
 
 
-def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, limits: Limits) -> None:
-    facts = ModelFacts(
+def _describe(recogniser: Recogniser, name: str, method: str) -> ServedModel:
+    return ServedModel(
         name=name,
         method=method,
         engine=recogniser.engine,
@@ -134,11 +146,18 @@ def _add_model(app: FastAPI, recogniser: Recogniser, name: str, method: str, lim
         lines=recogniser.lines,
         types=list(recogniser.types),
         select=recogniser.settings["select"],
+    )
+
+
+def _add_model(app: FastAPI, models: Sequence[ServedModel], limits: Limits) -> None:
+    facts = ModelFacts(
+        **models[0].model_dump(),
+        models=list(models),
         version=__version__,
         limits=RequestLimits.model_validate(limits),
     )
 
-    @app.get("/v1/model", summary="Describe the model", responses={401: _REFUSALS[401]})
+    @app.get("/v1/model", summary="Describe the model, or the models", responses={401: _REFUSALS[401]})
     async def model() -> ModelFacts:
         return facts
 

@@ -39,11 +39,13 @@ class Batcher:
     Only the event loop changes the queues; threads only compute.
     """
 
-    def __init__(self, recogniser: Recogniser, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, recogniser: Recogniser, limits: Limits, metrics: Metrics, others: Sequence[Recogniser] = ()
+    ) -> None:
         self._recognisers = {
-            None: recogniser,
-            True: recogniser.with_options(select="flat"),
-            False: recogniser.with_options(select="nested"),
+            (number, flat): one if flat is None else one.with_options(select="flat" if flat else "nested")
+            for number, one in enumerate((recogniser, *others))
+            for flat in (None, True, False)
         }
         self.limits = limits
         self.ready = False
@@ -86,14 +88,14 @@ class Batcher:
         for threads in (self._workers, self._splitter):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def predict(self, texts: Sequence[str], *, flat: bool | None = None) -> Result:
-        """Return the entities of each text.
+    async def predict(self, texts: Sequence[str], *, flat: bool | None = None, model: int = 0) -> Result:
+        """Return the entities of each text; `model` 0 is the first recogniser, 1 the first of the others.
 
         Raises `TooManyWords`, `QueueFull`, `NotReady`, `TimeoutError` or an exception of the model.
         """
         if not self.ready:
             raise NotReady
-        request = Request(self._recognisers[flat], texts)
+        request = Request(self._recognisers[model, flat], texts)
         if (
             self._texts + len(texts) > self.limits.queue
             or self._characters + request.characters > self.limits.queue_characters

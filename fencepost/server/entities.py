@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import HTTPException, Request, Response
@@ -27,7 +27,8 @@ _MANY_ENTITIES = 500  # a response with more is written in a thread, so as not t
 class Entities:
     """Handler of requests for the entities of texts."""
 
-    def __init__(self, batcher: Batcher, types: Sequence[str], metrics: Metrics) -> None:
+    def __init__(self, batcher: Batcher, types: Mapping[str, Sequence[str]], metrics: Metrics) -> None:
+        """Answer with the recognisers of `batcher`; `types` has the name and the types of each, in order."""
         self._batcher = batcher
         self._types = types
         self._metrics = metrics
@@ -47,7 +48,8 @@ class Entities:
             question = _parse(body, limits, self._types)
         except ValidationError as error:
             raise RequestValidationError(_describe(error)) from None
-        result = await _predict(self._batcher, request, question)
+        model = 0 if question.model is None else list(self._types).index(question.model)
+        result = await _predict(self._batcher, request, question, model)
         texts = question.all_texts
         self._metrics.texts.inc(len(texts))
         self._metrics.characters.inc(sum(map(len, texts)))
@@ -56,7 +58,7 @@ class Entities:
         return _make_response(result, question, self._metrics)
 
 
-def _parse(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
+def _parse(body: bytes, limits: Limits, models: Mapping[str, Sequence[str]]) -> Question:
     """Return the question in a body; raise `ValidationError` if it is invalid."""
     question = Question.model_validate_json(body)  # also refuses lone surrogates
     problems: list[InitErrorDetails] = []
@@ -71,11 +73,16 @@ def _parse(body: bytes, limits: Limits, types: Sequence[str]) -> Question:
         if len(text) > limits.characters:
             location = ("text",) if question.text is not None else ("texts", number)
             add(location, "too_long", "a text may have at most {most} characters", most=limits.characters)
+    name = next(iter(models)) if question.model is None else question.model
+    if name not in models:
+        message = "the server has no such model; it has {models}"
+        add(("model",), "unknown", message, models=", ".join(models))
+    types = models.get(name)
     by_type = question.min_confidence if isinstance(question.min_confidence, dict) else {}
     used: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", type_), type_) for type_ in by_type]
     used += [(("types", number), type_) for number, type_ in enumerate(question.types or ())]
     for place, type_ in used:
-        if type_ not in types:
+        if types is not None and type_ not in types:
             message = "the model has no such type; it has {types}"
             add(place, "unknown", message, types=", ".join(types))
     if problems:
@@ -98,9 +105,9 @@ def _describe(error: ValidationError) -> list[dict[str, Any]]:
     ]
 
 
-async def _predict(batcher: Batcher, request: Request, question: Question) -> Result:
+async def _predict(batcher: Batcher, request: Request, question: Question, model: int) -> Result:
     """Return the entities of the texts; raise `HTTPException` after an error or if the client disconnects."""
-    prediction = asyncio.ensure_future(batcher.predict(question.all_texts, flat=question.flat))
+    prediction = asyncio.ensure_future(batcher.predict(question.all_texts, flat=question.flat, model=model))
     disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait((prediction, disconnect), return_when=asyncio.FIRST_COMPLETED)

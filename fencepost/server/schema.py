@@ -53,6 +53,9 @@ class Question(BaseModel):
         default=None,
         description="True if entities may not overlap, false if they may be nested; by default as the model.",
     )
+    model: str | None = Field(
+        default=None, description="Name of a model of this server; by default the first."
+    )
     offsets: OffsetUnit = Field(
         default="characters",
         description="Unit of `start` and `end`: characters (Unicode code points), UTF-16 units (as in "
@@ -116,8 +119,8 @@ class RequestLimits(BaseModel):
     body: int = Field(description="Maximum size of the body in bytes.")
 
 
-class ModelFacts(BaseModel):
-    """The model of this server."""
+class ServedModel(BaseModel):
+    """A model of this server."""
 
     name: str
     method: str
@@ -126,6 +129,12 @@ class ModelFacts(BaseModel):
     lines: str = Field(description="Line breaks that end a sentence: `auto`, `break` or `join`.")
     types: list[str]
     select: str = Field(description="How entities may overlap, unless a request sets `flat`.")
+
+
+class ModelFacts(ServedModel):
+    """The first model of this server, which answers requests without `model`, and all its models."""
+
+    models: list[ServedModel]
     version: str = Field(description="Version of Fencepost.")
     limits: RequestLimits
 

@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli import app
+from fencepost.runtime.loading import SHIPPED
 from fencepost.server.run import share_cores
 
 
@@ -41,12 +42,12 @@ def serving(*options: str, **environment: str) -> Iterator[tuple[str, subprocess
         process.communicate()
 
 
-def ask(address: str, texts: Sequence[str], token: str | None = None) -> list[list[str]]:
+def ask(address: str, texts: Sequence[str], token: str | None = None, **options: str) -> list[list[str]]:
     headers = {"content-type": "application/json"}
     if token:
         headers["authorization"] = f"Bearer {token}"
     request = urllib.request.Request(  # noqa: S310
-        f"{address}/v1/entities", json.dumps({"texts": texts}).encode(), headers
+        f"{address}/v1/entities", json.dumps({"texts": texts, **options}).encode(), headers
     )
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         results = json.load(answer)["results"]
@@ -101,6 +102,17 @@ def test_a_token_lets_it_listen_everywhere(tmp_path):
         refused.value.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+def test_several_models_are_served_by_name(tmp_path):
+    (tmp_path / "second").symlink_to(SHIPPED)
+    with serving("names", str(tmp_path / "second")) as (address, _):
+        with urllib.request.urlopen(f"{address}/v1/model", timeout=60) as answer:  # noqa: S310
+            models = json.load(answer)["models"]
+        # both folders have the same name, so the models are named by their paths
+        assert [one["name"] for one in models] == [str(SHIPPED), str(tmp_path / "second")]
+        for one in models:
+            assert ask(address, ["Ada was here."], model=one["name"]) == [["Ada"]]
 
 
 def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
@@ -196,6 +208,7 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
     ("arguments", "told"),
     [
         (["--max-queue", "10"], "--max-queue 10 is less than --max-texts 256"),
+        (["names", "names"], "is given more than once"),
         (["--allow-host", "ner.example.org:8000"], "without a port"),
         (["--allow-origin", "example.org"], "for example https://example.org"),
         (["--allow-origin", "https://example.org/page"], "for example https://example.org"),

@@ -37,6 +37,25 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1280,900",
 )
+FIND_RANGE = """
+const findRange = (covered) => {
+  for (const block of document.querySelectorAll(".block")) {
+    const words = block.querySelector(".words");
+    const start = words.textContent.indexOf(covered);
+    if (start < 0) continue;
+    const range = document.createRange();
+    let at = 0;
+    for (const node of words.childNodes) {
+      if (!node.data) continue;
+      const [from, to] = [start - at, start + covered.length - at];
+      if (0 <= from && from < node.length) range.setStart(node, from);
+      if (0 < to && to <= node.length) range.setEnd(node, to);
+      at += node.length;
+    }
+    return {block, range};
+  }
+};
+"""
 PATIENCE = 20  # seconds until a test gives up on something that should have appeared
 
 MODEL = {
@@ -225,7 +244,16 @@ class Page:
         self.settle()
 
     def settle(self) -> None:
+        """Waits until nothing is pending and the bars are drawn."""
         self.until(lambda: self.one("#find").text == "Find entities")
+        self.frames(3)
+
+    def frames(self, number: int) -> None:
+        self.script_async(
+            "const wait = (rest) => rest ? requestAnimationFrame(() => wait(rest - 1)) : setTimeout(done);"
+            "wait(arguments[0])",
+            number,
+        )
 
     def slide(self, least: float) -> None:
         self.script(
@@ -233,7 +261,7 @@ class Page:
             "slider.dispatchEvent(new Event('input', {bubbles: true}));",
             least,
         )
-        self.script_async("requestAnimationFrame(() => requestAnimationFrame(done))")
+        self.frames(2)
 
     def script_async(self, code: str, *arguments: Any) -> Any:
         """Runs code that calls `done` with its result."""
@@ -248,19 +276,31 @@ class Page:
         """The text as it is drawn, without the labels."""
         return self.script(
             "return [...document.querySelectorAll('.block')].map((block, number) => "
-            "(number && !block.matches('.continued') ? '\\n' : '') + [...block.childNodes]"
-            ".filter((node) => !node.matches?.('.tail')).map((node) => node.textContent).join('')).join('')"
+            "(number && !block.matches('.continued') ? '\\n' : '') + "
+            "block.querySelector('.words').textContent).join('')"
         )
 
-    def lines(self, covered: str) -> list[str]:
-        """The colours of the lines under a piece of the text or a label, from the text down."""
+    def bars(self, covered: str) -> list[str]:
+        """The colours of the bars below a part of the text, from the text down."""
         return self.script(
-            "const pieces = [...document.querySelectorAll('.piece')];"
-            "const piece = pieces.find((one) => one.textContent === arguments[0]);"
-            "const depth = Number(piece.className.match(/d(\\d)/)[1]);"
-            "return [...Array(depth).keys()].map((lane) => piece.style.getPropertyValue(`--l${lane}`))",
+            f"{FIND_RANGE} const {{block, range}} = findRange(arguments[0]);"
+            "const own = range.getClientRects()[0];"
+            "const [x, y] = [(own.left + own.right) / 2, (own.top + own.bottom) / 2];"
+            "return [...block.querySelectorAll('.bar:not(.off)')].map((bar) => "
+            "  [bar, bar.getBoundingClientRect()])"
+            ".filter(([, r]) => r.left <= x && x <= r.right && r.top <= y && y <= r.bottom)"
+            ".sort(([, a], [, b]) => a.bottom - b.bottom).map(([bar]) => bar.className.match(/c\\d/)[0])",
             covered,
         )
+
+    def point_at(self, covered: str) -> tuple[float, float]:
+        """The middle of a part of the text on the screen."""
+        left, top = self.script(
+            f"{FIND_RANGE} const own = findRange(arguments[0]).range.getClientRects()[0];"
+            "return [(own.left + own.right) / 2, (own.top + own.bottom) / 2]",
+            covered,
+        )
+        return left, top
 
     def complaints(self) -> list[str]:
         """What the browser's console says: errors of scripts, refusals of the security policy."""

@@ -244,6 +244,30 @@ def test_over_capacity_it_says_when_to_come_back():
     assert later.status_code == 200
 
 
+def test_several_models_share_the_queue_and_the_workers():
+    finds = Capitals()
+    second = recogniser(Capitals())
+
+    async def talk(client):
+        finds.open.clear()
+        finds.begun.clear()
+        first = ask(client, "ROME")
+        await reached(finds.begun.is_set)
+        second.batches.clear()
+        waiting = [ask(client, "OSLO"), ask(client, "PARIS", model="second")]
+        await reached(lambda: _queue(client) == 2)
+        refused = [await ask(client, "ROME"), await ask(client, "ROME", model="second")]
+        assert second.batches == []  # the only worker is busy with the other model
+        finds.open.set()
+        return refused, await asyncio.gather(first, *waiting)
+
+    others = [(second, "second", "none")]
+    refused, taken = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2}, others=others)
+    assert [answer.status_code for answer in refused] == [429, 429]
+    assert [answer.status_code for answer in taken] == [200, 200, 200]
+    assert second.batches == [["PARIS"]]
+
+
 def test_long_texts_fill_the_queue_too():
     finds = Capitals()
 

@@ -60,6 +60,20 @@ def test_options_filter_each_request_on_its_own():
     assert found(post({"text": "ADA in LONDON", "types": []})) == [[]]
 
 
+def test_a_request_chooses_one_of_several_models():
+    others = [(recogniser(lambda sentence: [Entity(0, 2, "ORG", 0.5)]), "second", "none")]
+    question = {"text": "ADA in LONDON"}
+    assert found(post(question, others=others)) == [["ADA", "LONDON"]]
+    assert found(post({**question, "model": "double"}, others=others)) == [["ADA", "LONDON"]]
+    assert found(post({**question, "model": "second"}, others=others)) == [["ADA in"]]
+    assert found(post({**question, "model": "second", "flat": True}, others=others)) == [["ADA in"]]
+    refused = post({**question, "model": "third", "types": ["PLACE"]}, others=others)
+    assert refused.status_code == 422
+    (problem,) = refused.json()["detail"]
+    assert problem["loc"] == ["body", "model"]
+    assert problem["msg"] == "the server has no such model; it has double, second"
+
+
 def test_an_entity_is_kept_by_the_score_that_is_shown():
     model = recogniser(lambda sentence: [Entity(0, 1, "PER", 0.49996)])
     answer = post({"text": "Ada", "min_confidence": 0.5}, model)

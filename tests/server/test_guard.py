@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import fencepost
-from tests.server.conftest import asking, get, post
+from tests.server.conftest import Capitals, asking, get, post, recogniser
 
 TOKEN = "let-me-in-please"
 EVERYTHING = ("/v1/model", "/metrics", "/openapi.json", "/docs", "/", "/page/app.js", "/healthz", "/readyz")
@@ -191,8 +191,8 @@ def test_the_metrics_are_what_prometheus_reads_and_tell_what_was_done():
     assert values["process_resident_memory_bytes",] > 1e6
 
 
-def test_the_model_is_described():
-    assert get("/v1/model", limits={"texts": 7, "body": 99}).json() == {
+def test_the_models_are_described():
+    double = {
         "name": "double",
         "method": "none",
         "engine": "double",
@@ -200,6 +200,11 @@ def test_the_model_is_described():
         "lines": "auto",
         "types": ["LOC", "ORG", "PER"],
         "select": "nested",
+    }
+    others = [(recogniser(Capitals()), "second", "diffusion")]
+    assert get("/v1/model", limits={"texts": 7, "body": 99}, others=others).json() == {
+        **double,
+        "models": [double, {**double, "name": "second", "method": "diffusion"}],
         "version": fencepost.__version__,
         "limits": {
             "texts": 7,
@@ -216,7 +221,9 @@ def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
     assert set(schema["paths"]) == {"/v1/entities", "/v1/model", "/healthz", "/readyz", "/metrics"}
     operation = schema["paths"]["/v1/entities"]["post"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert set(body["properties"]) == {"text", "texts", "min_confidence", "types", "flat", "offsets"}
+    assert set(body["properties"]) == {
+        *("text", "texts", "min_confidence", "types", "flat", "model", "offsets"),
+    }
     for example in body["examples"]:
         assert post(example).status_code == 200
     assert set(operation["responses"]) == {"200", "401", "408", "413", "415", "422", "429", "500", "503"}

@@ -1,18 +1,19 @@
 // The page of `fencepost serve`: requests the entities of a text from the server, draws them, and filters them.
 // Text is inserted into the page only as text, never as markup.
 
-const LANES = 8; // as in style.css
 const COLOURS = 10; // as in style.css
 const BLOCKS = 20000; // maximum number of lines of text with their own element
 const PARAGRAPH = 1500; // characters after which a long line is drawn as two
 const ROWS = 50; // rows of the list that are laid out together
 const NAME = 28; // characters of a type's name in a label
 const EXCERPT = 200; // characters of an entity in the list and the tooltip
+const LANE = 18; // height in pixels of bars and their labels
+const THIN_LANE = 6; // the same without labels: of entities that started in an earlier line
+const LINK = 4000; // maximum number of characters of a text in a link
+const GAP = 5; // minimum distance in pixels between labels beside each other
 
 const EXAMPLES = {
-  News: `The mayor of Lisbon and the head of the University of Porto's medical school met reporters outside City Hall on Monday. Maria Teixeira, the school's first female dean, said that the Portuguese Ministry of Health would pay for a new children's hospital near the Douro River.
-
-Two members of the opposition Green Party left the room before she finished.`,
+  News: `The mayor of Lisbon met Maria Teixeira, a professor at the University of Porto, outside City Hall on Monday. She wants the Portuguese Ministry of Health to pay for a new hospital near the Douro River.`,
   Biomedical: `Binding of the transcription factor to the enhancer of the human interleukin-2 receptor gene was lost in T lymphocytes of the patients, but not in mouse spleen cells. Adding the NF-kappa B inhibitor to breast cancer cells with a mutation in the BRCA1 gene promoter lowered the expression of the BRCA1 protein.`,
   Sport: `The captain of the Norwegian women's football team thanked the coach of her first club, a small team from the north coast of Norway. Her brother, a doctor at the Oslo University Hospital, watched the final in a bar in Sydney with thousands of other fans.`,
 };
@@ -26,6 +27,7 @@ const page = {
   lastText: null, // the text of the last request
   refused: null, // the text and the shape of a request that was answered with 401
   answer: null, // the answer that is drawn
+  models: [], // names of one or two models in a link, until the server has listed its own
   shape: null, // nested, flat or own, once the user has chosen
   least: 0, // minimum confidence
   off: new Set(), // types that are switched off
@@ -126,30 +128,35 @@ async function loadModel() {
     } else if (!page.running && !page.answer) showError(refusal.message);
     return;
   }
-  showModel(page.model);
+  showModel();
 }
 
-async function ask(text) {
+/** Requests the entities of a text and draws them. With `isExample`, a failure is not shown: nobody has asked for it. */
+async function ask(text, isExample = false) {
   page.running?.abort();
   const controller = new AbortController();
   page.running = controller;
   page.lastText = text;
   const flat = page.shape === null || page.shape === "own" ? undefined : page.shape === "flat";
+  const models = getModels();
   showPending(true);
   try {
-    const body = JSON.stringify({ text, flat });
+    const bodies = models.map((model) => JSON.stringify({ text, flat, model }));
     const limit = page.model?.limits?.body;
-    const bytes = new TextEncoder().encode(body).length;
+    const bytes = new TextEncoder().encode(bodies[0]).length;
     if (limit && bytes > limit) throw new Refusal(describeTooLarge(bytes), 413);
     const start = performance.now();
-    const response = await request("v1/entities", body, controller.signal);
+    const responses = await Promise.all(bodies.map((body) => request("v1/entities", body, controller.signal)));
     if (page.running !== controller) return;
-    show(parseAnswer(text, flat, response), performance.now() - start);
+    const entities = responses.flatMap((response, number) => parseEntities(text, response, models[number]));
+    show({ text, flat, shape: page.shape, models, entities }, performance.now() - start);
     page.refused = null;
   } catch (error) {
     if (page.running !== controller) return;
+    controller.abort(); // the request to the other model
     if (!(error instanceof Refusal)) throw error;
-    showRefusal(error, text);
+    if (isExample) say("");
+    else showRefusal(error, text);
   } finally {
     if (page.running === controller) {
       page.running = null;
@@ -189,8 +196,8 @@ function findPositions(text) {
   return positions.subarray(0, count + 1);
 }
 
-/** Returns the answer as the page uses it: entities by end, inner ones first, with positions and lanes. */
-function parseAnswer(text, flat, response) {
+/** Returns the entities of an answer as the page uses them, in reading order, outer ones first. */
+function parseEntities(text, response, model) {
   const raw = response?.results?.[0]?.entities;
   const positions = findPositions(text);
   const isValid = ({ start, end, type, score }) =>
@@ -200,24 +207,10 @@ function parseAnswer(text, flat, response) {
     throw new Refusal("The server's answer is not in the format of this page. Do both have the same version?");
   }
   const entities = raw.map(({ start, end, type, score }) => ({
-    start, end, type, score, from: positions[start], to: positions[end],
-    text: text.slice(positions[start], positions[end]), lane: -1, pieces: [], shown: true, chip: null, row: null,
+    start, end, type, score, model, from: positions[start], to: positions[end],
+    text: text.slice(positions[start], positions[end]), shown: true, chip: null, block: null, bars: new Map(), row: null,
   }));
-  entities.sort((a, b) => a.end - b.end || b.start - a.start || a.score - b.score);
-  assignLanes(entities);
-  return { text, flat, shape: page.shape, entities, byScore: [], byType: new Map(), cut: 0, shown: 0 };
-}
-
-/**
- * Assigns the lane nearest to the text that is free to each entity. Inner entities come first, since entities are sorted
- * by end, and so are nearer. Entities for which no lane is left keep lane -1: they have a label but no line.
- */
-function assignLanes(entities) {
-  const ends = new Array(LANES).fill(0);
-  for (const entity of entities) {
-    entity.lane = ends.findIndex((end) => end <= entity.start);
-    if (entity.lane >= 0) ends[entity.lane] = entity.end;
-  }
+  return entities.sort((a, b) => a.start - b.start || b.end - a.end || b.score - a.score);
 }
 
 // ------------------------------------------------------------------------------------------------ drawing
@@ -235,6 +228,7 @@ function getColour(type) {
 }
 
 const shorten = (text) => (text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text);
+const describeCount = ({ length }) => `${length || "no"} ${length === 1 ? "entity" : "entities"}`;
 const toOneLine = (text) => shorten(text).replace(/\s+/g, " ");
 
 /**
@@ -266,97 +260,203 @@ function findCut(text, start, end) {
   return sentence ? least + sentence.index + sentence[0].length : findCut(text, least, end);
 }
 
-/** Returns the text as blocks of segments between the boundaries of entities, with a label at the end of each entity. */
+/** Returns the text as blocks, each with the labels of the entities that start in it. */
 function drawText(text, entities) {
-  const byStart = [...entities].sort((a, b) => a.from - b.from);
-  const cuts = findCuts(text);
-  const fragment = document.createDocumentFragment();
-  const open = new Array(LANES).fill(null);
-  let block = createBlock();
-  let [at, nextStart, nextEnd, nextCut] = [0, 0, 0, 0];
-
-  const closeEntities = () => {
-    for (let first = true; entities[nextEnd]?.to === at; first = false) {
-      const entity = entities[nextEnd++];
-      const last = entities[nextEnd]?.to !== at && /^\p{P}/u.test(text.slice(at, at + 2));
-      block.add(drawChip(entity), open, `tail${first ? " first" : ""}${last ? " last" : ""}`);
-      if (entity.lane >= 0) open[entity.lane] = null;
-    }
-  };
-  const openEntities = () => {
-    for (; byStart[nextStart]?.from === at; nextStart++) {
-      const entity = byStart[nextStart];
-      if (entity.lane >= 0) open[entity.lane] = entity;
-    }
-  };
-  for (;;) {
-    const stops = [byStart[nextStart]?.from, entities[nextEnd]?.to, cuts[nextCut]?.[0]];
-    const to = Math.min(...stops.map((stop) => stop ?? text.length));
-    if (to > at) block.add(text.slice(at, to), open);
-    at = to;
-    closeEntities();
-    openEntities();
-    if (cuts[nextCut]?.[0] === at) {
-      fragment.append(block.close());
-      block = createBlock(cuts[nextCut][1] === at ? "block continued" : "block");
-      at = cuts[nextCut++][1];
-    } else if (at === text.length) {
-      fragment.append(block.close());
-      return fragment;
-    }
+  const blocks = [];
+  let [start, isContinued] = [0, false];
+  for (const [end, next] of [...findCuts(text), [text.length, text.length]]) {
+    blocks.push(createBlock(text.slice(start, end), start, isContinued));
+    [start, isContinued] = [next, next === end];
   }
-}
-
-/** Returns a new block of text, which counts its lanes and estimates its height. */
-function createBlock(className = "block") {
-  const block = createElement("div", className);
-  let [deepest, length] = [0, 0];
-  return {
-    add(content, open, className = "") {
-      const depth = open.findLastIndex((entity) => entity !== null) + 1;
-      block.append(depth || className ? createSegment(content, open, depth, className) : content);
-      deepest = Math.max(deepest, depth);
-      length += content.length ?? content.textContent.length;
-    },
-    close() {
-      if (deepest) block.classList.add(`d${deepest}`);
-      block.style.containIntrinsicBlockSize = `auto ${(1 + Math.floor(length / 80)) * (1.6 + 0.3 * deepest)}rem`;
-      return block;
-    },
-  };
-}
-
-/** Returns a segment of text or a label, with a line in the lane of each entity that covers it. */
-function createSegment(content, open, depth, className) {
-  const piece = createElement("span", `${depth ? `piece d${depth}` : ""} ${className}`.trim());
-  const over = open.filter((entity) => entity !== null);
-  for (const entity of over) {
-    piece.style.setProperty(`--l${entity.lane}`, `var(--c${getColour(entity.type)})`);
-    entity.pieces.push(piece);
+  let first = 0;
+  for (const entity of entities) {
+    while (blocks[first + 1]?.from <= entity.from) first++;
+    entity.block = blocks[first];
+    entity.block.element.append(drawChip(entity));
+    for (let at = first; blocks[at]?.from < entity.to; at++) blocks[at].entities.push(entity);
   }
-  covering.set(piece, over);
-  piece.append(content);
-  return piece;
+  return blocks.map(({ element }) => element);
 }
 
-const covering = new WeakMap(); // segment of text to the entities that cover it, inner ones first
-const entityOf = new WeakMap(); // label or button in the list to its entity
+/** Returns a new block, whose bars are drawn by `drawBars` when it comes near the screen. */
+function createBlock(text, from, isContinued) {
+  const element = createElement("div", isContinued ? "block continued" : "block");
+  const words = createElement("span", "words", text);
+  element.dir = "auto";
+  element.style.containIntrinsicBlockSize = `auto ${(1 + Math.floor(text.length / 80)) * 2.6}rem`;
+  element.append(words);
+  const block = { element, words, from, entities: [], isDrawn: false };
+  blockOf.set(element, block);
+  nearby.observe(element);
+  return block;
+}
+
+const blockOf = new WeakMap(); // element to its block
+const entityOf = new WeakMap(); // label, part of a bar, or button in the list to its entity
+const nearby = new IntersectionObserver(
+  (changes) => {
+    for (const { target, isIntersecting } of changes) if (isIntersecting) drawBars(blockOf.get(target));
+  },
+  { rootMargin: "50%" },
+);
 
 function drawChip(entity) {
   const type = entity.type.length > NAME ? `${entity.type.slice(0, NAME).toWellFormed()}…` : entity.type;
-  const chip = createElement("span", `chip c${getColour(entity.type)}${entity.lane < 0 ? " deep" : ""}`, `${type} `);
+  const chip = createElement("span", `chip c${getColour(entity.type)}`, `${type} `);
   chip.role = "note";
   chip.tabIndex = -1;
+  chip.dir = "ltr";
   chip.append(createElement("span", "", entity.score.toFixed(2)));
-  chip.ariaLabel = `${entity.type} ${entity.score.toFixed(2)}`;
+  chip.ariaLabel = `${entity.type} ${entity.score.toFixed(2)}: ${toOneLine(entity.text)}`;
   entity.chip = chip;
   entityOf.set(chip, entity);
   return chip;
 }
 
+/** Draws the bars of a block and places its labels, for the width that it has now. */
+function drawBars(block) {
+  const { element, words, entities } = block;
+  nearby.unobserve(element);
+  block.isDrawn = true;
+  if (!entities.length) return;
+  for (const entity of entities) {
+    for (const bar of entity.bars.get(block) ?? []) bar.remove();
+    entity.bars.delete(block);
+  }
+  words.replaceChildren(words.textContent);
+  const lines = arrangeBars(block);
+  const height = parseFloat(getComputedStyle(element).lineHeight);
+  const elements = [];
+  let top = 0;
+  for (const line of lines) {
+    for (const bar of line?.bars ?? []) elements.push(...drawBar(bar, block, top, height + line.lanes[bar.lane]));
+    top += height + (line?.lanes.at(-1) ?? 0);
+  }
+  // An empty element that is lowered by the height of the lanes makes the room for them, in its own line only.
+  for (const { offset, lanes } of lines.filter(Boolean).reverse()) {
+    const strut = createElement("span");
+    strut.style.verticalAlign = `-${lanes.at(-1)}px`;
+    words.firstChild.splitText(offset).before(strut);
+  }
+  words.after(...elements.reverse()); // inner ones above outer ones, for the pointer
+}
+
+/**
+ * Returns the lines of a block: for each that has entities its bars, where its lanes start and the last one ends, and an
+ * offset at which an element can be inserted into that line. Inner entities are nearer to the text; nothing overlaps.
+ */
+function arrangeBars({ element, words, from: start, entities }) {
+  const text = words.firstChild;
+  const { left: edge, top, width } = element.getBoundingClientRect();
+  const { lineHeight, direction } = getComputedStyle(element);
+  const measure = createRuler(text, edge, top, parseFloat(lineHeight));
+  const lines = [];
+  for (const entity of [...entities].sort((a, b) => a.to - b.to || b.from - a.from || a.score - b.score)) {
+    const parts = measure(Math.max(0, entity.from - start), Math.min(text.length, entity.to - start));
+    const starts = entity.block.element === element;
+    if (!parts.length && starts) parts.push({ line: 0, left: 0, right: 0 });
+    let chip = starts ? entity.chip : null;
+    for (const [number, own] of Map.groupBy(parts, ({ line }) => line)) {
+      const bar = { entity, parts: own, chip, lane: 0 };
+      bar.left = Math.min(...own.map(({ left }) => left));
+      bar.right = Math.max(...own.map(({ right }) => right));
+      if (chip) {
+        const size = Math.ceil(chip.getBoundingClientRect().width);
+        bar.label = Math.max(0, Math.min(direction === "rtl" ? bar.right - size : bar.left, width - size));
+        bar.left = Math.min(bar.left, bar.label);
+        bar.right = Math.max(bar.right, bar.label + size);
+        chip = null;
+      }
+      lines[number] ??= { bars: [], offset: findInLine(text, number, measure), lanes: [0] };
+      chooseLane(bar, lines[number].bars);
+      lines[number].bars.push(bar);
+    }
+  }
+  for (const { bars, lanes } of lines.filter(Boolean)) {
+    const last = Math.max(...bars.map(({ lane }) => lane));
+    for (let lane = 0; lane <= last; lane++) {
+      const hasLabel = bars.some((bar) => bar.lane === lane && bar.chip);
+      lanes.push(lanes[lane] + (hasLabel ? LANE : THIN_LANE));
+    }
+  }
+  return lines;
+}
+
+/** Returns a function that measures a span of a text node: its parts in each line, as distances from `edge`. */
+function createRuler(text, edge, top, height) {
+  const range = document.createRange();
+  return (from, to) => {
+    range.setStart(text, from);
+    range.setEnd(text, Math.max(from, to));
+    const parts = [];
+    for (const box of range.getClientRects()) {
+      const line = Math.max(0, Math.floor(((box.top + box.bottom) / 2 - top) / height));
+      const [left, right, last] = [box.left - edge, box.right - edge, parts.at(-1)];
+      if (last?.line === line && Math.abs(left - last.right) < 1) last.right = right;
+      else parts.push({ line, left, right });
+    }
+    return parts;
+  };
+}
+
+/** Returns the offset after the first character of a line. */
+function findInLine(text, number, measure) {
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((measure(middle, middle + 1)[0]?.line ?? 0) < number) low = middle + 1;
+    else high = middle;
+  }
+  const [first] = new Intl.Segmenter().segment(text.data.slice(low, low + 50));
+  return low + (first?.segment.length ?? 0);
+}
+
+/** Sets the lane of a bar: the nearest to the text that is free and below those of entities that overlap with it. */
+function chooseLane(bar, others) {
+  const { from, to } = bar.entity;
+  const above = others.filter(({ entity }) => entity.from < to && from < entity.to).map(({ lane }) => lane);
+  bar.lane = 1 + Math.max(-1, ...above);
+  const isTaken = (other) => other.lane === bar.lane && other.left < bar.right + GAP && bar.left < other.right + GAP;
+  while (others.some(isTaken)) bar.lane++;
+}
+
+/** Places the label of a bar below it, and returns the elements of its parts. */
+function drawBar({ entity, parts, chip, label }, block, top, height) {
+  if (chip) {
+    chip.style.left = `${label}px`;
+    chip.style.top = `${top + height}px`;
+  }
+  const elements = parts.map(({ left, right }) => {
+    const element = createElement("span", `bar c${getColour(entity.type)}${entity.shown ? "" : " off"}`);
+    element.style.left = `${left}px`;
+    element.style.top = `${top}px`;
+    element.style.width = `${right - left}px`;
+    element.style.height = `${height}px`;
+    entityOf.set(element, entity);
+    return element;
+  });
+  entity.bars.set(block, [...(entity.bars.get(block) ?? []), ...elements]);
+  return elements;
+}
+
+const getBars = (entity) => [...entity.bars.values()].flat();
+
+function focusChip(entity) {
+  if (!entity.block.isDrawn) drawBars(entity.block);
+  entity.chip.focus();
+}
+
+/** Draws all bars again, for another width, when they come near the screen. */
+function redraw() {
+  for (const element of document.querySelectorAll(".block")) {
+    blockOf.get(element).isDrawn = false;
+    nearby.observe(element);
+  }
+}
+
 /** Returns the list in parts; the browser lays out only those that are on the screen. */
 function drawRows(entities) {
-  const parts = [$("rows").firstElementChild];
+  const parts = [];
   for (let at = 0; at < entities.length; at += ROWS) {
     const part = createElement("tbody");
     part.role = "rowgroup";
@@ -364,6 +464,16 @@ function drawRows(entities) {
     parts.push(part);
   }
   return parts;
+}
+
+/** Returns a part of the list with the heading of a model's entities. */
+function drawHeadingRow(model, entities) {
+  const [part, row, heading] = [createElement("tbody"), createElement("tr"), drawHeading("th", model, entities)];
+  [part.role, row.role, heading.role, heading.scope] = ["rowgroup", "row", "rowheader", "rowgroup"];
+  part.className = "heading-row";
+  row.append(heading);
+  part.append(row);
+  return part;
 }
 
 function drawRow(entity) {
@@ -385,7 +495,8 @@ function drawRow(entity) {
 
 function show(answer, milliseconds) {
   hideTip();
-  const { text, entities } = answer;
+  const { text, models, entities } = answer;
+  answer.byType = new Map();
   for (const type of [...new Set(entities.map((entity) => entity.type))].sort()) {
     getColour(type);
     answer.byType.set(type, []);
@@ -395,24 +506,34 @@ function show(answer, milliseconds) {
   answer.shown = entities.length;
   page.answer = answer;
 
-  $("drawn").replaceChildren(drawText(text, entities));
-  answer.reading = [...entities].sort((a, b) => a.start - b.start || b.end - a.end);
-  $("rows").replaceChildren(...drawRows(answer.reading));
+  nearby.disconnect();
+  $("drawn").replaceChildren();
+  $("rows").replaceChildren($("rows").tHead);
+  for (const model of models) {
+    const own = entities.filter((entity) => entity.model === model);
+    if (model) $("drawn").append(drawHeading("h3", model, own));
+    if (model) $("rows").append(drawHeadingRow(model, own));
+    $("drawn").append(...drawText(text, own));
+    $("rows").append(...drawRows(own));
+  }
   $("list").hidden = entities.length === 0;
   drawTypes(answer);
   entities.forEach(showOrHide);
   applyFilters(countBelow(answer.byScore, page.least));
   checkShape(answer.shape);
   $("result").hidden = false;
+  $("copied").textContent = "";
   say(summarise(entities, milliseconds));
 }
 
 function summarise(entities, milliseconds) {
-  const duration = `in ${(milliseconds / 1000).toFixed(2)} s`;
-  if (!entities.length) return `No entities found ${duration}.`;
-  const deep = entities.filter((entity) => entity.lane < 0).length;
-  const note = deep ? ` ${deep} of them overlap too many others to have a line, and have only a label.` : "";
-  return `${entities.length} ${entities.length === 1 ? "entity" : "entities"} found ${duration}.${note}`;
+  const found = describeCount(entities).replace("no", "No");
+  return `${found} found in ${(milliseconds / 1000).toFixed(2)} s.`;
+}
+
+/** Returns the heading of a model's entities. */
+function drawHeading(name, model, entities) {
+  return createElement(name, "", `${model}: ${describeCount(entities)}`);
 }
 
 function drawTypes(answer) {
@@ -435,10 +556,8 @@ function showOrHide(entity) {
   const shown = entity.score >= page.least && !page.off.has(entity.type);
   if (shown === entity.shown) return;
   entity.shown = shown;
-  entity.chip.hidden = !shown;
   entity.row.hidden = !shown;
-  const line = shown ? `var(--c${getColour(entity.type)})` : "";
-  for (const piece of entity.pieces) piece.style.setProperty(`--l${entity.lane}`, line);
+  for (const element of [entity.chip, ...getBars(entity)]) element.classList.toggle("off", !shown);
   page.answer.shown += shown ? 1 : -1;
 }
 
@@ -482,31 +601,31 @@ function showCounts() {
     ? "All entities are hidden: lower the minimum confidence or select more types."
     : "The model found no entities in this text.";
   hideTip();
-  keepTabStop($("drawn"), entities, (entity) => entity.chip);
-  keepTabStop($("rows"), page.answer.reading, (entity) => entity.button);
+  keepTabStop($("drawn"), (entity) => entity.chip);
+  keepTabStop($("rows"), (entity) => entity.button);
 }
 
 // ------------------------------------------------------------------------------- keyboard navigation
 
 /** Keeps exactly one label (or row) in the Tab order; the arrow keys move from there. */
-function keepTabStop(container, entities, handle) {
+function keepTabStop(container, handle) {
   const stop = container.querySelector("[tabindex='0']");
   if (stop && entityOf.get(stop).shown) return;
   if (stop) stop.tabIndex = -1;
-  const first = entities.find((entity) => entity.shown);
+  const first = page.answer.entities.find((entity) => entity.shown);
   if (first) handle(first).tabIndex = 0;
 }
 
-function addArrowKeys(container, order, handle) {
+function addArrowKeys(container, focus) {
   container.addEventListener("keydown", (event) => {
     const entity = entityOf.get(event.target);
     const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: "first", End: "last" }[event.key];
     if (!entity || !move || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    const shown = order().filter((other) => other.shown);
+    const shown = page.answer.entities.filter((other) => other.shown);
     const at = shown.indexOf(entity);
     const to = { first: 0, last: shown.length - 1 }[move] ?? at + move;
-    if (shown[to]) handle(shown[to]).focus();
+    if (shown[to]) focus(shown[to]);
   });
   container.addEventListener("focusin", (event) => {
     const entity = entityOf.get(event.target);
@@ -521,23 +640,18 @@ function addArrowKeys(container, order, handle) {
 
 // --------------------------------------------------------------------------------------------------------- tooltip
 
-let lit = null;
+let described = []; // entities in the tooltip; the first is highlighted
 let hiding = 0;
 
 function highlight(entity, on) {
-  for (const piece of entity.pieces) {
-    piece.classList.toggle("lit", on);
-    piece.style.setProperty("--lit", on ? `var(--c${getColour(entity.type)})` : "");
-  }
-  entity.chip.classList.toggle("lit", on);
-  entity.row.classList.toggle("lit", on);
+  for (const element of [entity.chip, entity.row, ...getBars(entity)]) element.classList.toggle("lit", on);
 }
 
 /** Shows type, confidence and offsets of entities (inner ones first), and highlights the first. */
 function showTip(entities, anchor) {
   hideTip();
-  lit = entities[0];
-  highlight(lit, true);
+  described = entities;
+  highlight(entities[0], true);
   const tip = $("tip");
   tip.replaceChildren(
     ...entities.map((entity) => {
@@ -557,32 +671,38 @@ function placeTip(tip, anchor) {
   const near = anchor.getClientRects()[0] ?? anchor.getBoundingClientRect();
   const { width, height } = tip.getBoundingClientRect();
   const room = document.documentElement.clientWidth - width - 8;
-  const above = near.top - height - 8;
-  const top = above >= 0 ? above : near.bottom + 8;
+  const [above, below] = [near.top - height - 8, near.bottom + 8];
+  const fitsBelow = below + height <= document.documentElement.clientHeight;
+  const top = above < 0 || (anchor.matches(".chip") && fitsBelow) ? below : above; // not on the text above a label
   tip.style.left = `${Math.max(8, Math.min(near.left, room)) + window.scrollX}px`;
   tip.style.top = `${top + window.scrollY}px`;
 }
 
 function hideTip() {
   clearTimeout(hiding);
-  if (!lit) return;
-  highlight(lit, false);
-  lit = null;
+  if (!described.length) return;
+  highlight(described[0], false);
+  described = [];
   $("tip").hidden = true;
   document.querySelector("[aria-describedby='tip']")?.removeAttribute("aria-describedby");
 }
 
-function onPointerOver(event) {
+function onPointer(event) {
+  const elements = document.elementsFromPoint(event.clientX, event.clientY).filter((element) => entityOf.has(element));
+  const chip = elements.find((element) => element.matches(".chip"));
+  const entities = chip ? [entityOf.get(chip)] : elements.map((element) => entityOf.get(element));
+  if (!entities.length) {
+    onPointerLeave(event);
+    return;
+  }
   clearTimeout(hiding);
-  const chip = event.target.closest(".chip");
-  const piece = event.target.closest(".piece");
-  const entities = chip ? [entityOf.get(chip)] : (covering.get(piece) ?? []).filter((entity) => entity.shown);
-  if (entities.length) showTip(entities, chip ?? piece);
+  const isSame = entities.length === described.length && entities.every((entity, at) => entity === described[at]);
+  if (!isSame) showTip(entities, chip ?? elements[0]);
 }
 
 // The tooltip stays while the pointer moves to it or is on it; after a touch, until the next one.
-function onPointerOut(event) {
-  if (event.pointerType === "touch") return;
+function onPointerLeave(event) {
+  if (event.pointerType === "touch" && event.type === "pointerleave") return;
   clearTimeout(hiding);
   hiding = setTimeout(() => {
     hideTip();
@@ -626,7 +746,18 @@ function askForToken() {
   say("This server requires an access token.");
 }
 
-function showModel(model) {
+/** Lists the models of the server, if it has several, and describes the chosen one. */
+function showModel() {
+  const { models = [] } = page.model;
+  if (models.length > 1 && $("models").hidden) {
+    $("models").hidden = false;
+    for (const { name } of models) {
+      $("first").add(new Option(name));
+      $("second").add(new Option(name));
+    }
+    chooseModels(page.models);
+  }
+  const model = getChosen();
   const facts = { Model: model.name, Method: model.method, Engine: model.engine, Language: model.language };
   const items = Object.entries(facts)
     .filter(([, value]) => value)
@@ -637,20 +768,34 @@ function showModel(model) {
     });
   $("model").replaceChildren(...items);
   $("model").hidden = items.length === 0;
-  if (model.version) $("version").textContent = `Fencepost ${model.version}`;
+  if (page.model.version) $("version").textContent = `Fencepost ${page.model.version}`;
   if (model.language) for (const id of ["text", "drawn", "rows"]) $(id).lang = model.language;
   for (const type of model.types ?? []) getColour(type);
-  if (!["nested", "flat"].includes(model.select)) {
-    $("own-shape").hidden = false;
-    $("own-shape").lastElementChild.textContent = model.select ?? "Default of the model";
-  }
+  $("own-shape").hidden = ["nested", "flat"].includes(model.select);
+  $("own-shape").lastElementChild.textContent = model.select ?? "Default of the model";
   if (page.shape === null) checkShape(null);
+}
+
+/** Returns the description of the model that answers, or of the first of two. */
+const getChosen = () => page.model?.models?.find(({ name }) => name === $("first").value) ?? page.model;
+
+/** Returns the names of the models that answer; undefined is the only model of the server. */
+function getModels() {
+  const [first, second] = [$("first").value || undefined, $("second").value];
+  return second && second !== first ? [first, second] : [first];
+}
+
+function chooseModels([first, second]) {
+  const has = (name) => [...$("first").options].some(({ value }) => value === name);
+  if (has(first)) $("first").value = first;
+  $("second").value = has(second) ? second : "";
 }
 
 /** Selects how entities may overlap; by default as in the model's setting. */
 function checkShape(shape) {
   page.shape = shape;
-  const own = page.model && !["nested", "flat"].includes(page.model.select) ? "own" : page.model?.select;
+  const select = getChosen()?.select;
+  const own = page.model && !["nested", "flat"].includes(select) ? "own" : select;
   document.querySelector(`#shapes input[value="${shape ?? own ?? "nested"}"]`).checked = true;
 }
 
@@ -661,35 +806,64 @@ function collectVisible() {
   const { text, flat, entities, byType } = page.answer;
   const off = [...byType.keys()].some((type) => page.off.has(type));
   const types = off ? [...byType.keys()].filter((type) => !page.off.has(type)) : undefined;
-  const shown = page.answer.reading.filter((entity) => entity.shown);
+  const shown = entities.filter((entity) => entity.shown);
   return {
     text,
     options: { min_confidence: page.least, types, flat },
-    entities: shown.map(({ start, end, type, score, text: covered }) => ({ start, end, type, score, text: covered })),
+    entities: shown.map(({ start, end, type, score, text: covered, model }) => ({ start, end, type, score, text: covered, model })),
   };
 }
 
-async function copy() {
-  const text = JSON.stringify(collectVisible(), null, 2);
-  const count = page.answer.shown;
-  const success = await writeClipboard(text);
-  say(success ? `Copied ${count} ${count === 1 ? "entity" : "entities"} as JSON.` : "The browser does not allow copying.");
+function copy() {
+  const visible = collectVisible();
+  writeClipboard(JSON.stringify(visible, null, 2), `${describeCount(visible.entities)} as JSON`);
 }
 
-async function writeClipboard(text) {
+/** Copies a link that restores the text and the filters. They are in its fragment, which browsers do not send. */
+function copyLink() {
+  const { text, shape, models } = page.answer;
+  if (text.length > LINK) {
+    $("copied").textContent = `This text is too long for a link: at most ${LINK.toLocaleString("en")} characters.`;
+    return;
+  }
+  const state = new URLSearchParams({ text, min: page.least });
+  for (const type of page.off) state.append("hide", type);
+  if (shape) state.set("overlaps", shape);
+  for (const model of models) if (model) state.append("model", model);
+  writeClipboard(String(new URL(`#${state}`, location)), "the link, which contains the text");
+}
+
+/** Sets the text and the filters from the fragment of the page's address; returns whether it has a text. */
+function restore() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  const text = state.get("text") ?? "";
+  if (!text.trim()) return false;
+  $("text").value = text;
+  $("least").value = Number(state.get("min")) || 0;
+  page.off = new Set(state.getAll("hide"));
+  page.models = state.getAll("model");
+  chooseModels(page.models);
+  const shape = state.get("overlaps");
+  checkShape(["nested", "flat"].includes(shape) ? shape : null);
+  onSlide();
+  return true;
+}
+
+async function writeClipboard(text, what) {
+  let success = true;
   try {
     await navigator.clipboard.writeText(text);
-    return true;
   } catch {
     // The clipboard needs HTTPS or localhost; otherwise only a selection can be copied.
+    const button = document.activeElement;
+    const field = document.body.appendChild(createElement("textarea"));
+    field.value = text;
+    field.select();
+    success = document.execCommand("copy");
+    field.remove();
+    button.focus();
   }
-  const field = document.body.appendChild(createElement("textarea"));
-  field.value = text;
-  field.select();
-  const success = document.execCommand("copy");
-  field.remove();
-  $("copy").focus();
-  return success;
+  $("copied").textContent = success ? `Copied ${what}.` : "The browser does not allow copying.";
 }
 
 // ------------------------------------------------------------------------------------------------- user actions
@@ -787,6 +961,10 @@ function start() {
   addExamples();
   $("find").addEventListener("click", find);
   $("stop").addEventListener("click", stop);
+  $("clear").addEventListener("click", () => {
+    $("text").value = "";
+    $("text").focus();
+  });
   $("text").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
@@ -798,17 +976,25 @@ function start() {
     page.shape = event.target.value;
     if (page.running || page.answer) ask(page.lastText);
   });
+  $("models").addEventListener("change", () => {
+    showModel();
+    if (page.running || page.answer) ask(page.lastText);
+  });
   $("types").addEventListener("change", (event) => toggle([event.target.value], event.target.checked));
   $("all").addEventListener("click", () => toggle(page.answer.byType.keys(), true));
   $("none").addEventListener("click", () => toggle(page.answer.byType.keys(), false));
   $("copy").addEventListener("click", copy);
-  addArrowKeys($("drawn"), () => page.answer.entities, (entity) => entity.chip);
-  addArrowKeys($("rows"), () => page.answer.reading, (entity) => entity.button);
-  $("rows").addEventListener("click", (event) => entityOf.get(event.target)?.chip.focus());
-  $("drawn").addEventListener("pointerover", onPointerOver);
-  $("drawn").addEventListener("pointerout", onPointerOut);
+  $("copy-link").addEventListener("click", copyLink);
+  addArrowKeys($("drawn"), focusChip);
+  addArrowKeys($("rows"), (entity) => entity.button.focus());
+  $("rows").addEventListener("click", (event) => {
+    const entity = entityOf.get(event.target);
+    if (entity) focusChip(entity);
+  });
+  for (const name of ["pointermove", "pointerdown"]) $("drawn").addEventListener(name, onPointer);
+  $("drawn").addEventListener("pointerleave", onPointerLeave);
   $("tip").addEventListener("pointerenter", () => clearTimeout(hiding));
-  $("tip").addEventListener("pointerleave", onPointerOut);
+  $("tip").addEventListener("pointerleave", onPointerLeave);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hideTip();
   });
@@ -816,7 +1002,21 @@ function start() {
     if (!event.target.closest("#drawn, #tip")) hideTip();
   });
   window.addEventListener("resize", hideTip);
-  loadModel();
+  new ResizeObserver(redraw).observe($("drawn"));
+  window.addEventListener("hashchange", () => {
+    if (restore()) find();
+  });
+  openText();
+}
+
+/** Shows the text of the link, or else an example, and analyses it unless the user is faster. */
+async function openText() {
+  const isLink = restore();
+  if (!isLink && !$("text").value.trim()) $("text").value = EXAMPLES.News;
+  const text = $("text").value.toWellFormed();
+  await loadModel();
+  if (!page.model) page.refused ??= { text, shape: page.shape };
+  else if (!page.running && !page.answer) ask(text, !isLink);
 }
 
 start();
