@@ -18,8 +18,8 @@ Compared are
 
 The figures say how well errors are found that look like these; errors of annotators may look different.
 
-`--fit` fits weights of the ranking (a logistic regression of whether a suggestion is right) instead of
-measuring it. Those of Fencepost were chosen by hand; fitted ones have not been tried yet.
+`--fit` fits the weights of the ranking (a logistic regression of whether a suggestion is right) instead of
+measuring it; those of Fencepost were fitted on the development data of GUM.
 
 Trainings are kept in `--work`, so that the same command continues after an interruption. Each run appends a
 line to `results/audit.jsonl`; `--table` prints the mean and the standard deviation over the seeds.

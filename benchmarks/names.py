@@ -25,9 +25,6 @@ TYPES = {
 }
 """The type of a name by the type of GUM or WNUT17."""
 
-NAMES = tuple(sorted(set(TYPES.values())))
-"""All types of names."""
-
 IN_TWEETS = ("object", "organization", "person", "place")
 """Types that WNUT17 annotates completely: of `other` only works, of events and dates none."""
 
@@ -87,14 +84,6 @@ def find_names(sentence: Sentence) -> Sentence:
         if name is not None:
             chosen.setdefault(name, Entity(*name, TYPES[mention.type], mention.score))
     return sentence.with_entities(chosen.values())
-
-
-def add_mentions(sentence: Sentence) -> Sentence:
-    """Return a sentence of GUM with its names, and the mentions that are not names as types of their own."""
-    names = find_names(sentence).entities
-    spans = {name.span for name in names}
-    mentions = [replace(one, type=f"~{one.type}") for one in sentence.entities if one.span not in spans]
-    return sentence.with_entities([*names, *mentions])
 
 
 def _find_name(sentence: Sentence, mention: Entity) -> tuple[int, int] | None:
@@ -228,11 +217,6 @@ def _has_common_head(sentence: Sentence, stop: int, end: int) -> bool:
         if sentence.pos[index] not in _MODIFIER:
             return False
     return False
-
-
-def mark_partial(sentence: Sentence) -> Sentence:
-    """Return a sentence with names as annotated with names only, so that predicted mentions do not count."""
-    return replace(sentence, meta={**sentence.meta, "annotated_types": list(NAMES)})
 
 
 def map_types(sentence: Sentence) -> Sentence:

@@ -2,10 +2,9 @@
 
     python -m benchmarks.shipped_model names FOLDER [--against MODEL] [--install]
     python -m benchmarks.shipped_model mentions FOLDER [--install]
-    python -m benchmarks.shipped_model names FOLDER --trial [--names-only] [--wnut17] [--encoder minilm]
+    python -m benchmarks.shipped_model names FOLDER --trial [--wnut17] [--encoder minilm] [--set KEY=VALUE]
 
-`names`, the default model, learns the names of GUM (see `benchmarks/names.py`), and its other mentions as
-further types, which are hidden in prediction: they teach it what is not a name. `mentions` learns all
+`names`, the default model, learns the names of GUM (see `benchmarks/names.py`); `mentions` learns all
 mentions of GUM. Only sentences with `license: attribution` are used to train and to choose, of the training
 and the development data; scores are those of the int8 graphs on the whole test data. A model that is in
 FOLDER already is not trained again. `--against` scores a model of mentions on the same names, and measures
@@ -14,8 +13,7 @@ that are guessed from how words are written, so that pronouns and most descripti
 and again with the gold tags, which the model of names does not have.
 
 `--trial` scores a model on development data only, and appends a line to `results/shipped_trials.jsonl`: what
-the encoder, the epochs and the data of `names` were chosen by. `--wnut17` adds the training data of WNUT17,
-and `--names-only` leaves out mentions.
+the encoder, the epochs and the data of `names` were chosen by. `--wnut17` adds the training data of WNUT17.
 
 `--install` copies what prediction needs into the package, and writes the scores to `results/shipped.json` and
 the model card, which is made from them. `--card` only writes the cards again, from that file. Prints one JSON
@@ -39,16 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import RESULTS, ROOT, code_version, corpora, find_encoder, machine, report, say
 from benchmarks.everyday import score_everyday
-from benchmarks.names import (
-    add_mentions,
-    change_words,
-    find_names,
-    guess_tags,
-    map_types,
-    mark_partial,
-    take_free,
-    vary_case,
-)
+from benchmarks.names import change_words, find_names, guess_tags, map_types, take_free, vary_case
 from fencepost import Recogniser, Sentence, __version__, load
 from fencepost.config import Config
 from fencepost.data import read
@@ -85,12 +74,10 @@ class Recipe:
     read_training: Callable[[Path], list[Sentence]]
     convert: Callable[[Sentence], Sentence]
     target: Path
-    is_hidden: Callable[[str], bool] = lambda _: False
 
 
-def read_names(data: Path, *, names_only: bool = False, wnut17: bool = False) -> list[Sentence]:
-    convert = find_names if names_only else add_mentions
-    sentences = [convert(sentence) for sentence in take_free(read(data / "gum" / "train.jsonl"))]
+def read_names(data: Path, *, wnut17: bool = False) -> list[Sentence]:
+    sentences = [find_names(sentence) for sentence in take_free(read(data / "gum" / "train.jsonl"))]
     if wnut17:
         sentences += [map_types(sentence) for sentence in read(data / "wnut17" / "train.conll")]
     return list(vary_case(sentences, LOWER_CASE, seed=1))
@@ -107,7 +94,6 @@ RECIPES = {
         read_names,
         find_names,
         SHIPPED,
-        lambda type_: type_.startswith("~"),
     ),
     "mentions": Recipe(
         ["method.name=boundary-smoothing", "training.epochs=7", "training.seed=1"],
@@ -126,7 +112,6 @@ def main() -> None:
     parser.add_argument("--against", metavar="MODEL", help="folder of a model of mentions")
     parser.add_argument("--install", action="store_true")
     parser.add_argument("--trial", action="store_true", help="only score on development data")
-    parser.add_argument("--names-only", action="store_true")
     parser.add_argument("--wnut17", action="store_true")
     parser.add_argument("--encoder", choices=("minilm", BGE), help="encoder instead of that of the recipe")
     parser.add_argument("--card", action="store_true", help="write the cards again and do nothing else")
@@ -148,9 +133,8 @@ def run(arguments: argparse.Namespace, data: Path) -> dict[str, Any]:
     recipe = RECIPES[arguments.name]
     if arguments.encoder is not None:
         recipe = replace(recipe, encoder=arguments.encoder)
-    if arguments.wnut17 or arguments.names_only:
-        options = {"names_only": arguments.names_only, "wnut17": arguments.wnut17}
-        recipe = replace(recipe, read_training=partial(read_names, **options))
+    if arguments.wnut17:
+        recipe = replace(recipe, read_training=partial(read_names, wnut17=True))
     if arguments.trial:
         return try_out(recipe, arguments, data)
     result = make(recipe, arguments.folder, data, arguments.changes)
@@ -171,16 +155,12 @@ def run(arguments: argparse.Namespace, data: Path) -> dict[str, Any]:
 def make(recipe: Recipe, folder: Path, data: Path, changes: Sequence[str]) -> dict[str, Any]:
     """Train, unless the folder has a model, and export; return facts about the model."""
     from fencepost.runtime.export import check, export
-    from fencepost.runtime.pytorch import load_model, save_model
+    from fencepost.runtime.pytorch import load_model
 
     all_dev = [recipe.convert(sentence) for sentence in read(data / "gum" / "dev.jsonl")]
     dev = take_free(all_dev)
     trained_on = train_model(recipe, folder, data, dev, changes)
-    model = load_model(folder)
-    hidden = [type_ for type_ in model.types if recipe.is_hidden(type_)]
-    model.set_predict(model.config.predict.with_changes({"hidden": hidden}))
-    save_model(model, folder)
-    export(model, folder, int8=True)
+    export(load_model(folder), folder, int8=True)
     checked = check(folder, all_dev, log=say)
     config = read_saved_config(folder).parse_config()
     return {
@@ -210,8 +190,7 @@ def train_model(
         path = recipe.encoder if recipe.encoder == "minilm" else find_encoder(recipe.encoder)
         config = Config.compose(changes=[*recipe.settings, f"encoder.name={path}", *changes])
         say(f"{len(learnt):,} sentences to train on, {len(dev):,} to choose the epoch by")
-        parts = [mark_partial(sentence) for sentence in dev] if recipe.convert is find_names else dev
-        train(config, learnt, folder, parts, quiet=False)
+        train(config, learnt, folder, dev, quiet=False)
     return len(learnt)
 
 
@@ -221,8 +200,8 @@ def try_out(recipe: Recipe, arguments: argparse.Namespace, data: Path) -> dict[s
     trained_on = train_model(recipe, arguments.folder, data, dev, arguments.changes)
     ner = load(arguments.folder, engine="pytorch")
     parts = {
-        "gum": [mark_partial(sentence) for sentence in dev],
-        "gum in lower case": [mark_partial(change_words(sentence, str.lower)) for sentence in dev],
+        "gum": dev,
+        "gum in lower case": [change_words(sentence, str.lower) for sentence in dev],
         "wnut17": [map_types(sentence) for sentence in read(data / "wnut17" / "dev.conll")],
     }
     config = read_saved_config(arguments.folder).parse_config()
@@ -231,7 +210,6 @@ def try_out(recipe: Recipe, arguments: argparse.Namespace, data: Path) -> dict[s
         "model": arguments.name,
         "commit": code_version(),
         "encoder": recipe.encoder,
-        "trained_on_mentions": not arguments.names_only,
         "trained_on_wnut17": arguments.wnut17,
         "epochs": config.training.epochs,
         "trained_on": trained_on,

@@ -8,16 +8,7 @@ import pytest
 
 import fencepost
 from benchmarks.everyday import TEXTS, score_everyday
-from benchmarks.names import (
-    NAMES,
-    add_mentions,
-    change_words,
-    find_names,
-    guess_tags,
-    map_types,
-    mark_partial,
-    vary_case,
-)
+from benchmarks.names import change_words, find_names, guess_tags, map_types, vary_case
 from benchmarks.shipped_model import RECIPES, SCORES, drop_final_punctuation, list_files, make_card, misspell
 from fencepost import Entity, Sentence
 from fencepost.config import Config
@@ -37,9 +28,7 @@ def test_card_folder_and_script_agree(name) -> None:
     assert set(compare_sums(folder, sums).values()) == {"ok"}
     assert {*map(str, list_files(folder)), "README.md"} == set(map(str, files_of(folder)))
     saved = read_saved_config(folder)
-    hidden = saved.parse_config().predict.hidden
-    assert [type_ for type_ in saved.types if type_ not in hidden] == list(result["by_type"])
-    assert list(hidden) == [type_ for type_ in saved.types if RECIPES[name].is_hidden(type_)]
+    assert list(saved.types) == list(result["by_type"])
     assert result["settings"] == list(RECIPES[name].settings)
     recipe = Config.compose(changes=result["settings"])
     config = saved.parse_config()
@@ -130,12 +119,6 @@ def test_guessed_tags_find_names_by_how_they_are_written() -> None:
     )
     converted = find_names(guess_tags(sentence))
     assert [converted.phrase(entity) for entity in converted.entities] == ["Pope", "Rome"]
-
-
-def test_mentions_that_are_no_names_have_types_of_their_own() -> None:
-    sentence = make_sentence("the/DT mayor/NN of/IN Rome/NNP", (0, 4, "person"), (3, 4, "place"))
-    assert [e.key for e in add_mentions(sentence).entities] == [(0, 4, "~person"), (3, 4, "place")]
-    assert mark_partial(find_names(sentence)).annotated_types == set(NAMES)
 
 
 def test_types_of_tweets() -> None:

@@ -79,11 +79,6 @@ class PredictSettings(Settings):
         description="Words to trim at the boundaries of entities: possessive ('s), quotes, brackets; by "
         "default those that hardly any training entity has there.",
     )
-    hidden: tuple[str, ...] = Field(
-        (),
-        description="Entity types that are never returned: those that only help training, such as "
-        "descriptions in a model of names.",
-    )
     batch_size: int = Field(32, ge=1, le=65_536, description="Number of sentences predicted together.")
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
@@ -102,17 +97,12 @@ class PredictSettings(Settings):
         return self.overlapping if overlapping else "flat"
 
     def thresholds(self, types: Sequence[str]) -> FloatArray:
-        """Return the threshold of each type, `[C]`, infinite for hidden types.
-
-        Raises `UsageError` if a setting is for a type that is not among them.
-        """
+        """Return the threshold of each type, `[C]`; raise `UsageError` if one is set for another type."""
         by_type = self.threshold if isinstance(self.threshold, dict) else {}
         default = self.threshold if isinstance(self.threshold, float) else self.usual_threshold
         for type_ in by_type.keys() - set(types):
             raise UsageError(f"predict.threshold: {UsageError.unknown('type', shorten(type_), types)}")
-        for type_ in set(self.hidden) - set(types):
-            raise UsageError(f"predict.hidden: {UsageError.unknown('type', shorten(type_), types)}")
-        return np.array([np.inf if type_ in self.hidden else by_type.get(type_, default) for type_ in types])
+        return np.array([by_type.get(type_, default) for type_ in types])
 
     def lowest_threshold(self) -> float:
         """Return the lowest threshold of all types."""

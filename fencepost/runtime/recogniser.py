@@ -80,9 +80,8 @@ class Recogniser:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Entity types that the model predicts, without hidden ones."""
-        hidden = self._predictor.predict_settings.hidden
-        return tuple(type_ for type_ in self._predictor.types if type_ not in hidden)
+        """Entity types that the model predicts."""
+        return self._predictor.types
 
     @property
     def engine(self) -> str:
@@ -202,9 +201,8 @@ class Recogniser:
         starts at `b * T + t` if it starts at word `t` of sentence `b`; confidences are calibrated.
         """
         every = self._predictor.with_options({"threshold": threshold, "select": "keep-all"})
-        types = self._predictor.types
-        is_returned = np.array([type_ in self._returned_types for type_ in types], dtype=np.bool_)
-        minimum = np.array([self._min_confidence.get(type_, 0.0) for type_ in types])
+        is_returned = np.array([type_ in self._returned_types for type_ in self.types], dtype=np.bool_)
+        minimum = np.array([self._min_confidence[type_] for type_ in self.types])
 
         def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:
             possible = every.select(sentences, scores)

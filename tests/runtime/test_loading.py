@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import fencepost
-from fencepost.data.entity import Sentence
 from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.runtime import loading, onnx, pytorch
 from fencepost.runtime.loading import find_model, load
@@ -266,22 +265,3 @@ def test_all_engines_can_do_the_same(whole: Path) -> None:
         assert engine.predict_entities([]) == []
         assert engine.predict_settings.select == "nested"
     assert [engine.name for engine in engines] == ["onnx", "int8", "pytorch"]
-
-
-def test_hidden_types_are_not_predicted(whole) -> None:
-    every = load(whole, engine="onnx")
-    hidden = load(whole, engine="onnx", settings={"hidden": ["ORG"]})
-    assert "ORG" in every.types
-    assert hidden.types == tuple(type_ for type_ in every.types if type_ != "ORG")
-    text = "the University of Toronto opened"
-    assert {entity.type for entity in every(text)} == {"LOC", "ORG"}
-    assert hidden(text) == [entity for entity in every(text) if entity.type != "ORG"]
-    spans: list[int] = []
-    watch = hidden.watch_candidates(lambda _sentences, _words, possible, _: spans.extend(possible.type), 0.0)
-    list(hidden.predict([Sentence(text.split())], watch))
-    assert spans
-    assert every.types.index("ORG") not in spans
-    with pytest.raises(UsageError, match="there is no type 'ORG'"):
-        load(whole, engine="onnx", settings={"hidden": ["ORG"]}, types=["ORG"])
-    with pytest.raises(UsageError, match=r"predict\.hidden: there is no type 'GPE'"):
-        load(whole, engine="onnx", settings={"hidden": ["GPE"]})
