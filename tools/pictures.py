@@ -111,6 +111,7 @@ def draw_page(browser: Chrome) -> None:
         [*FENCEPOST, "serve", "--port", "8765"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
+        browser.set_window_size(1000, 1000)  # bars are drawn only near the visible part
         wait = WebDriverWait(browser, 30, ignored_exceptions=[Exception])
         wait.until(lambda one: one.get("http://127.0.0.1:8765/") or one.find_element(By.ID, "find"))
         wait.until(lambda one: one.find_element(By.CLASS_NAME, "bar"))
