@@ -339,7 +339,7 @@ def install(name: str, folder: Path, result: dict[str, Any]) -> None:
         text = config.read_text(encoding="utf-8").replace(json.dumps(str(encoder)), f'"BAAI/{BGE}"')
         config.write_text(text, encoding="utf-8")
     scores = json.loads(SCORES.read_text(encoding="utf-8")) if SCORES.is_file() else {}
-    text = json.dumps({**scores, name: result}, indent=1, ensure_ascii=False, sort_keys=True)
+    text = json.dumps({**scores, name: result}, indent=1, ensure_ascii=False)
     SCORES.write_text(text + "\n", encoding="utf-8")
     write_cards([name])
 
