@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 COMMANDS = (
+    "adapt",
     "analyze",
     "audit",
     "check",

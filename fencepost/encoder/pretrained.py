@@ -46,7 +46,7 @@ class Pretrained(Embedder):
         self.transformer = transformer
         self.subwords: Subwords = subwords
         self.width = int(transformer.config.hidden_size)
-        embedding = _get_embedding(transformer)
+        embedding = get_embedding(transformer)
         self.prompt_width = embedding.embedding_dim  # differs from the width in ALBERT and ELECTRA
         subwords.require_rows(embedding.num_embeddings)
         self.room: int = _compute_room(settings, transformer, subwords, prompts)
@@ -58,23 +58,13 @@ class Pretrained(Embedder):
 
         Raises `UsageError` if they cannot be loaded.
         """
-        name = _resolve_name(settings.name)
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # disturbs our own
-        try:
-            local = Path(name).is_dir() or _hub_is_offline()
-            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-            transformer = AutoModel.from_pretrained(
-                name, use_safetensors=True, dtype=torch.float32, **options
-            )
-            tokenizer = AutoTokenizer.from_pretrained(name, **options)
-        except Exception as error:  # noqa: BLE001 - each library raises its own for a broken file
-            reason = describe_error(error)
-            if isinstance(error.__cause__, HFValidationError):
-                reason = "there is no such folder, and it is not a valid name on the hub"
-            raise UsageError(
-                f"encoder.name: {quote(settings.name)} cannot be loaded: {reason} (give minilm, scratch, a "
-                "folder with a Hugging Face encoder, or a name on the hub if there is a network connection)"
-            ) from None
+        return cls.from_library(settings, *load_pretrained(settings.name), prompts)
+
+    @classmethod
+    def from_library(
+        cls, settings: EncoderSettings, transformer: PreTrainedModel, tokenizer: Any, prompts: int = 0
+    ) -> Pretrained:
+        """Return the embedder of a transformer and a tokenizer of the transformers library."""
         return cls(settings, _strip(transformer), _make_subwords(tokenizer, settings.name), prompts)
 
     @classmethod
@@ -119,7 +109,7 @@ class Pretrained(Embedder):
 
         `piece_words` has the index of each sub-word's word.
         """
-        vectors = self._transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
+        vectors = self.transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
         extra = 0 if prompts is None else len(prompts)
         subwords, owners = vectors[:, extra:], batch["piece_words"]  # [B, S, d], [B, S]
         words = torch.arange(batch["lengths"].max(), device=owners.device)  # type: ignore[call-overload]
@@ -138,16 +128,16 @@ class Pretrained(Embedder):
     def embed_text(self, text: str) -> Tensor | None:
         """Return the mean of the embeddings of the text's sub-words; None if it has none."""
         ids = [id_ for word in self.subwords(text.split()) for id_ in word]
-        return _get_embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
+        return get_embedding(self.transformer).weight.detach()[ids].mean(dim=0) if ids else None
 
-    def _transform(self, ids: Tensor, lengths: Tensor, prompts: Tensor | None) -> Tensor:
+    def transform(self, ids: Tensor, lengths: Tensor, prompts: Tensor | None) -> Tensor:
         """Map ids `[B, S]`, with the prompts before each row, to vectors `[B, P + S, d]`."""
         extra = 0 if prompts is None else len(prompts)
         positions = torch.arange(ids.shape[1] + extra, device=ids.device)
         mask = (positions < extra + lengths[:, None]).long()  # [B, P + S]
         inputs: dict[str, Tensor] = {"input_ids": ids}
         if prompts is not None:
-            words = _get_embedding(self.transformer)(ids)  # [B, S, d]
+            words = get_embedding(self.transformer)(ids)  # [B, S, d]
             inputs = {"inputs_embeds": torch.cat((prompts.expand(ids.shape[0], -1, -1), words), dim=1)}
         several = self.settings.layers > 1
         output = self.transformer(**inputs, attention_mask=mask, output_hidden_states=several)
@@ -155,6 +145,28 @@ class Pretrained(Embedder):
             return torch.stack(output.hidden_states[-self.settings.layers :]).mean(dim=0)
         vectors: Tensor = output.last_hidden_state
         return vectors
+
+
+def load_pretrained(name: str) -> tuple[PreTrainedModel, Any]:
+    """Return the transformer and the tokenizer of this name from a folder, the cache or the hub.
+
+    Raises `UsageError` if they cannot be loaded.
+    """
+    place = _resolve_name(name)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # disturbs our own
+    try:
+        local = Path(place).is_dir() or _hub_is_offline()
+        options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+        transformer = AutoModel.from_pretrained(place, use_safetensors=True, dtype=torch.float32, **options)
+        return transformer, AutoTokenizer.from_pretrained(place, **options)
+    except Exception as error:  # noqa: BLE001 - each library raises its own for a broken file
+        reason = describe_error(error)
+        if isinstance(error.__cause__, HFValidationError):
+            reason = "there is no such folder, and it is not a valid name on the hub"
+        raise UsageError(
+            f"encoder.name: {quote(name)} cannot be loaded: {reason} (give minilm, scratch, a folder with a "
+            "Hugging Face encoder, or a name on the hub if there is a network connection)"
+        ) from None
 
 
 def _compute_room(
@@ -218,7 +230,8 @@ def _check_config(saved: dict[str, Any]) -> None:
             raise ValueError(f"{shorten(key)} is {quote(value)}, more than {most:,}")
 
 
-def _get_embedding(transformer: PreTrainedModel) -> nn.Embedding:
+def get_embedding(transformer: PreTrainedModel) -> nn.Embedding:
+    """Return the embeddings of a transformer's sub-words."""
     return cast(nn.Embedding, transformer.get_input_embeddings())
 
 

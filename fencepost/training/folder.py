@@ -78,7 +78,7 @@ def describe_differences(out: Path, config: Config) -> str:
     saved = Config.compose(out / RUN_FILE)
     if saved == config:
         return ""
-    return "; ".join(_list_differences(saved.model_dump(mode="json"), config.model_dump(mode="json")))
+    return "; ".join(list_differences(saved.model_dump(mode="json"), config.model_dump(mode="json")))
 
 
 def has_data(out: Path, data: Mapping[str, Any]) -> bool:
@@ -91,24 +91,23 @@ def has_data(out: Path, data: Mapping[str, Any]) -> bool:
     return bool(read_json(out / DATA_FILE) == data)
 
 
-def _list_differences(
-    saved: Mapping[str, Any], current: Mapping[str, Any], prefix: str = ""
-) -> Iterator[str]:
+def list_differences(saved: Mapping[str, Any], current: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield a description of each setting that differs between two trees of settings."""
     for key in sorted(saved.keys() | current.keys()):
         old, new = saved.get(key), current.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _list_differences(old, new, f"{prefix}{key}.")
+            yield from list_differences(old, new, f"{prefix}{key}.")
         elif old != new:
             yield f"{prefix}{key} is {old} there and {new} here"
 
 
-def begin_run(out: Path, config: Config, data: Mapping[str, Any]) -> None:
-    """Write the settings and fingerprints to compare a resumed training with, unless they exist."""
+def begin_run(out: Path, settings: str, data: Mapping[str, Any]) -> None:
+    """Write the settings, as YAML, and fingerprints to compare a resumed training with, unless they exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
-    for name, text in ((RUN_FILE, config.to_yaml()), (DATA_FILE, json.dumps(data, indent=2) + "\n")):
+    for name, text in ((RUN_FILE, settings), (DATA_FILE, json.dumps(data, indent=2) + "\n")):
         if not (out / name).exists():
             write_text(out / name, text)
     (out / CHECKPOINTS).mkdir(exist_ok=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fencepost.config import TrainingSettings
@@ -14,21 +16,28 @@ from fencepost.methods.model import Model
 
 
 def make_parameter_groups(model: Model, settings: TrainingSettings) -> list[dict[str, Any]]:
+    """Return the groups of a model's weights; see `group_weights`."""
+    rate = settings.compute_encoder_rate(model.encoder.embedder.width)
+    return group_weights(model, model.encoder.pretrained_weights(), rate, settings)
+
+
+def group_weights(
+    network: nn.Module, pretrained: Iterable[nn.Parameter], encoder_rate: float, settings: TrainingSettings
+) -> list[dict[str, Any]]:
     """Return four groups of weights: pretrained or not, with weight decay or without.
 
     Biases and norms, which are vectors, have no weight decay; other weights are matrices. Groups may be
     empty, so that a group's index identifies it.
     """
-    pretrained = {id(parameter) for parameter in model.encoder.pretrained_weights()}
-    encoder_rate = settings.compute_encoder_rate(model.encoder.embedder.width)
+    is_pretrained = {id(parameter) for parameter in pretrained}
     groups: list[dict[str, Any]] = [
         {"name": name, "lr": rate, "weight_decay": decay, "params": []}
         for name, rate in (("encoder", encoder_rate), ("head", settings.learning_rate))
         for decay in (settings.weight_decay, 0.0)
     ]
-    for parameter in model.parameters():
+    for parameter in network.parameters():
         if parameter.requires_grad:
-            group = 2 * (id(parameter) not in pretrained) + (parameter.ndim < 2)
+            group = 2 * (id(parameter) not in is_pretrained) + (parameter.ndim < 2)
             groups[group]["params"].append(parameter)
     return groups
 

@@ -165,9 +165,11 @@ class Display(Listener):
         loss = sum(loss * count for loss, count in self.losses) / max(1, steps)
         line = f"epoch {epoch:>3}   loss {loss:8.3f}"
         if scores is not None:
+            line += f"   dev loss {scores['dev_loss']:8.3f}"
+        if scores is not None and "dev_f1" in scores:
             line += (
-                f"   dev loss {scores['dev_loss']:8.3f}   P {100 * scores['dev_precision']:5.1f}   "
-                f"R {100 * scores['dev_recall']:5.1f}   F1 {100 * scores['dev_f1']:5.1f}"
+                f"   P {100 * scores['dev_precision']:5.1f}   R {100 * scores['dev_recall']:5.1f}   "
+                f"F1 {100 * scores['dev_f1']:5.1f}"
                 f"{'  best so far' if scores['dev_f1'] > self.best else ''}"
             )
             self.best = max(self.best, scores["dev_f1"])

@@ -141,7 +141,7 @@ def train(
     model.set_training(trainer.resolve_settings())
     accelerator.wait_for_everyone()  # until all processes have chosen the checkpoint
     if first:
-        begin_run(out, config, data)
+        begin_run(out, config.to_yaml(), data)
         remove_newer(out / CHECKPOINTS, checkpoint)
         listeners = [Records(out)] if quiet else [Records(out), Display()]
     trainer.train(checkpoint, listeners, after_epoch if first else None)

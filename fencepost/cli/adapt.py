@@ -1,0 +1,99 @@
+"""`fencepost adapt`: adapt a pretrained encoder to raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli.frame import OUTPUT, Json, check_json_target, command, explain_resume, output_result
+from fencepost.cli.groups import argument, option
+from fencepost.cli.models import Device
+from fencepost.cli.options import TextOptions
+from fencepost.cli.progress import format_duration
+from fencepost.errors import require_extra
+
+if TYPE_CHECKING:
+    from fencepost.runtime.prediction.texts import Texts
+
+
+@command("adapt")
+def adapt(
+    encoder: Annotated[str, argument("ENCODER", "minilm, a folder, or a name on the Hugging Face Hub.")],
+    texts: Annotated[
+        str, argument("TEXTS", "Raw text: any file that predict reads. Entities of a corpus are ignored.")
+    ],
+    out: Annotated[Path, option("--out", "Folder for the encoder; new or empty.", metavar="FOLDER")],
+    reading: TextOptions,
+    epochs: Annotated[int, option("--epochs", "Number of epochs.", min=1)] = 3,
+    batch_size: Annotated[int, option("--batch-size", "Number of sentences in a batch.", min=1)] = 32,
+    learning_rate: Annotated[
+        float | None,
+        option(
+            "--learning-rate", "Highest learning rate. Default: 3e-4, or less for encoders wider than 384."
+        ),
+    ] = None,
+    masked: Annotated[
+        float, option("--masked", "Share of the words that are hidden.", min=0.01, max=0.9)
+    ] = 0.2,
+    seed: Annotated[int, option("--seed", "Random seed.", min=0)] = 1,
+    resume: Annotated[bool, option("--resume", "Continue an interrupted run in --out.", OUTPUT)] = False,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """Adapt a pretrained encoder to raw text, in which it learns to predict hidden words.
+
+    No annotations are needed. Train a model with the result: fencepost train --encoder FOLDER.
+
+    Example: fencepost adapt minilm texts.txt --out my-encoder
+    """
+    check_json_target(json)
+    with require_extra("train", "adapting an encoder"):
+        from fencepost.training.adaptation import AdaptSettings
+        from fencepost.training.adaptation import adapt as run
+    settings = AdaptSettings(
+        encoder=encoder,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate="auto" if learning_rate is None else learning_rate,
+        masked=masked,
+        seed=seed,
+    )
+    with (
+        reading.open(texts) as (opened, _),
+        explain_resume("continue with the same command and --resume", out),
+    ):
+        result = run(
+            settings,
+            _split_words(opened, reading),
+            out,
+            resume=resume,
+            quiet=reading.quiet,
+            device=device,
+            language=reading.language or "en",
+        )
+
+    def show() -> None:
+        typer.echo(
+            f"{result.sentences:,} sentences, {result.steps:,} steps in {format_duration(result.seconds)}: "
+            f"loss of hidden words in {result.held_out:,} other sentences {result.loss_before:.2f} before, "
+            f"{result.loss_after:.2f} now\n"
+            f"the encoder is in {out}; train a model with fencepost train --encoder {out}"
+        )
+
+    output_result({"encoder": str(out), **vars(result)}, json, show)
+
+
+def _split_words(texts: Texts, reading: TextOptions) -> Iterator[Sequence[str]]:
+    """Yield the words of each sentence of the texts."""
+    from fencepost.data.text import make_splitter
+
+    splitter = make_splitter(reading.language, lines=reading.lines)
+    for text in texts:
+        if text.sentences is not None:
+            yield from (sentence.words for sentence in text.sentences)
+        else:
+            for words in splitter.sentences(text.text):
+                yield [text.text[start:end] for start, end in words]
