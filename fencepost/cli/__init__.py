@@ -25,6 +25,7 @@ COMMANDS = (
     "analyze",
     "audit",
     "check",
+    "combine",
     "compare",
     "convert",
     "evaluate",

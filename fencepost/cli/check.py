@@ -16,6 +16,7 @@ from fencepost.runtime.folder import (
     compare_sums,
     compute_sums,
     files_of,
+    list_members,
     read_saved_config,
     read_sums,
     write_sums,
@@ -79,7 +80,8 @@ def _run_engines(folder: Path) -> dict[str, str | None]:
     from fencepost.runtime.onnx import list_precisions
 
     names: list[EngineName] = ["onnx" if one == "float32" else one for one in list_precisions(folder)]
-    if (folder / WEIGHTS_FILE).is_file() and find_spec("torch") is not None:
+    parts = list_members(folder) or [folder]
+    if all((part / WEIGHTS_FILE).is_file() for part in parts) and find_spec("torch") is not None:
         names.append("pytorch")
     if not names:
         return {"none": "nothing to load: no exported graphs, and no weights or no PyTorch to load them"}

@@ -10,6 +10,7 @@ from fencepost.cli.groups import argument, option
 from fencepost.cli.models import find_text_rules
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
+from fencepost.runtime.folder import compute_sums, files_of, list_members, write_sums
 
 
 @command("export")
@@ -45,11 +46,16 @@ def export(
     with require_extra("train"):
         from fencepost.runtime import export as exporting
         from fencepost.runtime.pytorch import load_model
-    folder = exporting.export(load_model(model), model, int8=int8)
-    for path in sorted(folder.glob("*.onnx")):
-        reading.say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB")
+    parts = list_members(model) or [model]
+    for part in parts:
+        folder = exporting.export(load_model(part), part, int8=int8)
+        for path in sorted(folder.glob("*.onnx")):
+            reading.say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB")
+        if sentences is not None:
+            exporting.check(part, sentences, max_loss=max_loss, log=reading.say)
+    if parts != [model]:
+        write_sums(model, compute_sums(model, files_of(model)))
     if sentences is None:
         reading.say("not checked: give annotated data with --check to compare the graphs with the model")
-        return
-    exporting.check(model, sentences, max_loss=max_loss, log=reading.say)
-    reading.say(f"the export passed the check on {check}")
+    else:
+        reading.say(f"the export passed the check on {check}")

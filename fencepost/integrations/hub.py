@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.data.files import JSON_BYTES, read_text
 from fencepost.data.output import temporary_folder
 from fencepost.errors import FencepostError, UsageError, describe_error, require_extra
+from fencepost.methods.combination.settings import MOST_MEMBERS
 from fencepost.runtime.card import NAME, add_metadata, has_metadata, make_card
 from fencepost.runtime.engine import Predictor
 from fencepost.runtime.folder import (
@@ -23,12 +24,14 @@ from fencepost.runtime.folder import (
     CONFIG_FILE,
     FACTS_FILE,
     FILES,
+    MEMBER_FOLDER,
     SUMS_FILE,
     WEIGHTS_FILE,
     compute_sums,
     files_of,
     format_sums,
     is_model_file,
+    list_members,
     read_saved_config,
     verify_sums,
 )
@@ -37,7 +40,12 @@ from fencepost.runtime.loading import load
 if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
-_IGNORED = ["*..*", "onnx/*/*"]  # `*` in the patterns of the client also matches folders
+_IGNORED = [
+    "*..*",
+    "onnx/*/*",
+    "members/*/onnx/*/*",
+]  # `*` in the patterns of the client also matches folders
+_PATTERNS = [*FILES, *(f"{MEMBER_FOLDER}/{n}/{file}" for n in range(1, MOST_MEMBERS + 1) for file in FILES)]
 _REQUIRED = (WEIGHTS_FILE, FACTS_FILE)  # a model has at least one of these
 _LOG_IN = "log in with `hf auth login`, or give a token"
 _DEFAULT_METADATA = {"library_name": "fencepost", "pipeline_tag": "token-classification"}
@@ -82,8 +90,9 @@ def fetch(name: str, *, revision: str | None = None, **download: Any) -> Path:
                 "for an encoder, use fencepost train --encoder"
             ) from None
         # the same commit, even if there is a newer one now
-        folder = Path(snapshot_download(name, revision=folder.name, allow_patterns=list(FILES), **download))
-        if not any((folder / file).is_file() for file in _REQUIRED):
+        folder = Path(snapshot_download(name, revision=folder.name, allow_patterns=_PATTERNS, **download))
+        parts = list_members(folder) or [folder]
+        if not all(any((part / file).is_file() for file in _REQUIRED) for part in parts):
             raise UsageError(
                 f"{name}: the model in the cache is incomplete ({folder} has neither {_REQUIRED[0]} nor "
                 f"{_REQUIRED[1]}); load it again with a connection to the hub. If there was one, the model "
@@ -121,13 +130,13 @@ def _copy(source: Path, folder: Path) -> None:
     files = _list_contents(source)
     with temporary_folder(folder) as temporary:
         for name, content in files.items():
-            (temporary / name).parent.mkdir(exist_ok=True)
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, Path):
                 shutil.copyfile(content, temporary / name)
             else:
                 (temporary / name).write_bytes(content)
         for name in files:
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (temporary / name).replace(folder / name)
 
 

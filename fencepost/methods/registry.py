@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoints, entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.errors import UsageError, describe_error
 from fencepost.methods.decoder import Decoder, Report
@@ -25,8 +26,11 @@ class Method:
 
     settings: type[MethodSettings]
     decoder: type[Decoder[Any]]
-    network: str | type[Network[Any]]
-    """The `Network`, or its location as `package.module:Class`, to import PyTorch only when needed."""
+    network: str | type[Network[Any]] | None
+    """The `Network`, or its location as `package.module:Class`, to import PyTorch only when needed.
+
+    None for a method that is not trained.
+    """
     predict: type[PredictSettings] = PredictSettings
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Part of a configuration that replaces general defaults of the encoder and of training."""
@@ -34,7 +38,10 @@ class Method:
     """Reports for `fencepost analyze method`, by name."""
 
     def load_network(self) -> type[Network[Any]]:
-        """Import and return the class of the network."""
+        """Import and return the class of the network; raise `UsageError` if the method is not trained."""
+        if self.network is None:
+            name = self.settings.model_fields["name"].default
+            raise UsageError(f"method.name: {name} cannot be trained; it is made from trained models")
         network: type[Network[Any]] = (
             resolve_name(self.network) if isinstance(self.network, str) else self.network
         )
@@ -48,12 +55,20 @@ class Registry(MutableMapping[str, Method]):
     cannot replace an existing name, and are reported as broken only when they are used.
     """
 
-    def __init__(self, known: Mapping[str, Method | str]) -> None:
-        """Create a registry of methods, or of their locations as `package.module:NAME`."""
+    def __init__(
+        self, known: Mapping[str, Method | str], untrained: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Create a registry of methods, or of their locations as `package.module:NAME`.
+
+        Methods that are not trained can be looked up, but are not listed.
+        """
         self._known = dict(known)
+        self._untrained = untrained
 
     def __getitem__(self, name: str) -> Method:
         method = self._known.get(name)
+        if method is None and name in self._untrained:
+            return cast(Method, resolve_name(self._untrained[name]))
         if method is None:
             method = self._load_entry_point(name)
         elif isinstance(method, str):
@@ -68,7 +83,7 @@ class Registry(MutableMapping[str, Method]):
         del self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or name in self._entry_points().names
+        return name in self._known or name in self._untrained or name in self._entry_points().names
 
     def __iter__(self) -> Iterator[str]:
         yield from self._known
@@ -104,5 +119,6 @@ METHODS = Registry(
         "boundary-offset": "fencepost.methods.boundary_offset:METHOD",
         "locate-and-label": "fencepost.methods.locate_and_label:METHOD",
         "diffusion": "fencepost.methods.diffusion:METHOD",
-    }
+    },
+    untrained={"combination": "fencepost.methods.combination:METHOD"},
 )

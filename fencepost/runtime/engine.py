@@ -196,11 +196,8 @@ class Predictor:
         self, sentences: Sequence[Sentence], watch: Watch | None = None, graphs: Graphs | None = None
     ) -> list[list[Entity]]:
         """Return the entities of sentences that are computed together; `graphs` replaces the engine's."""
-        arrays, predict = self.inputs(sentences), self.predict_settings
-        graphs = self.engine.graphs if graphs is None else graphs
         try:
-            words = _check_words(graphs[ENCODER](**arrays), arrays["lengths"])
-            scores = self.decoder.score(words, graphs, predict)
+            words, scores = self.compute_scores(sentences, self.engine.graphs if graphs is None else graphs)
             if watch is not None:  # before candidates, which are refused if they are NaN
                 watch(sentences, words, scores)
             selection = self.select(sentences, scores)
@@ -208,6 +205,16 @@ class Predictor:
             message = f"the graphs do not fit the model's config: {error}; export the model again"
             raise DataError(message, source=self._source) from None
         return self._make_entities(selection, len(sentences), words.vectors.shape[1])
+
+    def compute_scores(self, sentences: Sequence[Sentence], graphs: Graphs) -> tuple[WordArrays, Any]:
+        """Return the word vectors of a batch, and the decoder's scores."""
+        words = self.encode(sentences, graphs)
+        return words, self.decoder.score(words, graphs, self.predict_settings)
+
+    def encode(self, sentences: Sequence[Sentence], graphs: Graphs) -> WordArrays:
+        """Return the word vectors of a batch."""
+        arrays = self.inputs(sentences)
+        return _check_words(graphs[ENCODER](**arrays), arrays["lengths"])
 
     def select(self, sentences: Sequence[Sentence], scores: Any) -> Candidates:
         """Return the candidates of a batch that are selected as entities, with calibrated confidences."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CONFIG_FILE, CARD_FILE, SUMS_FILE = "config.json", "README.md", "SHA256SUMS"
 WEIGHTS_FILE, GRAPH_FOLDER = "model.safetensors", "onnx"
 FACTS_FILE = f"{GRAPH_FOLDER}/export.json"
+MEMBER_FOLDER = "members"
+"""Folder of a combination with the folders of its members, which are numbered from 1."""
+
 FILES = (
     CARD_FILE,
     "encoder.json",
@@ -140,8 +143,26 @@ def _check_calibration(calibration: object) -> dict[str, float]:
     return calibration
 
 
+def list_members(folder: Path) -> list[Path]:
+    """Return the folders of the members of a combination, in order; of any other model, none."""
+    numbered = [path for path in folder.glob(f"{MEMBER_FOLDER}/*") if re.fullmatch(r"[1-9]\d?", path.name)]
+    return sorted((path for path in numbered if path.is_dir()), key=lambda path: int(path.name))
+
+
 def files_of(folder: Path) -> list[str]:
-    """Return the names of the files of the model in this folder, in the order of `FILES`."""
+    """Return the names of the files of the model in this folder, in the order of `FILES`.
+
+    The files of the members of a combination are first.
+    """
+    of_members = [
+        f"{MEMBER_FOLDER}/{member.name}/{name}"
+        for member in list_members(folder)
+        for name in _files_of_one(member)
+    ]
+    return of_members + _files_of_one(folder)
+
+
+def _files_of_one(folder: Path) -> list[str]:
     has_graphs = (folder / FACTS_FILE).is_file()  # else no graph would be used
     names = [
         path.relative_to(folder).as_posix()
@@ -155,9 +176,16 @@ def files_of(folder: Path) -> list[str]:
 
 def is_model_file(name: object) -> bool:
     """Return whether a file of a model may have this name; such a name never leads out of the folder."""
-    return isinstance(name, str) and (
-        (name in FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
-    )
+    if not isinstance(name, str):
+        return False
+    _, name = _split_name(name)
+    return (name in FILES and "*" not in name) or re.fullmatch(r"onnx/[\w.]+\.onnx", name) is not None
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Return the folder of a member, or nothing, and the name of a file in it."""
+    match = re.match(rf"{MEMBER_FOLDER}/[1-9]\d?/", name)
+    return ("", name) if match is None else (match[0], name[match.end() :])
 
 
 def compute_sums(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -208,11 +236,12 @@ def compare_sums(folder: Path, sums: Mapping[str, str]) -> dict[str, Status]:
     `onnx/export.json`, which are never loaded.
     """
     actual = compute_sums(folder, files_of(folder))
-    has_graphs = (folder / FACTS_FILE).is_file()
     statuses: dict[str, Status] = {}
     for name in sorted(actual.keys() | sums.keys()):
         if name not in actual:
-            if (has_graphs and name != WEIGHTS_FILE) or not (has_graphs or name.startswith("onnx/")):
+            member, file = _split_name(name)
+            has_graphs = (folder / member / FACTS_FILE).is_file()
+            if (has_graphs and file != WEIGHTS_FILE) or not (has_graphs or file.startswith("onnx/")):
                 statuses[name] = "missing"
         elif name not in sums:
             statuses[name] = "not listed"

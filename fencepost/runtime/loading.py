@@ -12,8 +12,9 @@ from typing import Any
 
 from fencepost.data.text.lines import Lines
 from fencepost.errors import UsageError, require_extra
+from fencepost.runtime.combination import load_combination
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
-from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums
+from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums, list_members
 from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
 from fencepost.runtime.recogniser import MinConfidence, Recogniser
 
@@ -123,6 +124,10 @@ def load_engine(
         raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
+    if members := list_members(folder):
+        return load_combination(
+            folder, [load_engine(member, engine, device=device, threads=threads) for member in members]
+        )
     on_accelerator = device not in ("auto", "cpu")
     if engine in ("int8", "onnx") and on_accelerator:
         raise UsageError(f"device: the engine {engine} runs on the CPU; use the engine pytorch for {device}")

@@ -19,7 +19,7 @@ from fencepost.encoder.subwords import Subwords
 from fencepost.encoder.vocabulary import read_vocabulary
 from fencepost.errors import DataError, UsageError, describe_error, quote, shorten
 from fencepost.runtime.engine import ENCODER, Predictor
-from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, read_saved_config
+from fencepost.runtime.folder import CONFIG_FILE, FACTS_FILE, GRAPH_FOLDER, list_members, read_saved_config
 from fencepost.runtime.graph_file import find_not_finite
 from fencepost.runtime.threads import count_cores, read_omp_threads
 
@@ -34,9 +34,12 @@ def get_graph_file(name: str, precision: Precision = "float32") -> str:
 
 def list_precisions(folder: Path) -> list[Precision]:
     """Return the precisions to which the model in this folder was exported, the fastest first."""
+    precisions: tuple[Precision, ...] = ("int8", "float32")
+    if members := list_members(folder):
+        of_members = [list_precisions(member) for member in members]
+        return [one for one in precisions if all(one in of_member for of_member in of_members)]
     if not (folder / FACTS_FILE).is_file():
         return []
-    precisions: tuple[Precision, ...] = ("int8", "float32")
     return [one for one in precisions if (folder / GRAPH_FOLDER / get_graph_file(ENCODER, one)).is_file()]
 
 
