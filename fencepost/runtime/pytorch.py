@@ -21,6 +21,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.methods.model import Model
 from fencepost.methods.network import Graph
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.engine import ENCODER, DeviceName, Predictor, refuse_broken
 from fencepost.runtime.folder import (
     CONFIG_FILE,
@@ -177,6 +178,8 @@ def _read_model(folder: Path) -> Model:
     """Return the model in a folder; `Predictor.try_out` checks whether it works."""
     saved = read_saved_config(folder)
     config = saved.parse_config()
+    if METHODS[config.method.name].network is None:
+        raise DataError(f"this is a {config.method.name}, but its members are missing", source=str(folder))
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))
     model = _build_with_weights(lambda: Model(config, saved.types, build_encoder()), folder / WEIGHTS_FILE)
     model.calibration = saved.parse_calibration()

@@ -295,8 +295,8 @@ class _Run:
         self.batches.set_epoch(epoch)
         losses: list[float] = []
         saved = time.monotonic()
-        done = self.step - epoch * len(self.batches)
-        for batch in islice(self.batches, done, None):
+        first = self.step - epoch * len(self.batches)
+        for batch in islice(self.batches, first, None):
             self.model.train()
             losses.append(self._take_step(self.trained[batch]))
             is_last = self.step == (epoch + 1) * len(self.batches)

@@ -236,9 +236,9 @@ def fit_weights(
     from scipy.optimize import minimize
 
     empty = np.zeros((len(probability), 0), dtype=np.int64)
-    joined = JoinedCandidates(empty, empty, empty, probability)
+    candidates = JoinedCandidates(empty, empty, empty, probability)
     proposed = ~np.isnan(probability)
-    features = np.concatenate((joined.compute_logits(), proposed, np.ones((len(proposed), 1))), axis=1)
+    features = np.concatenate((candidates.compute_logits(), proposed, np.ones((len(proposed), 1))), axis=1)
     start = np.array([*settings.slopes, *settings.offsets, settings.bias])
 
     def compute_cost(weights: FloatArray) -> tuple[float, FloatArray]:

@@ -1,0 +1,104 @@
+"""`adapt`: an encoder learns from raw text, can be interrupted, and is used by `train`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from fencepost.config import Config
+from fencepost.errors import UsageError
+from fencepost.runtime.loading import load
+from fencepost.training import adaptation, train
+from fencepost.training.adaptation import AdaptSettings, adapt
+from tests.encoder import tiny
+from tests.runtime.models import NESTED, save_bert
+
+WORDS = [line.split() for line in tiny.TEXT] * 5
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"), cls_token_id=0)
+
+
+def settings(encoder: Path, **changes: object) -> AdaptSettings:
+    values = {"encoder": str(encoder), "epochs": 3, "batch_size": 4, "learning_rate": 3e-3, "length": 24}
+    return AdaptSettings(**{**values, **changes})
+
+
+def test_it_learns_and_is_used(encoder: Path, tmp_path: Path) -> None:
+    result = adapt(settings(encoder, epochs=12), WORDS, tmp_path / "out")
+    assert result.loss_after < 0.8 * result.loss_before
+    assert not (tmp_path / "out" / "checkpoints").exists()
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["loss_after"] == result.loss_after
+    before, after = (load_file(folder / "model.safetensors") for folder in (encoder, tmp_path / "out"))
+    name = "encoder.layer.0.attention.self.query.weight"
+    assert not before[name].equal(after[name])
+    config = Config.compose(
+        changes=[f"encoder.name={tmp_path / 'out'}", "training.epochs=1", "training.encoder_learning_rate=0"]
+    )
+    model = train(config, NESTED, tmp_path / "model").model
+    assert model.state_dict()[f"encoder.embedder.transformer.{name}"].equal(after[name])
+    assert load(tmp_path / "model").types == ("LOC", "ORG", "PER")
+
+
+def test_resumed_as_if_never_interrupted(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped within an epoch, after a checkpoint: the weights are the same to the last bit."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    expected = adapt(settings(encoder), WORDS, whole)
+    monkeypatch.setattr(adaptation, "_SAVE_EVERY", 0)
+    take_step, taken = adaptation._Run._take_step, []
+
+    def stop(run: adaptation._Run, indices: object) -> float:
+        if len(taken) == 23:
+            raise KeyboardInterrupt
+        taken.append(run.step)
+        return take_step(run, indices)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(adaptation._Run, "_take_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(settings(encoder), WORDS, parts)
+    monkeypatch.setattr(adaptation._Run, "_take_step", take_step)
+    with pytest.raises(UsageError, match="use --resume to continue"):
+        adapt(settings(encoder), WORDS, parts)
+    with pytest.raises(UsageError, match="epochs is 3 there and 4 here"):
+        adapt(settings(encoder, epochs=4), WORDS, parts, resume=True)
+    with pytest.raises(UsageError, match="has other texts"):
+        adapt(settings(encoder), WORDS[:-1], parts, resume=True)
+    resumed = adapt(settings(encoder), WORDS, parts, resume=True)
+    assert (resumed.loss_before, resumed.loss_after) == (expected.loss_before, expected.loss_after)
+    weights = [load_file(folder / "model.safetensors") for folder in (whole, parts)]
+    assert all(weight.equal(weights[1][name]) for name, weight in weights[0].items())
+
+
+def test_long_sentences_are_split(encoder: Path, tmp_path: Path) -> None:
+    result = adapt(settings(encoder, epochs=1), [["the", "a", "of"] * 2000], tmp_path / "out")
+    assert result.sentences + result.held_out >= 250
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("scratch", WORDS, "nothing to adapt"),
+        (None, [], "0 sentences of 3 words or more"),
+        (None, [["a"]] * 100, "0 sentences of 3 words or more"),
+        ("no/such/encoder", WORDS, "cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_adapted(
+    encoder: Path, tmp_path: Path, name: str | None, words: list[list[str]], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        adapt(settings(Path(name) if name else encoder), words, tmp_path / "out")
+
+
+def test_text_in_another_language_is_reported(
+    encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapt(settings(encoder, epochs=1), [["Привет", "мой", "дорогой", "друг"]] * 40, tmp_path / "out")
+    assert "may not be made for the language" in capsys.readouterr().err

@@ -1,0 +1,175 @@
+"""`combine`: several models that predict as one, on every engine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fencepost
+from fencepost.config import Config
+from fencepost.data.entity import Entity, Sentence
+from fencepost.errors import DataError, UsageError
+from fencepost.methods.combination.settings import CombinationSettings
+from fencepost.runtime.folder import compare_sums, files_of, is_model_file, read_sums
+from fencepost.runtime.loading import load
+from fencepost.runtime.pytorch import save_model
+from fencepost.training import train
+from fencepost.training.combining import combine, fit_weights
+from tests.runtime import models
+from tests.runtime.models import NESTED
+
+METHODS = list(models.METHODS)
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """One of each method, random, with graphs."""
+    folder = tmp_path_factory.mktemp("members")
+    return [models.saved(models.random_model(name), folder / name) for name in METHODS]
+
+
+@pytest.fixture(scope="module")
+def combination(members: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("combination") / "model"
+    combine(members, out)
+    return out
+
+
+def entities(sentences: list[Sentence]) -> list[list[tuple[int, int, str]]]:
+    return [[entity.key for entity in sentence.entities] for sentence in sentences]
+
+
+def test_members_that_are_the_same_predict_as_one(tmp_path: Path) -> None:
+    """The mean of equal logits is their value, so nothing changes."""
+    folder = tmp_path / "one"
+    save_model(models.trained(), folder)
+    combine([folder, folder], tmp_path / "both")
+    one, both = (load(path, engine="pytorch") for path in (folder, tmp_path / "both"))
+    sentences = [*NESTED, *models.sentences()]
+    expected, predicted = list(one.predict(sentences)), list(both.predict(sentences))
+    assert entities(predicted) == entities(expected)
+    assert any(sentence.entities for sentence in predicted)
+    for ours, theirs in zip(predicted, expected, strict=True):
+        assert [e.score for e in ours.entities] == pytest.approx([e.score for e in theirs.entities], abs=1e-5)
+
+
+def test_engines_agree_alone_and_in_batches(combination: Path) -> None:
+    sentences = models.sentences(count=30)
+    torch_model, onnx = (
+        load(combination, engine=engine, settings={"threshold": 0.1}) for engine in ("pytorch", "onnx")
+    )
+    assert (torch_model.engine, onnx.engine) == ("pytorch", "onnx")
+    together = list(onnx.predict(sentences))
+    assert entities(together) == entities(list(torch_model.predict(sentences)))
+    assert entities(together) == entities([next(onnx.predict([sentence])) for sentence in sentences])
+    assert sum(len(sentence.entities) for sentence in together) > 10
+
+
+def test_a_long_text_and_an_empty_one(combination: Path) -> None:
+    ner = load(combination)
+    document = ner("Ada met Charles in London. " * 300)
+    assert all(document.text[e.start : e.end] == e.text for e in document)
+    assert list(ner("")) == []
+    assert list(ner.predict([Sentence([])])) == [Sentence([])]
+
+
+def test_fitted_to_development_data(members: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "good"
+    save_model(models.trained(), folder)
+    result = combine([members[1], folder], tmp_path / "out", NESTED)
+    assert result.dev is not None
+    assert result.dev.overall.f1 >= max(one.overall.f1 for one in result.members) > 0.8
+    assert result.settings.slopes[1] > result.settings.slopes[0]  # the first is random
+    ner = load(tmp_path / "out")
+    assert fencepost.evaluate(NESTED, ner.predict(NESTED)).overall.f1 == result.dev.overall.f1
+    assert set(ner.settings["threshold"].values()) == {result.threshold}
+    saved = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert saved["dev"]["dev_f1"] == result.dev.overall.f1
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "`boundary-offset`, `boundary-smoothing`" in card
+
+
+def test_weights_of_the_lowest_loss() -> None:
+    """A member that knows, and one that guesses: no other weights near the fitted ones are better."""
+    random = np.random.default_rng(0)
+    correct = random.random(400) < 0.4
+    knows = np.clip(np.where(correct, 0.8, 0.2) + 0.15 * random.standard_normal(400), 0.02, 0.98)
+    guesses = np.where(random.random(400) < 0.3, np.nan, random.uniform(0.02, 0.98, 400))
+    probability = np.stack((knows, guesses), axis=1)
+    start = CombinationSettings.from_members(["knows", "guesses"])
+    fitted = fit_weights(start, probability, correct)
+    assert fitted.slopes[0] > 1 > abs(fitted.slopes[1])
+
+    def cost(settings: CombinationSettings) -> float:
+        z = np.log(np.nan_to_num(probability, nan=0.5) / (1 - np.nan_to_num(probability, nan=0.5)))
+        value = settings.bias + z @ settings.slopes + ~np.isnan(probability) @ settings.offsets
+        loss = np.logaddexp(0, np.where(correct, -value, value)).sum()
+        weights = np.array([*settings.slopes, *settings.offsets, settings.bias])
+        prior = np.array([*start.slopes, *start.offsets, start.bias])
+        return float(loss + ((weights - prior) ** 2).sum() / 2)
+
+    best = cost(fitted)
+    for key in ("slopes", "offsets"):
+        for step in (-0.05, 0.05):
+            changed = tuple(value + step for value in getattr(fitted, key))
+            assert cost(fitted.model_copy(update={key: changed})) > best
+
+
+def test_the_folder_is_a_model_like_any_other(combination: Path, tmp_path: Path) -> None:
+    names = files_of(combination)
+    assert names[-1] == "config.json"
+    assert all(is_model_file(name) for name in names)
+    assert "members/4/onnx/encoder.onnx" in names
+    load(combination).save_pretrained(tmp_path / "copy")
+    assert files_of(tmp_path / "copy") == names
+    sums = read_sums(tmp_path / "copy")
+    assert sums is not None
+    assert set(compare_sums(tmp_path / "copy", sums).values()) == {"ok"}
+    (tmp_path / "copy" / "members" / "2" / "model.safetensors").write_bytes(b"")
+    assert compare_sums(tmp_path / "copy", sums)["members/2/model.safetensors"] == "changed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["members/1/../config.json", "members/0/config.json", "members/1/members/2/config.json", "members/1"],
+)
+def test_names_that_are_no_files_of_a_member(name: str) -> None:
+    assert not is_model_file(name)
+
+
+def test_members_that_are_missing(combination: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(combination, tmp_path / "model"))
+    shutil.rmtree(folder / "members" / "3")
+    with pytest.raises(DataError, match="not that of a combination of 3 members"):
+        load(folder)
+    shutil.rmtree(folder / "members")
+    with pytest.raises(DataError, match="a combination, but its members are missing"):
+        load(folder)
+
+
+def test_what_cannot_be_combined(members: list[Path], combination: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match="2 to 12 models"):
+        combine(members[:1], out)
+    with pytest.raises(UsageError, match="a combination already"):
+        combine([members[0], combination], out)
+    with pytest.raises(UsageError, match="already exists"):
+        combine(members, combination)
+    with pytest.raises(UsageError, match="no entities of the models' types"):
+        combine(members, out, [Sentence(["a"], [Entity(0, 1, "OTHER")])])
+    assert not list(out.glob("*"))  # nothing is left of it
+    other = models.random_model("boundary-smoothing")
+    other.types = ("LOC", "ORG", "XYZ")
+    save_model(other, tmp_path / "other")
+    with pytest.raises(UsageError, match=r"different types: only \S+other has XYZ; only \S+ has PER"):
+        combine([members[0], tmp_path / "other"], out)
+
+
+def test_it_is_not_trained(tmp_path: Path) -> None:
+    config = Config.compose(changes=["method.name=combination", "encoder.name=scratch"])
+    with pytest.raises(UsageError, match="combination cannot be trained"):
+        train(config, NESTED, tmp_path / "model")
