@@ -141,7 +141,7 @@ def summarise_results(corpus: str) -> dict[str, Any]:
     """Return means and deviations over the seeds; print them as a table."""
     if not OUT.exists():
         return {}
-    lines = {}
+    lines: dict[int, dict[str, Any]] = {}
     for text in OUT.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
         if line["corpus"] == corpus:
@@ -149,7 +149,7 @@ def summarise_results(corpus: str) -> dict[str, Any]:
     rows = {
         name: summarise([{key: line[part][name][key] for key in ("f1", "ece")} for line in lines.values()])
         for part in ("members", "combinations")
-        for name in next(iter(lines.values()), {}).get(part, ())
+        for name in (next(iter(lines.values()))[part] if lines else ())
     }
     say_table(
         ["", "F1", "ECE"],

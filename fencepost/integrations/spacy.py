@@ -277,14 +277,15 @@ def _list_contents(model: Path | Mapping[str, bytes]) -> Iterator[tuple[str, Pat
 
 def _write(model: Path | Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a model into a folder, and remove those of an earlier model; other files stay."""
-    for part in (folder, folder / "onnx"):
+    contents, old = dict(_list_contents(model)), dict(_list_contents(folder))
+    parts = {part for name in (*contents, *old) for part in Path(name).parents}  # the folder itself, too
+    for part in (folder / part for part in sorted(parts)):
         if part.is_symlink():
             raise UsageError(f"{part}: is a link, which may lead out of the pipeline's folder; remove it")
     if isinstance(model, Path) and folder.exists() and folder.samefile(model):
         return
-    old = dict(_list_contents(folder))
     (folder / CONFIG_FILE).unlink(missing_ok=True)
-    for name, content in _list_contents(model):
+    for name, content in contents.items():
         _write_file(content, folder / name)
         old.pop(name, None)
     for name in old:

@@ -149,7 +149,7 @@ def _name_members(methods: Sequence[str]) -> list[str]:
 
 
 def _choose_select(saved: Sequence[SavedConfig]) -> str:
-    """Return how candidates that clash are selected: as most careful member does."""
+    """Return how candidates that clash are selected: `flat` if all members do so."""
     modes = [one.config["predict"].get("select") for one in saved]
     return "flat" if all(mode == "flat" for mode in modes) else "nested"
 

@@ -133,6 +133,32 @@ def test_the_folder_is_a_model_like_any_other(combination: Path, tmp_path: Path)
     assert compare_sums(tmp_path / "copy", sums)["members/2/model.safetensors"] == "changed"
 
 
+def test_in_spacy(combination: Path, tmp_path: Path) -> None:
+    """As one file of bytes and as a folder; a link in place of a member's folder is not followed."""
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("en")
+    options = {"settings": {"threshold": 0.02}}
+    nlp.add_pipe("fencepost", config={"model": str(combination), **options})
+    expected = [(e.text, e.type) for e in load(combination, **options)("Ada met Charles in London.")]
+    assert expected
+    nlp.to_disk(tmp_path / "pipeline")
+    again = spacy.load(tmp_path / "pipeline")
+    assert files_of(tmp_path / "pipeline" / "fencepost" / "model") == files_of(combination)
+    copy = spacy.blank("en")
+    copy.add_pipe("fencepost", config=options)
+    copy.from_bytes(nlp.to_bytes())
+    for one in (nlp, again, copy):
+        doc = one("Ada met Charles in London.")
+        assert [(span.text, span.label_) for span in doc.spans["fencepost"]] == expected
+    other = tmp_path / "other" / "fencepost" / "model" / "members"
+    other.mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (other / "1").symlink_to(tmp_path / "outside")
+    with pytest.raises(UsageError, match="is a link"):
+        nlp.to_disk(tmp_path / "other")
+    assert not list((tmp_path / "outside").iterdir())
+
+
 @pytest.mark.parametrize(
     "name",
     ["members/1/../config.json", "members/0/config.json", "members/1/members/2/config.json", "members/1"],
