@@ -51,8 +51,8 @@ def adapt(
     """
     check_json_target(json)
     with require_extra("train", "adapting an encoder"):
-        from fencepost.training.adaptation import AdaptSettings
-        from fencepost.training.adaptation import adapt as run
+        from fencepost.training import AdaptSettings
+        from fencepost.training import adapt as run
     settings = AdaptSettings(
         encoder=encoder,
         epochs=epochs,

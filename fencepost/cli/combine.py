@@ -12,7 +12,7 @@ from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
-    from fencepost.training.combining import Combined
+    from fencepost.training import Combined
 
 
 @command("combine")
@@ -40,7 +40,7 @@ def combine(
     """
     check_json_target(json)
     with require_extra("train", "combining models"):
-        from fencepost.training.combining import combine as run
+        from fencepost.training import combine as run
     sentences = None if dev is None else reading.read(dev, find_text_rules(models))
     if sentences is not None and not sentences:
         raise UsageError(f"{dev}: contains no sentences")

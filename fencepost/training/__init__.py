@@ -1,8 +1,25 @@
-"""Training of models: `train` trains a model on sentences and saves it."""
+"""Training of models: `train` trains a model on sentences and saves it.
 
+`adapt` adapts an encoder to raw text, and `combine` makes one model of several.
+"""
+
+from fencepost.training.adaptation import Adaptation, AdaptSettings, adapt
+from fencepost.training.combining import Combined, combine
 from fencepost.training.data import find_idle_settings, hold_out
 from fencepost.training.folder import check_folder
 from fencepost.training.run import Outcome, train
 from fencepost.training.start import Start
 
-__all__ = ["Outcome", "Start", "check_folder", "find_idle_settings", "hold_out", "train"]
+__all__ = [
+    "AdaptSettings",
+    "Adaptation",
+    "Combined",
+    "Outcome",
+    "Start",
+    "adapt",
+    "check_folder",
+    "combine",
+    "find_idle_settings",
+    "hold_out",
+    "train",
+]

@@ -82,9 +82,9 @@ class AdaptSettings(Settings):
 
     def compute_rate(self, width: int) -> float:
         """Return the learning rate of an encoder of this width: three times the usual one of training."""
-        return 3 * TrainingSettings().compute_encoder_rate(width) if self.learning_rate == "auto" else (
-            self.learning_rate
-        )  # fmt: skip
+        if self.learning_rate != "auto":
+            return self.learning_rate
+        return 3 * TrainingSettings().compute_encoder_rate(width)
 
 
 @dataclass(frozen=True)

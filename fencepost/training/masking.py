@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -48,9 +47,7 @@ def hide_words(arrays: Arrays, share: float, mask: int, random: np.random.Genera
     replaced = is_hidden & (fate_of_subwords >= _MASKED) & (fate_of_subwords < _MASKED + _REPLACED)
     ids[replaced] = random.choice(arrays["ids"][owner >= 0], int(replaced.sum()))
     row, column = np.nonzero(is_hidden)
-    columns: list[npt.NDArray[np.int64]] = [
-        ids, arrays["piece_counts"], row, column, arrays["ids"][row, column]
-    ]  # fmt: skip
+    columns = (ids, arrays["piece_counts"], row, column, arrays["ids"][row, column])
     return MaskedBatch(*map(torch.from_numpy, columns))
 
 

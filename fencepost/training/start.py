@@ -17,7 +17,14 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.errors import UsageError
 from fencepost.evaluation import evaluate
 from fencepost.methods.model import Model
-from fencepost.runtime.folder import WEIGHTS_FILE, compute_sums, files_of, format_sums, read_saved_config
+from fencepost.runtime.folder import (
+    WEIGHTS_FILE,
+    compute_sums,
+    files_of,
+    format_sums,
+    list_members,
+    read_saved_config,
+)
 from fencepost.runtime.pytorch import load_model
 from fencepost.training.scoring import make_recogniser
 
@@ -35,6 +42,11 @@ class Start:
         Raises `UsageError` if the model has no weights, or another method than the given one.
         """
         saved = read_saved_config(self.folder).parse_config().model_dump(mode="json")
+        if members := list_members(self.folder):
+            raise UsageError(
+                f"{self.folder}: a combination cannot be trained; start from one of its members, "
+                f"as {members[0]}"
+            )
         if not (self.folder / WEIGHTS_FILE).is_file():
             raise UsageError(
                 f"{self.folder}: this model has graphs for prediction, but no weights ({WEIGHTS_FILE}) to "

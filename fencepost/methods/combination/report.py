@@ -74,7 +74,7 @@ class AgreementReport(Report):
             "Members": alone,
             "Candidates by the least number of votes": at_least,
             "Candidates by the number of votes": confidence,
-            "Where the members disagree": only | missing,
+            "Where the members disagree": only | missing if count > 2 else only,
         }
 
 
