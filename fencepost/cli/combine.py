@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @command("combine")
 def combine(
-    models: Annotated[list[Path], argument("MODEL...", "Folders of two or more models with the same types.")],
+    models: Annotated[
+        list[Path], argument("MODEL...", "Folders or names of two or more models with the same types.")
+    ],
     out: Annotated[Path, option("--out", "Folder for the combination; new or empty.", metavar="FOLDER")],
     reading: ReadingOptions,
     dev: Annotated[
@@ -38,9 +40,12 @@ def combine(
 
     Example: fencepost combine model-1 model-2 model-3 --dev dev.conll --out combined
     """
+    from fencepost.runtime.loading import find_model
+
     check_json_target(json)
     with require_extra("train", "combining models"):
         from fencepost.training import combine as run
+    models = [find_model(model) for model in models]
     sentences = None if dev is None else reading.read(dev, find_text_rules(models))
     if sentences is not None and not sentences:
         raise UsageError(f"{dev}: contains no sentences")

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fencepost.config import Config
 from fencepost.data.entity import Sentence
 from fencepost.encoder.subwords import Subwords
@@ -62,6 +64,7 @@ class CombinedPredictor(Predictor):
         engine = CombinedEngine([member.engine for member in members])
         super().__init__(engine, config, types, members[0].inputs, calibration, source)
         self.members = [member.with_options({"threshold": FLOOR}) for member in members]
+        self._numbers = [np.array([types.index(one) for one in member.types]) for member in members]
 
     @property
     def room(self) -> int | None:
@@ -85,7 +88,13 @@ class CombinedPredictor(Predictor):
             own = {name.removeprefix(prefix): run for name, run in graphs.items() if name.startswith(prefix)}
             words, scores = member.compute_scores(sentences, own)
             of_member = member.decoder.candidates(scores, member.predict_settings)
-            candidates.append(replace(of_member, confidence=member.calibration.apply(of_member.confidence)))
+            candidates.append(
+                replace(
+                    of_member,
+                    type=self._numbers[number][of_member.type],
+                    confidence=member.calibration.apply(of_member.confidence),
+                )
+            )
             vectors.append(words)
         return vectors[0], join_candidates(candidates)
 
@@ -100,7 +109,7 @@ def load_combination(folder: Path, members: Sequence[Predictor]) -> Predictor:
     if not isinstance(config.method, CombinationSettings) or len(config.method.members) != len(members):
         message = f"config.json is not that of a combination of {len(members)} members"
         raise DataError(message, source=str(folder))
-    if any(member.types != saved.types for member in members):
+    if any(set(member.types) != set(saved.types) for member in members):
         raise DataError("the members have other types than the combination", source=str(folder))
     calibration = saved.parse_calibration()
     return CombinedPredictor(members, config, saved.types, calibration, str(folder)).try_out(folder)

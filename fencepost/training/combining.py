@@ -28,13 +28,13 @@ from fencepost.runtime.folder import (
     CONFIG_FILE,
     MEMBER_FOLDER,
     SUMS_FILE,
-    SavedConfig,
     compute_sums,
     files_of,
     format_config,
     format_sums,
     list_members,
     read_saved_config,
+    verify_sums,
 )
 from fencepost.runtime.loading import load, load_engine
 from fencepost.runtime.recogniser import Recogniser
@@ -74,15 +74,15 @@ def combine(
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out}: already exists and is not an empty folder; give another name")
-    saved = _read_members(folders)
-    first = saved[0].parse_config()
-    names = _name_members([one.config["method"]["name"] for one in saved])
+    configs, types = _read_members(folders)
+    first = configs[0]
+    names = _name_members([config.method.name for config in configs])
     settings = CombinationSettings.from_members(names)
     config = Config.parse(
         {
             "method": settings.model_dump(mode="json"),
             "encoder": first.encoder.model_dump(mode="json"),
-            "predict": {"select": _choose_select(saved), "trim": first.predict.model_dump()["trim"]},
+            "predict": {"select": _choose_select(configs), "trim": first.predict.trim},
             "text": first.text.model_dump(mode="json"),
         }
     )
@@ -94,10 +94,10 @@ def combine(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(folder / name, target)
         result, calibration = Combined(settings), Temperature()
-        _write_config(temporary, config, saved[0].types, calibration)
+        _write_config(temporary, config, types, calibration)
         if dev is not None:
             result, config, calibration = _fit(temporary, config, dev, engine, device)
-            _write_config(temporary, config, saved[0].types, calibration)
+            _write_config(temporary, config, types, calibration)
         (temporary / RESULT_FILE).write_text(json.dumps(_describe(result), indent=2) + "\n", encoding="utf-8")
         (temporary / CARD_FILE).write_text(make_card(temporary), encoding="utf-8")
         sums = compute_sums(temporary, files_of(temporary))
@@ -107,37 +107,32 @@ def combine(
     return result
 
 
-def _read_members(folders: Sequence[Path]) -> list[SavedConfig]:
-    """Return the configs of the members; raise `UsageError` if they cannot be combined."""
+def _read_members(folders: Sequence[Path]) -> tuple[list[Config], tuple[str, ...]]:
+    """Return the configs of the members and their types; raise `UsageError` if they cannot be combined."""
     if not 2 <= len(folders) <= MOST_MEMBERS:
         raise UsageError(f"give 2 to {MOST_MEMBERS} models to combine, not {len(folders)}")
     saved = [read_saved_config(folder) for folder in folders]
-    for folder, one in zip(folders, saved, strict=True):
+    configs = [one.parse_config() for one in saved]
+    types = saved[0].types
+    for folder, one, config in zip(folders, saved, configs, strict=True):
+        verify_sums(folder, str(folder))
         if list_members(folder):
             raise UsageError(f"{folder}: this is a combination already; give its members instead")
-        _check_same("types", folder, one.types, folders[0], saved[0].types)
-        for part, key, default in (("text", "language", "en"), ("encoder", "context", 0)):
-            values = [(config.config.get(part) or {}).get(key) or default for config in (one, saved[0])]
-            _check_same(key, folder, values[0], folders[0], values[1])
-    return saved
-
-
-def _check_same(what: str, folder: Path, value: Any, other: Path, other_value: Any) -> None:
-    if value == other_value:
-        return
-    if isinstance(value, tuple):
-        only, missing = (
-            ", ".join(sorted(set(a) - set(b))) for a, b in ((value, other_value), (other_value, value))
-        )
-        parts = [f"only {folder} has {only}"] if only else []
-        parts += [f"only {other} has {missing}"] if missing else []
-        raise UsageError(
-            f"the models have different {what}: {'; '.join(parts)}; train them on the same types"
-        )
-    raise UsageError(
-        f"the models have a different {what}: {value} in {folder}, {other_value} in {other}; only models "
-        "with the same one can be combined"
-    )
+        if different := set(one.types) ^ set(types):
+            raise UsageError(
+                f"{folder} and {folders[0]} have different types, which cannot be combined; only one of them "
+                f"has {', '.join(sorted(different))}"
+            )
+        for key, value, other in (
+            ("text.language", config.text.language or "en", configs[0].text.language or "en"),
+            ("encoder.context", config.encoder.context, configs[0].encoder.context),
+        ):
+            if value != other:
+                raise UsageError(
+                    f"{folder} and {folders[0]} cannot be combined: {key} is {value} in the first and "
+                    f"{other} in the second"
+                )
+    return configs, types
 
 
 def _name_members(methods: Sequence[str]) -> list[str]:
@@ -148,10 +143,9 @@ def _name_members(methods: Sequence[str]) -> list[str]:
     ]
 
 
-def _choose_select(saved: Sequence[SavedConfig]) -> str:
+def _choose_select(configs: Sequence[Config]) -> str:
     """Return how candidates that clash are selected: `flat` if all members do so."""
-    modes = [one.config["predict"].get("select") for one in saved]
-    return "flat" if all(mode == "flat" for mode in modes) else "nested"
+    return "flat" if all(config.predict.select == "flat" for config in configs) else "nested"
 
 
 def _write_config(folder: Path, config: Config, types: Sequence[str], calibration: Temperature) -> None:
@@ -186,7 +180,7 @@ def _fit(
 
     def watch(sentences: Sequence[Sentence], words: WordArrays, scores: JoinedCandidates) -> None:
         gold = GoldArrays.from_sentences(sentences, types)
-        collected.append((scores, _find_correct(scores, gold, words.vectors.shape[1])))
+        collected.append((scores, scores.find_entities(gold, words.vectors.shape[1])))
 
     list(Recogniser(predictor).predict(dev, watch))
     assert isinstance(config.method, CombinationSettings)  # noqa: S101 - made by `combine`
@@ -215,15 +209,6 @@ def _fit(
     ]
     result = Combined(settings, evaluate(dev, predicted), members, errors, threshold)
     return result, config.model_copy(update={"method": settings, "predict": predict}), calibration
-
-
-def _find_correct(scores: JoinedCandidates, gold: GoldArrays, length: int) -> BoolArray:
-    """Return which candidates of a batch that is padded to `length` words are entities, `[N]`."""
-    offset = gold.sentence * length
-    entities = np.stack((offset + gold.start, offset + gold.end, gold.type), axis=1).tolist()
-    correct = set(map(tuple, entities))
-    keys = zip(*(column.tolist() for column in scores[:3]), strict=True)
-    return np.array([key in correct for key in keys], dtype=np.bool_)
 
 
 def fit_weights(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fencepost.methods.candidates import Candidates, FloatArray, IntArray
+from fencepost.methods.candidates import BoolArray, Candidates, FloatArray, IntArray
 from fencepost.methods.combination.settings import FLOOR, CombinationSettings
-from fencepost.methods.decoder import Decoder, GraphMismatch, Graphs, WordArrays
+from fencepost.methods.decoder import Decoder, GoldArrays, GraphMismatch, Graphs, WordArrays
 from fencepost.methods.settings import PredictSettings
 
 _CLIP = 1e-6
@@ -28,6 +28,14 @@ class JoinedCandidates(NamedTuple):
         """Return the logits of the members' probabilities, `[N, M]`; 0 where there is none."""
         probability = np.clip(np.nan_to_num(self.probability, nan=0.5), _CLIP, 1 - _CLIP)
         return np.asarray(np.log(probability) - np.log1p(-probability))
+
+    def find_entities(self, gold: GoldArrays, length: int) -> BoolArray:
+        """Return which candidates are gold entities, `[N]`, in a batch that is padded to `length` words."""
+        offset = gold.sentence * length
+        rows = np.stack((offset + gold.start, offset + gold.end, gold.type), axis=1)
+        entities = set(map(tuple, rows.tolist()))
+        keys = zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True)
+        return np.array([key in entities for key in keys], dtype=np.bool_)
 
     def combine(self, settings: CombinationSettings) -> FloatArray:
         """Return the probability of each candidate, `[N]`."""

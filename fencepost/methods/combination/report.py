@@ -29,16 +29,10 @@ class AgreementReport(Report):
         self.counts = np.zeros((2, *(2,) * len(self.members)), dtype=np.int64)
 
     def add(self, sentences: Sequence[Sentence], scores: JoinedCandidates, gold: GoldArrays) -> None:
-        length = max(map(len, sentences), default=0)
-        offset = gold.sentence * length
-        correct = set(
-            zip((offset + gold.start).tolist(), (offset + gold.end).tolist(), gold.type.tolist(), strict=True)
-        )
-        keys = zip(*(column.tolist() for column in scores[:3]), strict=True)
-        is_correct = np.array([key in correct for key in keys], dtype=np.int64)
+        is_correct = scores.find_entities(gold, max(map(len, sentences), default=0)).astype(np.int64)
         votes = (np.nan_to_num(scores.probability) >= 0.5).astype(np.int64)  # [N, M]
         np.add.at(self.counts, (is_correct, *votes.T), 1)
-        self.support += len(correct)
+        self.support += len(gold.start)
 
     def tables(self) -> dict[str, dict[str, Row]]:
         votes = np.indices(self.counts.shape[1:]).reshape(len(self.members), -1)  # [M, 2 ** M]
