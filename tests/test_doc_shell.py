@@ -44,10 +44,11 @@ SMALL = {
     "sweep": "--epochs 1 --batch-size 8 --seeds 1",
     "tune": "--epochs 1 --trials 2",
     "audit": "--epochs 1 --batch-size 8 --folds 2",
+    "adapt": "--epochs 1 --batch-size 8",
 }
 SCRATCH = "--encoder scratch --set encoder.lstm.size=8"
 PLACES = {"RECIPE": "boundary-smoothing/conll2003", "--nproc-per-node 4": "--nproc-per-node 2"}
-COMMANDS = re.compile(r"fencepost (train|sweep|tune|audit(?=.* --out )) ")
+COMMANDS = re.compile(r"fencepost (adapt|train|sweep|tune|audit(?=.* --out )) ")
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +106,7 @@ def runnable(block: str) -> Iterator[str]:
         if kind := COMMANDS.search(command):
             (out,) = re.findall(r"--out ([\w-]+)", command)
             yield f"rm -rf {out}"
-            has_encoder = "--encoder" in command or "--from" in command
+            has_encoder = any(part in command for part in ("--encoder", "--from", "fencepost adapt"))
             command = f"{command} {SMALL[kind[1]]}" + ("" if has_encoder else f" {SCRATCH}")
         if "fencepost export" in command:  # where nothing is found, nothing can be checked
             yield "rm -rf my-model && cp -r other-model my-model"

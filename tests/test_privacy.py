@@ -164,6 +164,8 @@ pipeline("Ada Lovelace was born in London.")
         (*FENCEPOST, "compare", "model", "model", "--label", "a", "--label", "b", "--data", "data.jsonl"),
         (*FENCEPOST, "analyze", "calibration", "model", "data.jsonl"),
         (*FENCEPOST, "report", "model", "--data", "data.jsonl", "--out", "other.html"),
+        (*FENCEPOST, "combine", "model", "model", "--dev", "data.jsonl", "--out", "combined"),
+        (*FENCEPOST, "adapt", "minilm", "texts.txt", "--out", "encoder", "--epochs", "1"),
         (*FENCEPOST, "suggest", "model", "texts.txt", "--output", "next.jsonl"),
         (*FENCEPOST, "export", "model", "--int8", "--check", "data.jsonl"),
         (*FENCEPOST, "train", "--train", "data.jsonl", "--out", "minilm", "--epochs", "1"),

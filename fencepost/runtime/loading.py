@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.data.text.lines import Lines
-from fencepost.errors import UsageError, require_extra
+from fencepost.errors import DataError, UsageError, require_extra
 from fencepost.runtime.combination import load_combination
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums, list_members
@@ -125,6 +125,8 @@ def load_engine(
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
     if members := list_members(folder):
+        if any(list_members(member) for member in members):
+            raise DataError("a member of a combination cannot be one itself", source=str(folder))
         return load_combination(
             folder, [load_engine(member, engine, device=device, threads=threads) for member in members]
         )

@@ -156,7 +156,9 @@ def adapt(
     if resume:
         _check_settings(out, settings)
     set_seed(settings.seed)
-    model, tokenizer = _build(settings)
+    transformer, tokenizer = _load(settings)
+    pooler = getattr(transformer, "pooler", None)  # word vectors do not need it, but its users may
+    model = _build(settings, transformer, tokenizer)
     model.to(choose_device(device))
     with raise_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -169,23 +171,30 @@ def adapt(
         run = _Run(model, settings, corpus, tokenizer.mask_token_id, out / CHECKPOINTS)
         result = run.train(resume=resume, listeners=[Records(out)] if quiet else [Records(out), Display()])
     with raise_write_errors(out):
-        model.encoder.transformer.save_pretrained(out)
+        if pooler is not None:
+            transformer.pooler = pooler
+        transformer.save_pretrained(out)
         tokenizer.save_pretrained(out)
     write_text(out / RESULT_FILE, json.dumps(vars(result), indent=2) + "\n")
     remove_checkpoints(out)
     return result
 
 
-def _build(settings: AdaptSettings) -> tuple[MaskedLanguageModel, Any]:
-    """Return the encoder with a new head, and its tokenizer; raise `UsageError` if it cannot be adapted."""
+def _load(settings: AdaptSettings) -> tuple[Any, Any]:
+    """Return the transformer and its tokenizer; raise `UsageError` if it cannot be adapted."""
     if settings.encoder == "scratch":
         raise UsageError("scratch is not a pretrained encoder: there is nothing to adapt")
     transformer, tokenizer = load_pretrained(settings.encoder)
     if tokenizer.mask_token_id is None:
         raise UsageError(f"{settings.encoder}: its tokenizer has no mask token; adapt another encoder")
+    return transformer, tokenizer
+
+
+def _build(settings: AdaptSettings, transformer: Any, tokenizer: Any) -> MaskedLanguageModel:
+    """Return the part of the transformer that reads sentences, with a new head."""
     encoder = Pretrained.from_library(EncoderSettings(name=settings.encoder), transformer, tokenizer)
     encoder.room = min(encoder.room, settings.length)
-    return MaskedLanguageModel(encoder), tokenizer
+    return MaskedLanguageModel(encoder)
 
 
 def _to_yaml(settings: AdaptSettings) -> str:

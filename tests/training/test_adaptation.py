@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
+from transformers import AutoModel
 
 from fencepost.config import Config
 from fencepost.errors import UsageError
@@ -74,6 +76,20 @@ def test_resumed_as_if_never_interrupted(
     assert (resumed.loss_before, resumed.loss_after) == (expected.loss_before, expected.loss_after)
     weights = [load_file(folder / "model.safetensors") for folder in (whole, parts)]
     assert all(weight.equal(weights[1][name]) for name, weight in weights[0].items())
+
+
+@pytest.mark.parametrize("kind", sorted(tiny.CONFIGS.keys() - {"t5"}))
+def test_other_architectures(kind: str, tmp_path: Path) -> None:
+    """The result has the weights that the original has, and loads without others."""
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny.CONFIGS[kind]).save_pretrained(tmp_path / kind)
+    tiny.save_tokenizer(tmp_path / kind, tiny.unigram())
+    adapt(settings(tmp_path / kind, epochs=1), WORDS, tmp_path / "out")
+    before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in (kind, "out"))
+    assert before.keys() == after.keys()
+    changed = [name for name, weight in before.items() if not weight.equal(after[name])]
+    assert any("layer" in name for name in changed)
+    assert not any("decoder.layer" in name for name in changed)
 
 
 def test_long_sentences_are_split(encoder: Path, tmp_path: Path) -> None:

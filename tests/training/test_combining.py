@@ -191,6 +191,10 @@ def test_members_that_are_missing(combination: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder / "members" / "3")
     with pytest.raises(DataError, match="not that of a combination of 3 members"):
         load(folder)
+    (folder / "members" / "3").symlink_to(folder)
+    with pytest.raises(DataError, match="cannot be one itself"):
+        load(folder)
+    (folder / "members" / "3").unlink()
     shutil.rmtree(folder / "members")
     with pytest.raises(DataError, match="a combination, but its members are missing"):
         load(folder)
