@@ -165,7 +165,7 @@ pipeline("Ada Lovelace was born in London.")
         (*FENCEPOST, "analyze", "calibration", "model", "data.jsonl"),
         (*FENCEPOST, "report", "model", "--data", "data.jsonl", "--out", "other.html"),
         (*FENCEPOST, "combine", "model", "model", "--dev", "data.jsonl", "--out", "combined"),
-        (*FENCEPOST, "adapt", "minilm", "texts.txt", "--out", "encoder", "--epochs", "1"),
+        (*FENCEPOST, "adapt", "minilm", "sample:dev", "--out", "encoder", "--epochs", "1"),
         (*FENCEPOST, "suggest", "model", "texts.txt", "--output", "next.jsonl"),
         (*FENCEPOST, "export", "model", "--int8", "--check", "data.jsonl"),
         (*FENCEPOST, "train", "--train", "data.jsonl", "--out", "minilm", "--epochs", "1"),
