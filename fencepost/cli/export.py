@@ -47,14 +47,16 @@ def export(
         from fencepost.runtime import export as exporting
         from fencepost.runtime.pytorch import load_model
     parts = list_members(model) or [model]
-    for part in parts:
-        folder = exporting.export(load_model(part), part, int8=int8)
-        for path in sorted(folder.glob("*.onnx")):
-            reading.say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB")
-        if sentences is not None:
-            exporting.check(part, sentences, max_loss=max_loss, log=reading.say)
-    if parts != [model]:
-        write_sums(model, compute_sums(model, files_of(model)))
+    try:
+        for part in parts:
+            folder = exporting.export(load_model(part), part, int8=int8)
+            for path in sorted(folder.glob("*.onnx")):
+                reading.say(f"{path}: {path.stat().st_size / 1e6:,.1f} MB")
+            if sentences is not None:
+                exporting.check(part, sentences, max_loss=max_loss, log=reading.say)
+    finally:  # also if the graphs of a member fail the check
+        if parts != [model]:
+            write_sums(model, compute_sums(model, files_of(model)))
     if sentences is None:
         reading.say("not checked: give annotated data with --check to compare the graphs with the model")
     else:

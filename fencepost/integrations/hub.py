@@ -40,11 +40,8 @@ from fencepost.runtime.loading import load
 if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
-_IGNORED = [
-    "*..*",
-    "onnx/*/*",
-    "members/*/onnx/*/*",
-]  # `*` in the patterns of the client also matches folders
+# `*` in the patterns of the client also matches folders
+_IGNORED = ["*..*", "onnx/*/*", "members/*/onnx/*/*"]
 _PATTERNS = [*FILES, *(f"{MEMBER_FOLDER}/{n}/{file}" for n in range(1, MOST_MEMBERS + 1) for file in FILES)]
 _REQUIRED = (WEIGHTS_FILE, FACTS_FILE)  # a model has at least one of these
 _LOG_IN = "log in with `hf auth login`, or give a token"

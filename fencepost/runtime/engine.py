@@ -208,13 +208,9 @@ class Predictor:
 
     def compute_scores(self, sentences: Sequence[Sentence], graphs: Graphs) -> tuple[WordArrays, Any]:
         """Return the word vectors of a batch, and the decoder's scores."""
-        words = self.encode(sentences, graphs)
-        return words, self.decoder.score(words, graphs, self.predict_settings)
-
-    def encode(self, sentences: Sequence[Sentence], graphs: Graphs) -> WordArrays:
-        """Return the word vectors of a batch."""
         arrays = self.inputs(sentences)
-        return _check_words(graphs[ENCODER](**arrays), arrays["lengths"])
+        words = _check_words(graphs[ENCODER](**arrays), arrays["lengths"])
+        return words, self.decoder.score(words, graphs, self.predict_settings)
 
     def select(self, sentences: Sequence[Sentence], scores: Any) -> Candidates:
         """Return the candidates of a batch that are selected as entities, with calibrated confidences."""

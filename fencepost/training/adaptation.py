@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
+import shutil
 import time
+import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from fencepost.encoder.arrays import number_subwords
 from fencepost.encoder.pretrained import Pretrained, load_pretrained
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.encoder.subwords import Subwords
-from fencepost.errors import UsageError
+from fencepost.errors import LanguageWarning, UsageError
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.language import LanguageCheck
 from fencepost.runtime.pytorch import choose_device
@@ -146,8 +147,8 @@ def adapt(
 ) -> Adaptation:
     """Adapt an encoder to raw text and save it in the folder `out`.
 
-    `sentences` are the words of sentences. An encoder that reads another language than that of the text is
-    warned about. With `resume`, an interrupted adaptation continues from its last checkpoint.
+    `sentences` are the words of sentences, and `language` is theirs. Warns (`LanguageWarning`) if the encoder
+    does not seem to know it. With `resume`, an interrupted adaptation continues from its last checkpoint.
 
     Raises `UsageError` for too little text, an encoder that cannot be adapted, or a folder in use.
     """
@@ -175,6 +176,8 @@ def adapt(
             transformer.pooler = pooler
         transformer.save_pretrained(out)
         tokenizer.save_pretrained(out)
+        for weights in out.glob("*.safetensors"):  # which only the owner could read
+            shutil.copymode(out / RUN_FILE, weights)
     write_text(out / RESULT_FILE, json.dumps(vars(result), indent=2) + "\n")
     remove_checkpoints(out)
     return result
@@ -225,7 +228,8 @@ def _write_sentences(
             corpus.add(part, sum(map(len, encoder.subwords(part))))
     reason = check.judge()
     if reason is not None:
-        sys.stderr.write(f"warning: the encoder may not be made for the language of these texts: {reason}\n")
+        message = f"the encoder may not be made for the language of these texts: {reason}"
+        warnings.warn(message, LanguageWarning, stacklevel=3)
     if len(corpus) < 10:
         raise UsageError(
             f"the texts have {len(corpus)} sentences of {_LEAST_WORDS} words or more; give more text"
@@ -276,7 +280,7 @@ class _Run:
     def train(self, *, resume: bool, listeners: Sequence[Listener]) -> Adaptation:
         """Train to the end, from the last checkpoint if `resume`; return the result."""
         start = time.perf_counter()
-        checkpoint = checkpoints.find_resumable(self.folder, _warn) if resume else None
+        checkpoint = checkpoints.find_resumable(self.folder, checkpoints.print_warning) if resume else None
         checkpoints.remove_newer(self.folder, checkpoint)
         if checkpoint is None:
             self._record({"dev_loss": self._compute_held_out_loss()}, ())
@@ -387,7 +391,3 @@ class _Run:
         state = checkpoints.load_state(path)
         self.step, self.records = state["step"], state["records"]
         checkpoints.load_random_state(path, 0)
-
-
-def _warn(message: str) -> None:
-    sys.stderr.write(f"{message}\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,11 @@ def find_resumable(folder: Path, warn: Callable[[str], None]) -> Path | None:
             source=str(damaged[0]),
         )
     return None
+
+
+def print_warning(message: str) -> None:
+    """Print a message of `find_resumable` on standard error."""
+    sys.stderr.write(f"{message}\n")
 
 
 def _find_damaged_best(checkpoint: Path) -> Path | None:

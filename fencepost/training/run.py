@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
+from fencepost.training.checkpoint import find_resumable, load_best, print_warning, remove_newer
 from fencepost.training.data import compute_fingerprint, find_idle_settings, hold_out, prepare_sentences
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
@@ -132,7 +131,7 @@ def train(
     first = accelerator.process_index == 0
     if first:
         check_run(out, config, data, resume=resume)
-    checkpoint = find_resumable(out / CHECKPOINTS, _warn) if resume else None
+    checkpoint = find_resumable(out / CHECKPOINTS, print_warning) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
@@ -156,10 +155,6 @@ def train(
         at_end(outcome)
     remove_checkpoints(out)
     return outcome
-
-
-def _warn(message: str) -> None:
-    sys.stderr.write(f"{message}\n")
 
 
 def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
