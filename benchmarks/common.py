@@ -104,8 +104,8 @@ def summarise(rows: Sequence[Any]) -> Any:
         return {key: summarise([row[key] for row in rows]) for key in rows[0]}
     if any(row is None for row in rows):
         return None
-    deviation = round(stdev(rows), 4) if len(rows) > 1 else None
-    return {"mean": round(mean(rows), 4), "deviation": deviation}
+    deviation = round(stdev(rows), 6) if len(rows) > 1 else None
+    return {"mean": round(mean(rows), 6), "deviation": deviation}
 
 
 def percent(summary: Mapping[str, Any]) -> str:

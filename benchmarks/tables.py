@@ -1,0 +1,212 @@
+"""Write the tables of the documentation that are made from `benchmarks/results/`.
+
+    python -m benchmarks.tables [--check]
+
+A table stands in a page between `<!-- table: NAME -->` and `<!-- end of table -->`, and is replaced there.
+With `--check`, nothing is written, and the exit code is 1 if a table is not that of the results. Prints one
+JSON object as its last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.common import RESULTS, ROOT, percent, report, summarise
+from benchmarks.peers.page import TITLES, format_table, summarise_tool
+from benchmarks.peers.tools import TOOLS
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(
+    r"(?<=^<!-- table: )([\w-]+)( -->\n)(.*?)(?=^<!-- end of table -->$)", re.DOTALL | re.MULTILINE
+)
+CORPUS_TITLES = {"genia": "GENIA", "gum": "GUM", "wnut17": "WNUT17", "weibo": "Weibo", "resume": "Resume"}
+
+Line = Mapping[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    outdated = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        current = BLOCK.sub(lambda block: f"{block[1]}{block[2]}{TABLES[block[1]]()}\n", text)
+        if current != text:
+            outdated.append(str(page.relative_to(ROOT)))
+            if not arguments.check:
+                page.write_text(current, encoding="utf-8")
+    report({"benchmark": "tables", "outdated" if arguments.check else "written": outdated})
+    if arguments.check and outdated:
+        sys.exit(1)
+
+
+def read_lines(name: str) -> list[dict[str, Any]]:
+    text = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def group(lines: Iterable[Line], get_key: Callable[[Line], Hashable]) -> dict[Any, list[Line]]:
+    """Return the lines by their key, in the order of the first of each; of one seed, the last line counts."""
+    groups: dict[Any, dict[int, Line]] = {}
+    for line in lines:
+        groups.setdefault(get_key(line), {})[line["seed"]] = line
+    return {key: list(by_seed.values()) for key, by_seed in groups.items()}
+
+
+def summarise_scores(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return mean and standard deviation of the scores, and of the CPU minutes."""
+    rows = [
+        {
+            **{name: line[name] for name in ("precision", "recall", "f1", "ece")},
+            "f1_3+": line["by_length"]["3+"]["f1"],
+            "minutes": line["cpu_seconds"] / 60,
+        }
+        for line in lines
+    ]
+    result: dict[str, Any] = summarise(rows)
+    return result
+
+
+def list_commits(lines: Iterable[Line]) -> str:
+    return ", ".join(f"`{commit}`" for commit in sorted({line["commit"][:7] for line in lines}))
+
+
+def make_quality_table() -> str:
+    """Return the scores of `benchmarks.quality`: those of the newest commit of each run."""
+    runs: dict[Any, list[Line]] = {}
+    for line in read_lines("quality"):
+        key = line["corpus"], line["method"], line["encoder"], tuple(line["settings"])
+        if line["sentences"] is None and line["dev_share"] is None:
+            runs.setdefault(key, []).append(line)
+    rows = []
+    for (corpus, method, encoder, settings), of_run in runs.items():
+        newest = [line for line in of_run if line["commit"] == of_run[-1]["commit"]]
+        lines = next(iter(group(newest, lambda _: 0).values()))
+        scores = summarise_scores(lines)
+        rows.append(
+            [
+                CORPUS_TITLES[corpus],
+                f"`{method}`",
+                encoder,
+                ", ".join(setting.removeprefix("training.epochs=") for setting in settings),
+                str(len(lines)),
+                *(percent(scores[name]) for name in ("precision", "recall", "f1", "f1_3+")),
+                f"{scores['ece']['mean']:.3f}",
+                f"{scores['minutes']['mean']:.0f}",
+                list_commits(lines),
+            ]
+        )
+    header = [
+        *("corpus", "method", "encoder", "epochs", "seeds", "precision", "recall", "F1"),
+        *("F1 of 3 or more words", "ECE", "CPU minutes", "commit"),
+    ]
+    return format_table(header, rows)
+
+
+def make_adapt_table() -> str:
+    """Return F1 with and without adaptation, by the number of annotated sentences."""
+    groups = group(read_lines("adapt"), lambda line: (line["sentences"], line["encoder"]))
+    rows = []
+    for (sentences, encoder), lines in groups.items():
+        scores = summarise_scores(lines)
+        count = "all (1,765)" if sentences is None else f"{sentences:,}"
+        title = "MiniLM" if encoder == "minilm" else "MiniLM, adapted"
+        f1, longer = percent(scores["f1"]), percent(scores["f1_3+"])
+        rows.append([count, title, str(len(lines)), f1, longer, list_commits(lines)])
+    header = ["annotated sentences", "encoder", "seeds", "F1", "F1 of 3 or more words", "commit"]
+    return format_table(header, rows)
+
+
+COMBINATIONS = {
+    "fitted": "combination",
+    "equal weights": "combination without development data, equal weights",
+}
+
+
+def make_consensus_table() -> str:
+    """Return the scores of one model of each method, and of their combinations, on GENIA."""
+    lines = next(iter(group(read_lines("consensus"), lambda line: line["corpus"]).values()))
+    models = {
+        **{f"`{name}`": [line["members"][name] for line in lines] for name in lines[0]["members"]},
+        **{
+            title: [line["combinations"][name] for line in lines]
+            for name, title in COMBINATIONS.items()
+            if name in lines[0]["combinations"]
+        },
+    }
+    rows = []
+    for title, of_model in models.items():
+        scores = summarise(
+            [{key: one[key] for key in ("precision", "recall", "f1", "ece")} for one in of_model]
+        )
+        numbers = [percent(scores[name]) for name in ("precision", "recall", "f1")]
+        rows.append([title, str(len(lines)), *numbers, f"{scores['ece']['mean']:.3f}"])
+    return format_table(["model", "seeds", "precision", "recall", "F1", "ECE"], rows)
+
+
+def make_defaults_table() -> str:
+    """Return all comparisons of settings on held-out training data."""
+    groups = group(read_lines("defaults"), lambda line: (line["corpus"], line["name"]))
+    rows = []
+    for (corpus, name), lines in sorted(groups.items()):
+        scores = summarise_scores(lines)
+        usual = summarise([line["f1_usual_threshold"] for line in lines])
+        rows.append(
+            [
+                *(corpus, name, str(len(lines))),
+                *(percent(score) for score in (scores["f1"], usual, scores["f1_3+"])),
+                f"{scores['ece']['mean']:.3f}",
+                f"{scores['minutes']['mean']:.1f}",
+                list_commits(lines),
+            ]
+        )
+    header = [
+        *("corpus", "settings", "seeds", "F1", "F1, default threshold", "F1 of 3 or more words", "ECE"),
+        *("CPU minutes", "commit"),
+    ]
+    return format_table(header, rows)
+
+
+def make_peers_table() -> str:
+    """Return F1, training time and speed of each tool, for the README."""
+    lines = read_lines("peers")
+    corpora = [corpus for corpus in TITLES if any(line["corpus"] == corpus for line in lines)]
+    rows = []
+    for name, tool in TOOLS.items():
+        means = {
+            corpus: summarise_tool([line for line in lines if line["corpus"] == corpus], name)
+            for corpus in corpora
+            if any(line["corpus"] == corpus and line["tool"] == name for line in lines)
+        }
+        if not means:
+            continue
+        first = next(iter(means.values()))
+        scores = [percent(means[corpus]["f1"]) if corpus in means else "" for corpus in corpora]
+        longer = percent(first["f1_3+"])
+        calibration = "none" if first["ece"] is None else f"{first['ece']['mean']:.2f}"
+        cost = [f"{first['minutes']['mean']:.0f}", f"{first['rate']['mean']:.0f}"]
+        rows.append([tool.title, *scores, longer, calibration, *cost, "yes" if tool.nested else "no"])
+    titles = [f"F1, {CORPUS_TITLES[corpus]}" for corpus in corpora]
+    header = [
+        *("tool", *titles, f"{CORPUS_TITLES[corpora[0]]}: 3 or more words", "ECE"),
+        *("CPU minutes to train", "sentences a second", "nested"),
+    ]
+    return format_table(header, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "quality": make_quality_table,
+    "adapt": make_adapt_table,
+    "consensus": make_consensus_table,
+    "defaults": make_defaults_table,
+    "peers": make_peers_table,
+}
+
+if __name__ == "__main__":
+    main()
