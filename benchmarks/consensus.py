@@ -112,12 +112,12 @@ def combine_members(
             result = combine(folders, out, dev)
             say(f"seed {seed}, {name}: {result.settings}")
             scores[name] = score(out, parts["test"]) | {"slopes": result.settings.slopes}
-    wanted = ("precision", "recall", "f1", "ece")
+    keys = ("precision", "recall", "f1", "ece")
     return {
         "corpus": arguments.corpus,
         "seed": seed,
         "epochs": arguments.epochs,
-        "members": {method: {key: line[key] for key in wanted} for method, line in members.items()},
+        "members": {method: {key: line[key] for key in keys} for method, line in members.items()},
         "members_commit": sorted({line["commit"] for line in members.values()}),
         "combinations": scores,
         "commit": code_version(),

@@ -140,7 +140,7 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
         for words in splitter.split(text)
     ]
     sizes = [len(row) for row in rows]
-    made = []
+    inputs = []
     for batch in group_by_length(sizes, count=model.config.predict.batch_size):
         padded = torch.nn.utils.rnn.pad_sequence(
             [torch.tensor(rows[index][: embedder.room]) for index in batch],
@@ -148,8 +148,8 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
             padding_value=subwords.pad,
         )
         lengths = torch.tensor([min(sizes[index], embedder.room) for index in batch])
-        made.append((padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()))
-    return embedder.transformer, made
+        inputs.append((padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()))
+    return embedder.transformer, inputs
 
 
 def timed(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:

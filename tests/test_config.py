@@ -476,8 +476,8 @@ def change(tmp_path):
 
 
 def test_only_what_predicts_can_change_after_training(change) -> None:
-    changed = change(["predict.select=keep-all", "predict.batch_size=3"])
-    assert (changed.select, changed.batch_size) == ("keep-all", 3)
+    settings = change(["predict.select=keep-all", "predict.batch_size=3"])
+    assert (settings.select, settings.batch_size) == ("keep-all", 3)
     assert change([]).select == "nested"
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
@@ -512,8 +512,8 @@ def test_auto_has_no_meaning_after_training(change) -> None:
 def test_the_language_of_texts_is_told_by_the_training_words(words: list[str], language: str) -> None:
     sentences = [Sentence(words)]
     assert Config.parse({}).text.fitted(sentences).language == language
-    given = Config.parse({"text": {"language": "de"}})
-    assert given.text.fitted(sentences).language == "de"
+    config = Config.parse({"text": {"language": "de"}})
+    assert config.text.fitted(sentences).language == "de"
 
 
 # What would take all memory, or all time

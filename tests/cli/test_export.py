@@ -82,11 +82,11 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
     losses = iter([0.1, 0.1, 0.0])
     exact = exporting._compare
 
-    def mended(folder: Path, engine: str, *rest) -> tuple[int, float]:
+    def compare(folder: Path, engine: str, *rest) -> tuple[int, float]:
         differ, f1 = exact(folder, "onnx", *rest)
         return differ, f1 - (next(losses) if engine == "int8" else 0.0)
 
-    monkeypatch.setattr(exporting, "_compare", mended)
+    monkeypatch.setattr(exporting, "_compare", compare)
     run("export", model, "--int8", "--check", "sample:dev")
     in_float = facts(model)["checked"]["int8"]["in_float"]
     source = model / "onnx" / "encoder.onnx"

@@ -59,12 +59,12 @@ def test_what_was_taken_is_answered_before_the_end():
     with serving() as (address, process):
         _check_that_it_answers_to_no_other_name(address)
         answers: list[list[list[str]]] = []
-        asked = threading.Thread(target=lambda: answers.append(ask(address, texts)))
-        asked.start()
+        thread = threading.Thread(target=lambda: answers.append(ask(address, texts)))
+        thread.start()
         while _value(address, "fencepost_batch_texts_count") < 1:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        asked.join(60)
+        thread.join(60)
         assert len(answers[0]) == len(texts)
         assert all("Ada Lovelace" in one for one in answers[0])
         assert process.wait(60) == 0
@@ -205,7 +205,7 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--max-queue", "10"], "--max-queue 10 is less than --max-texts 256"),
         (["names", "names"], "is given more than once"),
@@ -214,8 +214,8 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
         (["--allow-origin", "https://example.org/page"], "for example https://example.org"),
     ],
 )
-def test_options_that_could_not_work_are_refused(refusal, arguments, told):
-    assert told in refusal(*arguments)
+def test_options_that_could_not_work_are_refused(refusal, arguments, message):
+    assert message in refusal(*arguments)
 
 
 def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
@@ -229,8 +229,8 @@ def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
 
 
 def test_a_port_that_is_taken_is_told(refusal):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
         assert f"--port {port}: cannot listen on this address: Address already in use" in refusal(
             "--port", port
         )

@@ -117,8 +117,8 @@ def test_a_broken_task_is_reported_and_others_are_read(skipping, broken, problem
 
 def test_what_is_certain_is_written_as_annotations_and_the_rest_as_predictions(tmp_path):
     gold = Sentence(["Ada", "in", "London"], [Entity(0, 1, "PER"), Entity(2, 3, "LOC")], id="1")
-    found = gold.with_entities([Entity(0, 1, "PER", 0.5), Entity(2, 3, "LOC", 1.0)])
-    write([gold, found], tmp_path / "out.json", "label-studio")
+    other = gold.with_entities([Entity(0, 1, "PER", 0.5), Entity(2, 3, "LOC", 1.0)])
+    write([gold, other], tmp_path / "out.json", "label-studio")
     [certain, predicted] = json.loads((tmp_path / "out.json").read_text())
     assert "predictions" not in certain
     value = {"start": 7, "end": 13, "text": "London", "labels": ["LOC"]}

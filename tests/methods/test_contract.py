@@ -121,14 +121,14 @@ def test_prompts_are_part_of_the_encoder_and_learnt() -> None:
 @pytest.mark.parametrize("name", DOUBLES)
 def test_the_loss_computed_when_predicting_is_that_of_learning(name: str) -> None:
     model = trained(name, steps=3, batch_size=2)
-    seen: list[tuple[float, int]] = []
+    losses: list[tuple[float, int]] = []
 
     def watch(sentences, words, scores) -> None:
-        seen.append((model.compute_loss(sentences, words), len(sentences)))
+        losses.append((model.compute_loss(sentences, words), len(sentences)))
 
     list(recogniser_of(model).predict(LEARNT, watch))
-    assert [count for _, count in seen] == [2, 2, 1]
-    mean = sum(loss * count for loss, count in seen) / len(LEARNT)
+    assert [count for _, count in losses] == [2, 2, 1]
+    mean = sum(loss * count for loss, count in losses) / len(LEARNT)
     assert mean == pytest.approx(model(model.collate(LEARNT))["loss"].item(), rel=1e-5)
 
 

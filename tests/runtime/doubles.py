@@ -93,14 +93,19 @@ def chance(select: str, seed: int, count: int = 40) -> Finder:
         length = len(sentence)
         starts = [dice.randrange(length) for _ in range(count)] if length else []
         ends = [dice.randint(start + 1, min(length, start + 9)) for start in starts]
-        drawn = Candidates(
+        candidates = Candidates(
             np.array(starts, dtype=np.int64),
             np.array(ends, dtype=np.int64),
             np.array([dice.randrange(3) for _ in starts], dtype=np.int64),
             np.array([dice.random() for _ in starts]),
         )
-        kept = decoding.select(drawn, select)
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        selection = decoding.select(candidates, select)
+        columns = (
+            selection.start.tolist(),
+            selection.end.tolist(),
+            selection.type.tolist(),
+            selection.confidence.tolist(),
+        )
         return [
             Entity(start, end, TYPES[type_], score) for start, end, type_, score in zip(*columns, strict=True)
         ]

@@ -45,9 +45,9 @@ class Counted(Recogniser):
 
 
 def recogniser(finds: Callable[[Sentence], Iterable[Entity]]) -> Counted:
-    made = Counted(Double(finds, select="nested"))
-    made.batches = []
-    return made
+    double = Counted(Double(finds, select="nested"))
+    double.batches = []
+    return double
 
 
 @asynccontextmanager

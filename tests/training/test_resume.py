@@ -390,11 +390,11 @@ def test_a_damaged_checkpoint_is_not_used(
     folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
     older, newer = folder / "checkpoint-12", folder / "checkpoint-24"
     damage(newer / name)
-    said: list[str] = []
-    assert find_resumable(folder, said.append) == older
+    messages: list[str] = []
+    assert find_resumable(folder, messages.append) == older
     if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
         message = f"{newer / name}: damaged; training continues from an earlier checkpoint, {older}"
-        assert said == [message]
+        assert messages == [message]
 
 
 def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -> None:
@@ -490,12 +490,12 @@ def test_with_other_settings(interrupted: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("learnt", "dev"),
+    ("training", "dev"),
     [(LEARNT[1:], DEV), (LEARNT[::-1], DEV), (LEARNT, DEV[1:]), (LEARNT, None), (DEV, LEARNT)],
 )
-def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
+def test_with_other_data(training: Any, dev: Any, interrupted: Path) -> None:
     with pytest.raises(UsageError, match="other training or development data; resume it with the same"):
-        train(config(), learnt, interrupted, dev, resume=True)
+        train(config(), training, interrupted, dev, resume=True)
     assert find_last_checkpoint(interrupted / "checkpoints") is not None
 
 
@@ -505,9 +505,9 @@ def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
 def test_several_processes_train_one_model(tmp_path: Path) -> None:
     """As torchrun starts them: each learns from its share, one of them writes."""
     out = tmp_path / "model"
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = str(server.getsockname()[1])
     together = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     processes = [
         start(

@@ -114,14 +114,14 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
 
 
 def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -> None:
-    found = json.loads((plain / "metrics.json").read_text())
+    content = json.loads((plain / "metrics.json").read_text())
     epochs = [record for record in read_records(plain) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"])
-    assert found["epochs"] == epochs
-    assert found["dev"] == best
-    assert found["kept_epoch"] == best["epoch"]
+    assert content["epochs"] == epochs
+    assert content["dev"] == best
+    assert content["kept_epoch"] == best["epoch"]
     test = evaluate(DEV[:5], predict(load_model(plain), DEV[:5]))
-    assert found["test"] == json.loads(json.dumps(test.to_dict()))
+    assert content["test"] == json.loads(json.dumps(test.to_dict()))
 
 
 def test_the_card_tells_what_was_measured(plain: Path, tmp_path: Path) -> None:
