@@ -184,7 +184,7 @@ def _in_parallel(
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
-        finally:  # after Ctrl-C, what has not begun does not begin
+        finally:  # after Ctrl-C, what has not started does not start
             executor.shutdown(cancel_futures=True)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.consensus genia --folder MODELS [--seeds 3] [--jobs 2] [--epochs 8]
 
-Trains a model of each method in `MODELS` by `benchmarks.quality`, unless it is there already, combines them
+Trains a model of each method in `MODELS` by `benchmarks.quality`, unless it exists, combines them
 with the development data (GENIA has none: a third of its training data is held out), and scores members and
 combination on the test data. One line of `results/consensus.jsonl` for each seed and combination; `--table`
 prints the means. Prints one JSON object as its last line.

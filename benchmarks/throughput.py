@@ -12,7 +12,7 @@ the machine does hits all alike.
 - `batch_sizes`: the same for several batch sizes; `latency`: of single sentences, median and 99th percentile.
 - `--linear`: sentences a second and resident memory at 10,000 and at 100,000 sentences (int8).
 - `--cold`: seconds from the start of the process `fencepost predict MODEL TEXT` to its end, for int8 and for
-  PyTorch, in turn, so many times; int8 runs on the Python of `--core` if one is given (an install without
+  PyTorch, in turn, this many times; int8 runs on the Python of `--core` if one is given (an install without
   PyTorch).
 
 Prints one JSON object as its last line; of several rounds, the median.

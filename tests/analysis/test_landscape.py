@@ -202,7 +202,7 @@ def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
     assert all(weight.requires_grad and weight.grad is None for weight in model.parameters())
 
 
-def test_progress_is_told_once_a_place(plain: Model) -> None:
+def test_progress_is_reported_once_a_place(plain: Model) -> None:
     calls: list[int] = []
     compute_losses(plain, DATA, PLACES, advance=lambda: calls.append(1))
     assert len(calls) == len(PLACES)

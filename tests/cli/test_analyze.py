@@ -93,7 +93,7 @@ def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
     return analyzed
 
 
-def told_by_evaluate(run, *arguments: object) -> dict[str, Any]:
+def evaluate_with_command(run, *arguments: object) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(run("evaluate", *arguments, "--json", "--quiet").stdout)
     return result
 
@@ -110,7 +110,7 @@ def test_calibration(run, analyzed, folder: Path) -> None:
         "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        expected = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         assert result.content["models"][name]["ece"] == expected["ece"]
         assert result.content["models"][name]["bins"] == expected["reliability"]
     assert result.content["raw"] is False
@@ -144,7 +144,7 @@ def test_errors(run, analyzed, folder: Path) -> None:
     for name in ("smoothing", "diffusion"):
         expected = classify_errors(DATA, predicted(folder, name))
         content = result.content["models"][name]
-        scores = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        scores = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         assert content["f1"] == scores["f1"]
         assert {kind: of["count"] for kind, of in content["kinds"].items()} == expected.counts()
         assert max(map(len, content["examples"].values())) <= 2
@@ -160,7 +160,7 @@ def test_lengths(run, analyzed, folder: Path) -> None:
         "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        expected = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         for length, scores in result.content["models"][name]["by_length"].items():
             assert scores.items() <= expected["by_length"][length].items()
     assert result.content["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
@@ -209,7 +209,7 @@ def test_settings(run, analyzed, folder: Path) -> None:
     ]
     for row in rows:
         changes = [part for key, value in row["set"].items() for part in ("--set", f"predict.{key}={value}")]
-        expected = told_by_evaluate(run, folder / "diffusion", folder / "data.jsonl", *changes)
+        expected = evaluate_with_command(run, folder / "diffusion", folder / "data.jsonl", *changes)
         assert row["f1"] == expected["f1"]
     assert [(row["steps"], row["spans"]) for row in result.rows] == [
         ("1", "4"),
@@ -336,7 +336,7 @@ def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, mo
     assert "日本?[red]" in Written.read(tmp_path / "analysis", "landscape").texts
 
 
-def test_models_with_the_same_name_and_behind_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
+def test_models_with_the_same_name_and_after_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
     for place in ("one", "two"):
         shutil.copytree(folder / "smoothing", tmp_path / place / "best")
     result = analyzed("errors", "data.jsonl", tmp_path / "one" / "best", tmp_path / "two" / "best")
@@ -441,7 +441,7 @@ def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], messa
         ("method", "stages"),
     ],
 )
-def test_where_nothing_can_be_written_nothing_is_begun(
+def test_where_nothing_can_be_written_nothing_is_started(
     run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
     monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
@@ -459,7 +459,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "torch"])
-def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> None:
+def test_what_is_not_installed_is_named(analyzed, monkeypatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     for module in [
         name

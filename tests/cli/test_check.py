@@ -32,7 +32,7 @@ def test_a_model_that_is_as_it_was_saved(run, model: Path) -> None:
     assert report["engines"] == {"onnx": None, "pytorch": None}
 
 
-def test_a_file_that_has_changed_is_told_and_nothing_is_loaded(run, model: Path) -> None:
+def test_a_file_that_has_changed_is_named_and_nothing_is_loaded(run, model: Path) -> None:
     path = model / "onnx" / "encoder.onnx"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     result = run("check", model, "--json", code=1)

@@ -26,7 +26,7 @@ FEW = ["--resamples", 200, "--permutations", 999]
 def predictions(
     recall: float, wrong: float, seed: int, count: int = 40, score: float = 0.8
 ) -> list[Sentence]:
-    """Of so many of the entities, and so many others."""
+    """Sentences with this share of the entities, and with wrong ones with this probability."""
     chance = np.random.default_rng(seed)
     sentences = []
     for _ in range(count):
@@ -175,7 +175,7 @@ def test_nothing_found_and_nothing_there(compared, folder: Path) -> None:
     assert empty["pairs"][0]["p"] == 1.0
 
 
-def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Path) -> None:
+def test_json_into_a_file_in_addition_to_the_tables(run, folder: Path, tmp_path: Path) -> None:
     files = [folder / "good.jsonl", folder / "bad.jsonl", "--data", folder / "gold.jsonl", *FEW]
     output = run("compare", *files, "--json", tmp_path / "result.json").stdout
     assert "good.jsonl is better" in " ".join(output.split())

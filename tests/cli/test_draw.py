@@ -27,11 +27,11 @@ def test_nested_entities_stand_below_each_other():
     ]
 
 
-def test_a_narrow_entity_has_its_label_behind_and_a_score():
+def test_a_narrow_entity_has_its_label_after_it_and_a_score():
     assert draw_lines(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
 
 
-def test_a_label_stands_before_where_there_is_no_room_behind():
+def test_a_label_stands_before_where_there_is_no_room_after():
     assert draw_lines(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
 
 
@@ -44,7 +44,7 @@ def test_wide_characters_count_twice():
     assert draw_lines(Sentence(["科技", "好"], [Entity(1, 2, "X")]))[1] == "     ╰╯ X"
 
 
-def test_an_entity_over_a_line_end_goes_on():
+def test_an_entity_over_a_line_end_continues():
     lines = draw_lines(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
     assert lines == ["aaaa bbbb", "╰─ T ───┄", "cccc", "┄T─╯", ""]
 

@@ -44,7 +44,7 @@ def test_other_sentences_are_refused(run, tmp_path):
     )
 
 
-def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, exported_model):
+def test_the_engine_is_named_and_any_other_gives_the_same_scores(run, small_model, exported_model):
     content = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert content["engine"] == "pytorch"
     assert " sentences per second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout

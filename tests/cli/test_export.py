@@ -31,7 +31,7 @@ def test_without_data_nothing_is_called_good(run, model: Path) -> None:
     assert "not checked" in result.stderr
     assert "good" not in result.stderr.splitlines()[0]
     assert "checked" not in facts(model)
-    assert load(model).engine == "onnx"  # int8 is there, but nobody knows how good it is
+    assert load(model).engine == "onnx"  # int8 is there, but how good it is is unknown
     assert load(model, engine="int8").engine == "int8"
 
 

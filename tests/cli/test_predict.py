@@ -452,8 +452,8 @@ def test_texts_without_words_among_others(ner):
 def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning):
     """Detection sees no whole object."""
     path = tmp_path / "long.jsonl"
-    behind = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
-    path.write_text(beginning + "Ada met Charles. " * 100_000 + behind + "\n")
+    ending = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
+    path.write_text(beginning + "Ada met Charles. " * 100_000 + ending + "\n")
     with closing(Source.open(path)) as source:
         assert is_json_text(source)
     path.write_text('{"tokens": ["' + 'Ada", "' * 200_000 + '"]}\n')

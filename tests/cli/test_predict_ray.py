@@ -111,7 +111,7 @@ def test_an_earlier_output_survives_what_goes_wrong(run, command, tmp_path, earl
     assert earlier() == before
 
 
-def test_nothing_is_begun_where_ray_does_not_start(run, command, tmp_path, monkeypatch):
+def test_nothing_is_started_where_ray_does_not_start(run, command, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""`predict --output FILE.jsonl`: whole lines, whatever happens, and going on behind them."""
+"""`predict --output FILE.jsonl`: whole lines, whatever happens, and continuing after them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_texts_that_were_computed_with_others_have_the_same_entities(run, tmp_pa
     assert scores[1] == pytest.approx(scores[0], rel=0, abs=1e-5)
 
 
-def test_sentences_with_words_go_on_one_by_one(run, small_model, tmp_path):
+def test_sentences_with_words_continue_one_by_one(run, small_model, tmp_path):
     arguments = ["predict", small_model, "--input", "sample:dev", "--output", tmp_path / "out.jsonl"]
     run(*arguments, "--limit", 3)
     message = run(*arguments, "--limit", 8, "--resume").stderr
@@ -232,7 +232,7 @@ def test_whole_lines(tmp_path):
         assert path.read_bytes() == content.removesuffix(b"torn")
 
 
-def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, source, whole):
+def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     script = (
         "import time; from fencepost.cli import main; from fencepost.runtime.prediction import lines\n"
@@ -268,7 +268,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
     assert out.read_bytes() == whole
 
 
-def test_csv_goes_on_where_it_stopped(run, small_model, tmp_path):
+def test_csv_continues_where_it_stopped(run, small_model, tmp_path):
     source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
     rows = "".join(f'{number},"{text}\r\n"\r\n' for number, text in enumerate(TEXTS))
     source.write_text(f"id,body\r\n{rows}", newline="")

@@ -110,7 +110,7 @@ def _rows_wanted() -> list[dict[str, int]]:
         (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
     ],
 )
-def test_several_behind_one_option(args: list[str], expected: list[str]) -> None:
+def test_several_after_one_option(args: list[str], expected: list[str]) -> None:
     assert repeat_option("--sweep", args) == expected
 
 
@@ -137,7 +137,7 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(
+def test_what_is_wrong_is_reported_before_any_work(
     folder: Path, tmp_path: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: Any) -> None:

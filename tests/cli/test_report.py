@@ -132,7 +132,7 @@ def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
     assert "because there are no sentences" in Page((tmp_path / "x.html").read_text()).text
 
 
-def test_without_jinja_it_is_told_in_words(run, small_model, tmp_path, monkeypatch):
+def test_without_jinja_a_message_says_so(run, small_model, tmp_path, monkeypatch):
     page.make_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     message = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr

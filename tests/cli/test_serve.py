@@ -116,7 +116,7 @@ def test_several_models_are_served_by_name(tmp_path):
 
 
 def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
-    """A connection with this number of requests on their way, whose answers nobody has read."""
+    """A connection with this number of requests on their way, whose answers have not been read."""
     content = json.dumps(body).encode()
     lines = (
         "POST /v1/entities HTTP/1.1",
@@ -228,7 +228,7 @@ def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
     assert "FENCEPOST_TOKEN: a token has at least 8" in refusal()
 
 
-def test_a_port_that_is_taken_is_told(refusal):
+def test_a_port_that_is_taken_is_reported(refusal):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         assert f"--port {port}: cannot listen on this address: Address already in use" in refusal(
@@ -236,11 +236,11 @@ def test_a_port_that_is_taken_is_told(refusal):
         )
 
 
-def test_a_folder_without_a_model_is_told(refusal, tmp_path):
+def test_a_folder_without_a_model_is_reported(refusal, tmp_path):
     assert "there is no model here" in refusal(str(tmp_path))
 
 
-def test_what_is_not_installed_is_told(refusal, monkeypatch):
+def test_what_is_not_installed_is_named(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "pip install 'fencepost[serve]'" in refusal()
 

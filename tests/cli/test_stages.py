@@ -242,7 +242,7 @@ def test_what_is_asked_for_changes_no_scores(model, data, content):
     assert bare == plain["by_length"]
 
 
-def test_stages_heed_the_settings_of_prediction(model, data, content, tmp_path):
+def test_stages_follow_the_settings_of_prediction(model, data, content, tmp_path):
     def stages(*changes):
         arguments = [part for change in changes for part in ("--set", f"predict.{change}")]
         return reported(tmp_path, model, data / "test.jsonl", *arguments)["spans"]

@@ -103,9 +103,9 @@ def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], da
         assert (name, seeds) == (row["cell"], "2")
         assert dev == f"{100 * float(row['dev_f1_mean']):.2f} ± {100 * float(row['dev_f1_std']):.2f}"
     assert f"table as CSV: {out / 'sweep.csv'}" in result.stdout
-    told_json = json.loads((data / "told.json").read_text())
-    assert told_json["sweep"] == str(out)
-    assert [cell["settings"] for cell in told_json["cells"]] == [
+    content = json.loads((data / "told.json").read_text())
+    assert content["sweep"] == str(out)
+    assert [cell["settings"] for cell in content["cells"]] == [
         {"method.epsilon": value} for value in ("0", "0.3")
     ]
     assert load_model(out / "method.epsilon=0.3" / "seed-2").config.method.epsilon == 0.3  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ def test_again_and_with_one_more_seed(
 
 @pytest.mark.slow
 def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> None:
-    """As a terminal sends it: to all processes. They end at once, and the same command goes on."""
+    """As a terminal sends it: to all processes. They end at once, and the same command continues."""
     out = tmp_path / "sweep"
     command = [*arguments(data, out, *GRID[:2], "--workers=2"), "--epochs=8"]
     process = subprocess.Popen(
@@ -253,7 +253,7 @@ def test_methods_can_be_compared(run: Run, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("refusing")
-def test_settings_without_effect_are_told_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
+def test_settings_without_effect_are_named_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
     command = [
         one for one in arguments(data, tmp_path, "--grid", "encoder.window=null,100") if one != "--quiet"
     ]

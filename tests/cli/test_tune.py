@@ -110,7 +110,7 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
     assert json.loads((out / "tuning.json").read_text())["trials"] == content["trials"]
 
 
-def test_trials_of_all_kinds_are_told(
+def test_trials_of_all_kinds_are_reported(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are played, not trained: F1 is the number of the trial, or below all others."""
@@ -245,7 +245,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
         (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_told(run: Run, more: list[str], message: str) -> None:
+def test_what_is_wrong_is_reported(run: Run, more: list[str], message: str) -> None:
     assert message in run("tune", *more, code=2).stderr
 
 

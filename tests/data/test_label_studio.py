@@ -51,7 +51,7 @@ def test_of_several_annotations_the_ground_truth_is_read(skipping):
         assert counts == ({"further annotation of a task, skipped": further} if further else {})
 
 
-def test_a_task_that_nobody_has_finished_is_no_gold_data(skipping):
+def test_a_task_that_is_not_finished_is_no_gold_data(skipping):
     prediction = {"model_version": "m", "score": 0.5, "result": [label(0, 3, "PER", score=0.25)]}
     tasks = [task(), task(annotation(was_cancelled=True)), task(predictions=[prediction])]
     content = json.dumps([*tasks, task(annotation())])

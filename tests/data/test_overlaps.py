@@ -28,7 +28,7 @@ def test_overlapping_is_what_some_pair_does(allowed, entities):
 
 
 @given(strategies.nested_entities(8), strategies.flat_entities(8))
-def test_nested_and_flat_entities_are_told_apart(nested, flat):
+def test_nested_and_flat_entities_are_distinguished(nested, flat):
     assert not has_forbidden_overlap(nested, "nested")
     assert not has_forbidden_overlap(flat, "none")
 

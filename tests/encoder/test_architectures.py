@@ -97,7 +97,7 @@ def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
 def test_saved_and_loaded_it_gives_the_same(folders, kind, prompts, tmp_path):
     encoder = build(folders[kind][0], prompts)
     encoder.save(tmp_path)
-    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # nobody's business
+    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # it is not saved
     loaded = Encoder.read(encoder.settings, tmp_path, prompts)().eval()
     loaded.load_state_dict(encoder.state_dict())
     of = tiny.sentences(4, 9)

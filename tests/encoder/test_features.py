@@ -41,7 +41,7 @@ def letters_of(word: str) -> list[int]:
 
 
 def by_convolution(reader: nn.Conv1d, letters: torch.Tensor) -> torch.Tensor:
-    """Three letters at a time, nothing before the first and behind the last; the maximum of it all."""
+    """Three letters at a time, zeros before the first and after the last; the maximum of it all."""
     nothing = torch.zeros(1, letters.shape[1])
     padded = torch.cat((nothing, letters, nothing))
     at_each = [
@@ -94,7 +94,7 @@ def test_characters_beyond_the_longest_word_are_not_read(kind):
 def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
     vectors = READERS[kind](spelt([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
     assert torch.equal(vectors[0], vectors[1])
-    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that nobody knows
+    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that is unknown
     assert not torch.equal(vectors[0], vectors[3])
     assert not torch.equal(vectors[0], vectors[4])
 

@@ -94,7 +94,7 @@ def test_an_unknown_name_is_refused_at_once_without_a_network(no_network, caplog
     assert "give minilm, scratch, a folder" in message
     assert "\n" not in message
     assert len(no_network) <= 2  # ours, and one of the client's that has no second try
-    assert all(isinstance(one, str) for one in no_network)  # and nobody waited
+    assert all(isinstance(one, str) for one in no_network)  # and nothing waited
     assert "etry" not in caplog.text + "".join(capfd.readouterr())
 
 

@@ -31,10 +31,10 @@ def context_around(sizes, window, word):
 def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
     sizes, room = case
     indices = []
-    for start, end, first, behind in split_windows(sizes, room, room):
-        assert start <= first < behind <= end
+    for start, end, first, stop in split_windows(sizes, room, room):
+        assert start <= first < stop <= end
         assert sum(sizes[start:end]) <= room
-        indices += range(first, behind)
+        indices += range(first, stop)
     assert indices == list(range(len(sizes)))
 
 
@@ -45,8 +45,8 @@ def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
 def test_no_other_window_shows_more_around_a_word(case):
     sizes, room = case
     windows = list(split_windows(sizes, room, room))
-    for start, end, first, behind in windows:
-        for word in range(first, behind):
+    for start, end, first, stop in windows:
+        for word in range(first, stop):
             best = max(context_around(sizes, window[:2], word) for window in windows)
             assert context_around(sizes, (start, end), word) == best
 
@@ -55,8 +55,8 @@ def test_no_other_window_shows_more_around_a_word(case):
 def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
     """Or all that there is, near the ends of the sentence."""
     sizes = [1] * length
-    for start, end, first, behind in split_windows(sizes, room, room):
-        for word in range(first, behind):
+    for start, end, first, stop in split_windows(sizes, room, room):
+        for word in range(first, stop):
             quarter = room // 4 - 2
             assert word - start >= min(quarter, word)
             assert end - word - 1 >= min(quarter, length - word - 1)

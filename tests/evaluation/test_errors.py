@@ -200,7 +200,7 @@ def test_empty_sentences_and_numbers_of_sentences() -> None:
     assert nothing.shifts() == {"start": {}, "end": {}}
 
 
-def test_of_two_equal_predictions_the_surest_is_told() -> None:
+def test_of_two_equal_predictions_the_surest_is_reported() -> None:
     twice = sentence(Entity(0, 2, "A", 0.3), Entity(0, 2, "A", 0.8), Entity(0, 2, "A", 0.5))
     [one] = classify_errors([sentence()], [twice]).all
     assert one.predicted is not None
@@ -340,7 +340,7 @@ def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
 @few
 @given(judged())
 def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
-    """No spurious prediction and missed entity have the same words, or so many that they should be a pair."""
+    """No spurious prediction and missed entity share all words, or enough to be a pair."""
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     for wrong in errors.of("spurious", "extra level"):

@@ -43,7 +43,7 @@ def test_groups_of_lengths() -> None:
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
-    """One sentence with so many entities, and predictions with confidence and verdict."""
+    """One sentence with this number of entities, and predictions with confidence and verdict."""
     length = gold + len(predictions) + 1
     right = iter(range(gold))
     wrong = iter(range(gold, length))
@@ -57,7 +57,7 @@ def test_the_best_threshold_by_hand() -> None:
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
     assert fit_threshold(matches) == pytest.approx(0.4)
     assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
+    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is below it
     assert fit_threshold(scored(3, (0.9, False))) is None
     assert fit_threshold(scored(3)) is None
 
@@ -335,7 +335,7 @@ def test_counts_by_sentence_add_up_and_sides_agree(pairs: list[Pair]) -> None:
 
 
 def entities_from_tags(tags: list[str]) -> list[Entity]:
-    """IOB2, strictly: an entity begins with B and goes on with I of its own type."""
+    """IOB2, strictly: an entity begins with B and continues with I of its own type."""
     spans = []
     for start, tag in enumerate(tags):
         if tag.startswith("B-"):

@@ -203,7 +203,7 @@ def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
     assert wrong.min() > 1e-3
 
 
-def test_what_can_be_told_apart_entirely_does_not_become_a_step() -> None:
+def test_what_can_be_separated_entirely_does_not_become_a_step() -> None:
     fit = fitted([(0.4, False), (0.6, True)] * 50)
     assert 0.1 < fit.temperature < 0.5
     assert fit.shift == pytest.approx(0, abs=1e-6)

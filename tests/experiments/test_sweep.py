@@ -52,7 +52,7 @@ def go(sweep: Sweep, workers: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cells with two seeds each that nobody disturbed."""
+    """Two cells with two seeds each, without an interruption."""
     out = tmp_path_factory.mktemp("whole") / "sweep"
     assert len(go(swept(out))) == 4
     return out
@@ -273,7 +273,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
-def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
+def test_results_that_cannot_be_read_are_reported(content: bytes, copied: Path) -> None:
     (copied / RUN / "metrics.json").write_bytes(content)
     message = r"seed-1/metrics.json: not the results of a training run \(.{5,200}\); remove"
     with pytest.raises(DataError, match=message):

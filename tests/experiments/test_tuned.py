@@ -33,7 +33,7 @@ class TunableSettings(MethodSettings):
 
 
 class TunableDecoder(TaggerDecoder):
-    """Confidences are so low that none would pass a threshold that nobody has thought about."""
+    """Confidences are so low that none would pass an arbitrary threshold."""
 
     def candidates(self, scores: Any, predict: PredictSettings) -> Any:
         candidates = super().candidates(

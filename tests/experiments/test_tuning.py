@@ -221,7 +221,7 @@ def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuning of 3 trials that nobody disturbs."""
+    """A tuning of 3 trials, without an interruption."""
     out = tmp_path_factory.mktemp("whole") / "tuning"
     go(tuning(out), 3)
     return out
@@ -292,8 +292,8 @@ def _search_and_die(out: Path, step: int) -> None:
         go(tuning(out), 2)
 
 
-def test_killed_and_gone_on_with(whole: Path, tmp_path: Path) -> None:
-    """In the second epoch of the first trial, which goes on from its checkpoint."""
+def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
+    """In the second epoch of the first trial, which resumes from its checkpoint."""
     out = tmp_path / "tuning"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
@@ -329,7 +329,7 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     assert trial.by_epoch == {1: result(folder)["dev"]["dev_f1"]}
 
 
-def test_what_an_epoch_is_told_with_and_how_a_training_ends(tmp_path: Path) -> None:
+def test_what_an_epoch_is_reported_with_and_how_a_training_ends(tmp_path: Path) -> None:
     epochs = []
 
     def hook(epoch: int, f1: float) -> None:
@@ -712,7 +712,7 @@ def test_all_models_can_be_kept(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("trials/*/model.safetensors"))) == 1
 
 
-def test_the_space_is_told_as_a_file_has_it(whole: Path) -> None:
+def test_the_space_is_shown_as_a_file_has_it(whole: Path) -> None:
     assert (
         results(whole)["space"]
         == dump_space(space())

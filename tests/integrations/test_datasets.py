@@ -1,4 +1,4 @@
-"""Data sets to sentences: the same as from files, and what is wrong in them told by row and column."""
+"""Data sets to sentences: the same as from files, and errors in them are named by row and column."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ OWN = Features(
 
 
 def bare(sentence: Sentence) -> Sentence:
-    """Without what a corpus says besides."""
+    """Without what else a corpus says."""
     return replace(sentence, meta={}, entities=[replace(e, meta={}) for e in sentence.entities])
 
 

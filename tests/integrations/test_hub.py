@@ -36,7 +36,7 @@ ALL = {"README.md", "SHA256SUMS", "config.json", "model.safetensors", "vocabular
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories with branches, each a list of files; nobody without the token may write."""
+    """Repositories with branches, each a list of files; only the token allows writing."""
 
     daemon_threads = True
 
@@ -192,7 +192,7 @@ def server(tmp_path, monkeypatch) -> Iterator[Hub]:
 
 @pytest.fixture(autouse=True)
 def nothing_of_the_user(tmp_path, monkeypatch) -> None:
-    """No token and no cache of whoever runs the tests; and nothing is asked of the real hub."""
+    """No token and no cache of the user who runs the tests; and nothing is asked of the real hub."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -447,7 +447,7 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
     server.branches.clear()
     again = Recogniser.from_pretrained("you/model", local_files_only=True)
     assert predict(again) == predict(first)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nothing answers
     assert predict(Recogniser.from_pretrained("you/model")) == predict(first)
     again.save_pretrained(tmp_path / "copy")
     assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))

@@ -41,7 +41,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def make(monkeypatch):
-    """Pipelines that find what they are told to find."""
+    """Pipelines that find what they should find."""
 
     def make_pipeline(find, language="xx", **config):
         def load(path, *, min_confidence, types, **options):
@@ -117,7 +117,7 @@ def test_every_span_of_a_long_text_has_its_own_score(make) -> None:
     group = doc.spans["fencepost"]
     assert len(group) > 200
     assert [span._.fencepost_score for span in group] == group.attrs["scores"].tolist()
-    group.append(doc[0:2])  # now nobody can tell which score is whose
+    group.append(doc[0:2])  # now the scores cannot be assigned
     assert {span._.fencepost_score for span in group} == {None}
 
 

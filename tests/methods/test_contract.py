@@ -97,7 +97,7 @@ def test_a_setting_of_the_method_can_change_when_predicting(tmp_path) -> None:
     assert [len(sentence.entities) for sentence in everything] == [2 * len(s) for s in LEARNT]
 
 
-def test_a_method_that_iterates_is_told_how_often_when_predicting(tmp_path) -> None:
+def test_the_number_of_iterations_is_set_when_predicting(tmp_path) -> None:
     save_model(trained("iterating"), tmp_path)
     scores = [
         [

@@ -239,7 +239,7 @@ def test_with_context_a_few_more_are_read(monkeypatch) -> None:
         assert read <= number + 4 + 2 + 1
 
 
-def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
+def test_the_encoder_sees_neighbours_where_the_settings_say_so(monkeypatch) -> None:
     sentences = [
         Sentence(["a"], doc="one"),
         Sentence(["b"], doc="one"),
@@ -270,7 +270,7 @@ def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
         "d": ((), ()),
         "e": ((), ()),
     }
-    assert [sentence.with_entities(()) for sentence in predicted] == sentences  # without what it was told
+    assert [sentence.with_entities(()) for sentence in predicted] == sentences  # without the neighbours
     list(spy(built()).predict(sentences))
     assert set(context.values()) == {((), ())}
 
@@ -342,7 +342,7 @@ def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
     assert max(map(len, group_by_length(lengths, count=32))) == 32
 
 
-def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
+def test_the_loss_is_computed_with_the_number_of_sentences(trained: Model) -> None:
     losses: list[tuple[float, int]] = []
 
     def watch(sentences: Sequence[Sentence], words: Any, scores: Any) -> None:
@@ -559,7 +559,7 @@ def test_weights_that_are_something_else(saved: Path) -> None:
     assert "the model's weights cannot be read: " in refused_weights(saved)
 
 
-def test_weights_of_another_shape_are_told_by_name(saved: Path) -> None:
+def test_weights_of_another_shape_are_named(saved: Path) -> None:
     change_config(saved, lambda tree: tree["config"]["method"].update(size=5))
     message = refused_weights(saved)
     assert "do not fit the model's config: size mismatch for network." in message

@@ -160,7 +160,7 @@ def test_two_packages_with_one_name_are_both_named(site) -> None:
         METHODS["ends"]
 
 
-def test_a_name_that_nobody_brings_is_missing_as_from_any_dictionary(site) -> None:
+def test_a_name_that_no_package_provides_is_missing_as_from_any_dictionary(site) -> None:
     assert "ends" not in METHODS
     assert METHODS.get("ends") is None
     with pytest.raises(KeyError, match="no method 'ends'; is the package that provides it installed"):

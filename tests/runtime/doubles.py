@@ -1,4 +1,4 @@
-"""An engine that finds what it is told to find, and remembers what it was asked."""
+"""An engine that predicts what a test chooses, and remembers its sentences."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def everything(sentence: Sentence) -> list[Entity]:
 
 
 def marking(*phrases: tuple[str, ...]) -> Finder:
-    """Every occurrence of these words, one behind the other."""
+    """Every occurrence of these words, one after the other."""
 
     def find(sentence: Sentence) -> Iterable[Entity]:
         for number, phrase in enumerate(phrases):

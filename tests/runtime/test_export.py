@@ -149,7 +149,7 @@ def test_good_graphs_are_trusted(tmp_path) -> None:
     assert load(tmp_path).engine == "int8"
     assert [line.partition(":")[0] for line in messages] == ["float32", "int8"]
     export(models.trained(), tmp_path, int8=True)
-    assert load(tmp_path).engine == "onnx"  # what was exported anew was not checked
+    assert load(tmp_path).engine == "onnx"  # what was exported again was not checked
 
 
 def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:

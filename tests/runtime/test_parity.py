@@ -177,7 +177,7 @@ def test_context_is_used(encoders, tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", tiny.CONFIGS)
 def test_architectures(kind: str, encoders, tmp_path) -> None:
-    """With prompts, which go around the embedding; what cannot be exported is told, not raised from deep."""
+    """With prompts, which go around the embedding; what cannot be exported is refused with a message."""
     encoder = BERT_LIKE | {"name": encoders[kind]}
     changes = {"sentence_vector": True, "filter": False, "regressor": False}
     model = models.random_model("locate-and-label", encoder, method=changes)

@@ -17,7 +17,7 @@ from tests.runtime.doubles import Double
 
 
 class Capitals:
-    """Finds words in capitals, with confidences by their length; waits, fails and counts as it is told."""
+    """Finds words in capitals, with confidences by their length; waits, fails and counts on demand."""
 
     def __init__(self) -> None:
         self.open = threading.Event()

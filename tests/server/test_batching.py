@@ -63,7 +63,7 @@ def test_a_text_waits_for_others_but_not_for_long():
     assert [sorted(texts) for texts in model.batches] == [["OSLO", "ROME"]]
 
     model = recogniser(Capitals())
-    asking(talk, model, limits={"batch": 2, "wait": 3600, "timeout": 10})  # a whole batch waits for nobody
+    asking(talk, model, limits={"batch": 2, "wait": 3600, "timeout": 10})  # a whole batch does not wait
     assert len(model.batches) == 1
 
 
@@ -112,7 +112,7 @@ def test_long_requests_take_turns():
     assert all(sum(len(part.split()) for part in parts) <= 128 for parts in model.batches)
 
 
-def test_when_nobody_waits_any_more_the_rest_of_a_long_request_is_not_computed():
+def test_when_no_client_waits_any_more_the_rest_of_a_long_request_is_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -204,7 +204,7 @@ def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypat
 
 
 def test_an_end_does_not_wait_for_a_computation():
-    """Whoever waited has given up; a thread cannot be stopped, but need not be waited for."""
+    """The client has given up; a thread cannot be stopped, but need not be waited for."""
     finds = Capitals()
     finds.open.clear()
 
@@ -288,7 +288,7 @@ def test_long_texts_fill_the_queue_too():
     assert all(answer.status_code == 200 for answer in answers)
 
 
-def test_a_text_that_the_model_fails_on_costs_nobody_else_anything():
+def test_a_text_that_the_model_fails_on_costs_no_other_anything():
     async def talk(client):
         answers = await asyncio.gather(*(ask(client, text) for text in ("ROME", "POISON", "OSLO")))
         many = await client.post("/v1/entities", json={"texts": ["ROME", "POISON"]})
@@ -375,7 +375,7 @@ def test_when_one_text_fails_the_others_of_its_request_are_not_computed():
 
 
 async def _raw(app, body, gone, *, more=False):
-    """The status that a request gets, whose client goes when it is told to, or before it has sent all."""
+    """The status that a request gets, whose client leaves at this event, or before it has sent all."""
     messages = [{"type": "http.request", "body": body, "more_body": more}]
     statuses = []
 

@@ -1,4 +1,4 @@
-"""Who may ask, how much, and what is told about it."""
+"""Who may ask, how much, and what the answers and the log say about it."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
     assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are accepted"
 
 
-def test_with_a_token_only_who_bears_it_is_answered():
+def test_with_a_token_only_requests_that_have_it_are_answered():
     async def talk(client):
         answers = {}
         for name, header in {

@@ -630,7 +630,7 @@ def test_a_long_text_has_no_link(page: Page) -> None:
 
 
 def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Page, server: StandIn) -> None:
-    go_on = threading.Event()
+    release = threading.Event()
     page.script(  # answers arrive even where cancelling came too late
         "const real = window.fetch; window.signals = []; window.answered = 0;"
         "window.fetch = async (path, {signal, ...others}) => {"
@@ -639,7 +639,7 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
 
     def answer(body: Any) -> Answer:
         if body["text"] == TEXT:
-            assert go_on.wait(20)
+            assert release.wait(20)
             return make_answer(MAYOR)
         return make_answer(entity(body["text"], "second", "place", 0.5))
 
@@ -653,7 +653,7 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
     page.find("the second text")
     assert page.script("return signals.map((signal) => signal.aborted)") == [True, False]
     assert page.read_text() == "the second text"
-    go_on.set()
+    release.set()
     page.until(lambda: page.script("return window.answered") == 2)
     page.script_async("setTimeout(done, 50)")
     assert page.read_text() == "the second text"
@@ -662,14 +662,14 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
 
 
 def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
-    go_on = threading.Event()
-    server.answer = lambda _: make_answer(MAYOR) if go_on.wait(20) else make_answer()
+    release = threading.Event()
+    server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write(TEXT)
     page.one("#find").click()
     page.until(lambda: server.questions)
     page.one("#stop").click()
     assert page.one("#status").text == "Stopped."
-    go_on.set()
+    release.set()
     page.script_async("setTimeout(done, 100)")
     assert page.read_text().startswith(EXAMPLE)
     assert not page.every("#stop")
@@ -677,8 +677,8 @@ def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
 
 def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server: StandIn) -> None:
     page.find(TEXT)
-    go_on = threading.Event()
-    server.answer = lambda _: make_answer(MAYOR) if go_on.wait(20) else make_answer()
+    release = threading.Event()
+    server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write("another text")
     page.one("#find").click()
     page.until(lambda: len(server.questions) == 2)
@@ -686,7 +686,7 @@ def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server:
     page.until(lambda: len(server.questions) == 3)
     page.write("")
     page.one("#find").click()
-    go_on.set()
+    release.set()
     assert page.script("return document.querySelector('#shapes input:checked').value") == "nested"
     page.script("document.querySelector('#shapes input[value=flat]').click()")
     page.until(lambda: len(server.questions) == 4)

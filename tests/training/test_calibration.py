@@ -24,7 +24,7 @@ from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
 
 TEST = list(read("sample:test"))[:12]
-EPOCHS = 6  # so many, until something is found
+EPOCHS = 6  # enough for some predictions
 WARM = Temperature(3.0, -1.0)
 
 

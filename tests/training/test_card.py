@@ -104,7 +104,7 @@ def test_scores_by_part_and_type():
     assert "may be too high" not in text
 
 
-def test_what_was_not_measured_is_not_told_but_that_it_was_not():
+def test_what_was_not_measured_is_called_so():
     text = render_card(facts())
     assert "model-index" not in text
     assert "The model has not been scored" in text
@@ -135,7 +135,7 @@ def test_the_encoder_is_named_where_the_hub_knows_it(encoder, base):
     assert make_metadata(facts(config=change_part("encoder", name=encoder))).get("base_model") == base
 
 
-def test_a_folder_of_an_encoder_is_not_told_whole(tmp_path, monkeypatch):
+def test_of_the_folder_of_an_encoder_only_the_name_is_shown(tmp_path, monkeypatch):
     (tmp_path / "mine" / "bert").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     text = render_card(facts(config=change_part("encoder", name="mine/bert")))
@@ -143,8 +143,8 @@ def test_a_folder_of_an_encoder_is_not_told_whole(tmp_path, monkeypatch):
     assert "mine" not in text
 
 
-def test_a_language_is_told_where_it_was_chosen():
-    """`en` is also what stands there where nobody has chosen."""
+def test_a_language_is_named_where_it_was_chosen():
+    """`en` is also the default where none was chosen."""
     assert "language" not in make_metadata(facts())
     german = facts(config={**CONFIG, "text": {"language": "de"}})
     assert make_metadata(german)["language"] == "de"
@@ -175,7 +175,7 @@ def test_an_older_folder_will_do(tmp_path):
         ("metrics.json", '{"test": 7}'),
     ],
 )
-def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
+def test_a_folder_that_is_damaged_is_reported(tmp_path, name, content):
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": CONFIG}))
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError) as caught:

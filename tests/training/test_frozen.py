@@ -142,7 +142,7 @@ def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
     assert all(weight.requires_grad for weight in outcome.model.parameters())
 
 
-def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
+def test_an_encoder_without_pretrained_weights_is_mentioned() -> None:
     messages = list(find_idle_settings(config(frozen_epochs=2), LEARNT, None))
     assert messages == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
     assert not list(find_idle_settings(config(), LEARNT, None))

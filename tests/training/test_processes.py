@@ -91,13 +91,13 @@ class SameForAll:
     def randn(self, shape: Any, **_: Any) -> Tensor:
         return self._one(torch.randn, shape)
 
-    def randint(self, behind: int, shape: Any, **_: Any) -> Tensor:
-        return self._one(torch.randint, behind, shape)
+    def randint(self, high: int, shape: Any, **_: Any) -> Tensor:
+        return self._one(torch.randint, high, shape)
 
 
 @contextmanager
 def without_chance() -> Iterator[None]:
-    """In this process, nothing that is trained depends on who is in a batch with whom."""
+    """In this process, nothing that is trained depends on which sentences are in a batch together."""
     build = Model.build
 
     def built(*args: Any) -> Model:
@@ -324,7 +324,7 @@ def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
 # Precision
 
 
-def test_the_precision_that_accelerate_launch_was_told_is_written_down(
+def test_the_precision_of_accelerate_launch_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")

@@ -39,7 +39,7 @@ def test_a_line_that_was_cut_off_is_no_record(tmp_path: Path) -> None:
     assert read_records(tmp_path) == [{"step": 1}, {"step": 2}]
 
 
-def test_each_record_is_written_at_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a reader, or a kill, sees whole lines."""
     contents: list[bytes] = []
     records = Records(tmp_path)

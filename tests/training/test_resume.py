@@ -1,4 +1,4 @@
-"""A run that is killed and resumed ends like one that nobody disturbed, to the last bit."""
+"""A run that is killed and resumed ends like one without an interruption, to the last bit."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_killed_before_the_first_checkpoint_tensorboard_starts_anew(
+def test_killed_before_the_first_checkpoint_tensorboard_starts_again(
     undisturbed: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "model"
@@ -279,7 +279,7 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     ("place", "at"),
     [("before step", 2 * STEPS + 3), pytest.param("before the model is saved", 0, marks=slow)],
 )
-def test_patience_goes_on_where_it_was(place: str, at: int, tmp_path: Path) -> None:
+def test_patience_continues_where_it_was(place: str, at: int, tmp_path: Path) -> None:
     """Killed when half of it is spent, and when all of it is: either way it ends after epoch 3."""
     out, training = tmp_path / "model", {"epochs": 6, "patience": 2}
     scores = [0.5, 0.1, 0.3, 0.9, 0.9, 0.9]

@@ -288,7 +288,7 @@ def test_an_empty_folder_is_fine_and_missing_ones_above_are_made(tmp_path: Path)
 def test_data_that_cannot_be_learnt_from_leaves_no_folder(
     sentences: list[Sentence], dev: list[Sentence] | None, message: str, tmp_path: Path
 ) -> None:
-    """So that the same command works when the data is mended."""
+    """So that the same command works when the data is corrected."""
     with pytest.raises(UsageError, match=message):
         train(config(), sentences, tmp_path / "model", dev)
     assert not (tmp_path / "model").exists()

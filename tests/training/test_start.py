@@ -67,7 +67,7 @@ def test_old_types_keep_their_weights_and_new_ones_are_added(trained, tmp_path):
     assert set(fencepost.load(tmp_path / "new").types) == set(new.types)
 
 
-def test_a_model_goes_on_where_it_was(tmp_path):
+def test_a_model_continues_where_it_was(tmp_path):
     config = settings_of("boundary-smoothing", 15)
     train(config, OLD, tmp_path / "old")
     start = Start(tmp_path / "old", OLD)

@@ -18,7 +18,7 @@ def outcome(tmp_path_factory):
 
 
 def f1_at(outcome, threshold: float) -> float:
-    """Of a model loaded anew, with another threshold."""
+    """Of a model loaded again, with another threshold."""
     model = fencepost.training.scoring.make_recogniser(outcome.model).with_options(threshold=threshold)
     return evaluate(DEV, model.predict(DEV)).overall.f1
 

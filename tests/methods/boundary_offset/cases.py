@@ -65,7 +65,7 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundaryOffset:
 
 
 def words_of(lengths: list[int], types: int = len(TYPES), seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     prompts = torch.randn(len(lengths), types, WIDTH, generator=generator, dtype=torch.float64)
@@ -257,7 +257,7 @@ def slow_grid(method: BoundaryOffset, vectors: Tensor, types: Tensor) -> Tensor:
     if method.convolutions is None:
         return grid
     labels = len(method.labels)
-    before, behind = method.convolutions.before, method.convolutions.behind
+    before, after = method.convolutions.before, method.convolutions.behind
     channels = grid.permute(3, 0, 1, 2)[None]  # [1, L, T, T, C]
     first = nn.functional.conv3d(channels, before.weight[:, :, None, None, None], before.bias)
     x = nn.functional.gelu(first)
@@ -269,7 +269,7 @@ def slow_grid(method: BoundaryOffset, vectors: Tensor, types: Tensor) -> Tensor:
         x = nn.functional.gelu(x)
         outputs.append(x)
     features = torch.cat(outputs, dim=1)
-    last = nn.functional.conv3d(features, behind.weight[:, :, None, None, None], behind.bias)
+    last = nn.functional.conv3d(features, after.weight[:, :, None, None, None], after.bias)
     return grid + last[0].permute(1, 2, 3, 0)
 
 

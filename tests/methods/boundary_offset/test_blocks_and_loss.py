@@ -48,18 +48,18 @@ from tests.methods.running import arrays_of, graphs_of
 )
 def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
     rows = []
-    for sentences, first, behind, length in split_blocks(lengths, pairs, reach):
+    for sentences, first, stop, length in split_blocks(lengths, pairs, reach):
         assert length == max(lengths[index] for index in sentences)
-        assert 0 <= first < behind <= length
-        rows += [(index, row) for index in sentences for row in range(first, behind) if row < lengths[index]]
-        if (first, behind) == (0, length) and len(sentences) > 1:
+        assert 0 <= first < stop <= length
+        rows += [(index, row) for index in sentences for row in range(first, stop) if row < lengths[index]]
+        if (first, stop) == (0, length) and len(sentences) > 1:
             assert len(sentences) * length**2 <= pairs
         else:
             assert len(sentences) == 1
-        if (first, behind) != (0, length):
+        if (first, stop) != (0, length):
             assert length**2 > pairs
-        if behind - first > 1 and (first, behind) != (0, length):
-            assert (behind - first + 2 * reach) * length <= pairs
+        if stop - first > 1 and (first, stop) != (0, length):
+            assert (stop - first + 2 * reach) * length <= pairs
     assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
 
 
@@ -212,7 +212,7 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
 def test_grids_are_computed_in_bounded_groups(lengths: list[int]) -> None:
-    """Each sentence once; of several together, at most so many scores at once."""
+    """Each sentence once; of several together, a bounded number of scores at once."""
     decoder = OffsetDecoder(BoundaryOffsetSettings(), ["A", "B"])
     shapes: list[tuple[int, ...]] = []
 

@@ -169,7 +169,7 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
         ({"offsets": "start", "max_offset": 0}, "minilm", "method.offsets"),
     ],
 )
-def test_settings_without_effect_are_told(method: dict, encoder: str, setting: str | None) -> None:
+def test_settings_without_effect_are_named(method: dict, encoder: str, setting: str | None) -> None:
     tree = {"method": {"name": "boundary-offset", **method}, "encoder": {"name": encoder}}
     notes = list(find_idle_settings(Config.parse(tree), LEARNT, None))
     assert len(notes) == (setting is not None)

@@ -56,13 +56,13 @@ def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
     scores = method.score(words_of(lengths))
     grid = method.compute_grid(scores, whole(lengths))
     for some, length in (([2, 0], 17), ([1, 0], 9), ([1], 4)):
-        for first, behind in itertools.combinations(sorted({0, 1, 3, 4, length // 2, 8, length}), 2):
-            if behind > length:
+        for first, stop in itertools.combinations(sorted({0, 1, 3, 4, length // 2, 8, length}), 2):
+            if stop > length:
                 continue
-            part = method.compute_grid(scores, Block(some, first, behind, length))
+            part = method.compute_grid(scores, Block(some, first, stop, length))
             for index, of_sentence in zip(some, part, strict=True):
                 inside = lengths[index]
-                expected = grid[index, first : min(behind, inside), :inside]
+                expected = grid[index, first : min(stop, inside), :inside]
                 torch.testing.assert_close(of_sentence[: len(expected), :inside], expected)
 
 

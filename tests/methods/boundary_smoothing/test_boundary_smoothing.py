@@ -57,7 +57,7 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     return Words(vectors, torch.tensor(lengths))

@@ -119,7 +119,7 @@ NETWORKS: dict[str, dict] = {
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors; those behind the end of a sentence are huge: nobody may look at them."""
+    """Random vectors; those after the end of a sentence are huge: they must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     words = Words(vectors, torch.tensor(lengths))

@@ -43,10 +43,10 @@ def slow_alpha_bar(schedule: str, times: int) -> list[float]:
         if schedule == "linear":
             beta = 1e-4 + (0.02 - 1e-4) * time / (times - 1)
         else:
-            before, behind = (
+            before, after = (
                 math.cos((at / times + 0.008) / 1.008 * math.pi / 2) ** 2 for at in (time, time + 1)
             )
-            beta = min(0.999, 1 - behind / before)
+            beta = min(0.999, 1 - after / before)
         product *= 1 - beta
         alpha_bar.append(product)
     return alpha_bar

@@ -175,7 +175,7 @@ def test_the_time_matters_to_types_and_boundaries(settings: dict) -> None:
     first, again, later = (said_about(method, ends, time) for time in (20, 20, 21))
     for part in (0, 1):
         assert torch.equal(first[part], again[part])
-        assert (first[part] != later[part]).float().mean() > 0.7  # the others are behind a relu
+        assert (first[part] != later[part]).float().mean() > 0.7  # the others are 0 after a ReLU
 
 
 @torch.no_grad()
@@ -190,7 +190,7 @@ def test_of_two_draws_each_has_its_own_time() -> None:
 
 @pytest.mark.parametrize("positions", [True, False])
 @torch.no_grad()
-def test_places_are_told_or_not(positions: bool) -> None:
+def test_positions_count_or_not(positions: bool) -> None:
     """Of two equal words at different places; without places, the order of the words is unknown too."""
     method = method_of(positions=positions)
     words = words_of([9])
@@ -202,7 +202,7 @@ def test_places_are_told_or_not(positions: bool) -> None:
 
 
 @torch.no_grad()
-def test_equal_spans_are_told_apart_by_their_number_if_asked_to() -> None:
+def test_equal_spans_are_distinguished_by_their_number_if_asked_to() -> None:
     for codes in (True, False):
         types, _ = said_about(method_of(proposal_codes=codes, positions=True), [(2, 4)] * 3)
         assert bool(torch.isclose(types[0], types[1:], atol=1e-6).all()) != codes

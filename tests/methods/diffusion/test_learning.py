@@ -143,15 +143,15 @@ def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
     assert all(entity.score == 1 for sentence in surest for entity in sentence.entities)
 
 
-Told = list[tuple[tuple[int, int, str], float]]
+ScoredKeys = list[tuple[tuple[int, int, str], float]]
 
 
-def predict(recogniser: Recogniser, sentences: list[Sentence]) -> list[Told]:
+def predict(recogniser: Recogniser, sentences: list[Sentence]) -> list[ScoredKeys]:
     predicted = recogniser.predict(sentences)
     return [[(entity.key, entity.score) for entity in sentence.entities] for sentence in predicted]
 
 
-def assert_same_entities(entities: list[Told], expected: list[Told]) -> None:
+def assert_same_entities(entities: list[ScoredKeys], expected: list[ScoredKeys]) -> None:
     assert [[key for key, _ in one] for one in entities] == [[key for key, _ in one] for one in expected]
     for one, other in zip(entities, expected, strict=True):
         assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
@@ -231,8 +231,8 @@ def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> No
     assert calls == {"encoder": 1, "denoiser": steps}
 
 
-def test_the_loss_told_when_predicting_is_that_of_noised_entities() -> None:
-    """What is sampled has no entities behind it, so these are noised anew; always in the same way."""
+def test_the_loss_computed_when_predicting_is_that_of_noised_entities() -> None:
+    """Samples do not come from entities, so these are noised again; always in the same way."""
     model, _ = train_model("positions")
     losses: list[float] = []
     for _ in range(2):
@@ -256,7 +256,7 @@ def test_two_types_of_one_span_are_both_learnt_and_the_verifier_says_one(verifie
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e20])
-def test_divergence_is_told_in_words(rate: float, tmp_path: Path) -> None:
+def test_divergence_is_reported_in_words(rate: float, tmp_path: Path) -> None:
     settings = config_of().model_dump(mode="json")
     settings["training"] |= {"learning_rate": rate, "epochs": 4, "batch_size": 2, "warmup": 0}
     with pytest.raises(Diverged, match=r"training\.learning_rate"):
@@ -277,7 +277,7 @@ def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> 
     assert evaluate(dev, recogniser_of(model).predict(dev)).overall.f1 == outcome.best["dev_f1"]
 
 
-def test_so_many_entities_that_a_step_learns_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_entities_than_one_step_learns_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """K is raised to a limit for them, and no further; in the end all have been learnt from."""
     monkeypatch.setattr(diffusion, "_MOST_PROPOSALS", 7)
     keys = [(start, end) for start in range(6) for end in range(start + 1, 7)]  # 21

@@ -285,7 +285,7 @@ def test_in_half_precision_the_loss_is_about_the_same() -> None:
     assert not torch.equal(loss, expected)
 
 
-def test_whom_the_last_round_leaves_out_is_a_matter_of_turns() -> None:
+def test_which_entity_the_last_round_leaves_out_depends_on_the_turn() -> None:
     """Of 3 entities for 4 spans one is there twice: another one in each turn."""
     method = method_of(targets="repeat", spans=4, draws=1)
     batch = [[(0, 1, 0), (1, 3, 1), (2, 6, 0)]]

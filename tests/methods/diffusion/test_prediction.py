@@ -90,8 +90,8 @@ def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: 
 def test_each_step_equals_the_loop(predict: dict, settings: dict) -> None:
     """Spans that stay what they are would prove little: from step to step, most are others."""
     spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10], predict)
-    for before, behind in itertools.pairwise(spans):
-        assert before != behind
+    for before, after in itertools.pairwise(spans):
+        assert before != after
 
 
 @pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
@@ -248,7 +248,7 @@ def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type
 
 
 def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
-    """With the highest product, whoever is the surest of the type alone."""
+    """With the highest product, not with the highest probability of the type alone."""
     rows = [
         ((0, 1), "A", 0.6, 0.9, 0.9),
         ((0, 1), "A", 0.7, 0.5, 0.5),

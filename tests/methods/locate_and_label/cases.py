@@ -124,7 +124,7 @@ def prediction_of(predict: dict | None = None, **settings) -> Prediction:
 
 
 def words_of(lengths: list[int], prompts: int = 0, seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     of_prompts = torch.randn(len(lengths), prompts, WIDTH, generator=generator, dtype=torch.float64)
@@ -279,8 +279,8 @@ class SlowNetwork:
         if self.network.regressor is None:
             return torch.zeros(2, dtype=torch.float64)
         before = self.words[span[0] - 1] if span[0] > 0 else self.network.outside
-        behind = self.words[span[1]] if span[1] < self.length else self.network.outside
-        return slow_head(self.network.regressor, self.pooled(span), before, behind, *self.sentence)
+        after = self.words[span[1]] if span[1] < self.length else self.network.outside
+        return slow_head(self.network.regressor, self.pooled(span), before, after, *self.sentence)
 
     def moved(self, span: Span) -> Span:
         return slow_adjusted(span, tuple(self.offsets(span).tolist()), self.length)

@@ -222,7 +222,7 @@ def test_regression_loss_equals_the_formulas(rows: list) -> None:
         ((0, 0), 0.5 + 1 - 2 / 3),  # one word too short: (1^2) / 2, and two of three words
         ((0.5, 1), 0.5 * 0.25 + 1 - 2.5 / 3),
         ((-2, 1), 1.5 + 1 - 3 / 5),  # two words too early: 2 - 1/2, and three of five
-        ((5, 6), 2 * 4.5 + 1 + 2 / 8),  # two words behind it: less than nothing is shared
+        ((5, 6), 2 * 4.5 + 1 + 2 / 8),  # two words after it: less than nothing is shared
     ],
 )
 def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) -> None:
@@ -234,7 +234,7 @@ def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) 
 
 
 @pytest.mark.parametrize("hit", [1.0, 0.6, 0.3])
-def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
+def test_classes_are_assigned_again_as_the_paper_says(hit: float) -> None:
     """Seeds moved by chance: many miss, some hit their own entity, and some another one."""
     network = network_of(hit=hit)
     chance = seeded(3)
@@ -332,7 +332,7 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
             torch.testing.assert_close(fast[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_the_loop_above_moves_spans_and_gives_classes_anew() -> None:
+def test_the_loop_above_moves_spans_and_assigns_classes_again() -> None:
     """Otherwise it would prove little."""
     network = network_of(hit=0.6, near=0.4)
     scores = scores_of(network, words_for(network, LENGTHS), BATCH)

@@ -360,7 +360,7 @@ def chosen(rows: dict[tuple[int, int, int], float], **predict) -> Found:
 ROWS = {(0, 4, 0): 0.9, (0, 5, 0): 0.8, (4, 7, 1): 0.7, (3, 8, 1): 0.75, (9, 10, 2): 0.3}
 
 
-def test_soft_nms_comes_behind_what_clashes() -> None:
+def test_soft_nms_comes_after_what_clashes() -> None:
     """With `nested`, (3, 8) crosses (0, 4), and (4, 7) crosses (0, 5)."""
     soft = {"soft_nms": True, "overlap": 0.6, "decay": 0.9, "threshold": 0.5}
     approximately = pytest.approx
@@ -471,9 +471,9 @@ def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
 def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
     """What the regressor is for: of five words, with seeds of at most four."""
     sentences = [
-        Sentence([*before, "the", "old", "house", "of", "stone", *behind], [Entity(n, n + 5, "place")])
+        Sentence([*before, "the", "old", "house", "of", "stone", *after], [Entity(n, n + 5, "place")])
         for n in range(4)
-        for before, behind in [(list("abcd")[:n], ["was", "sold"])]
+        for before, after in [(list("abcd")[:n], ["was", "sold"])]
     ]
     torch.manual_seed(0)
     model = Model.build(config_of(lengths=[1, 2, 3, 4], near=0.6, regressor_weight=1.0), sentences)
@@ -505,7 +505,7 @@ def test_very_long_sentences() -> None:
 
 
 def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
-    """The filter's proposals are no examples, so these are scored anew."""
+    """The filter's proposals are no examples, so these are scored again."""
     sentences = list(islice(read("sample:train"), 6))
     torch.manual_seed(0)
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()

@@ -176,7 +176,7 @@ def test_the_columns_of_offsets_add_up_to_the_proposals(report):
     assert sums["start, labelled"] >= report["spans"]["labelled"]["spans"]  # which may coincide
 
 
-def test_stages_heed_the_settings_of_prediction(predictor, sentences, report):
+def test_stages_follow_the_settings_of_prediction(predictor, sentences, report):
     def stages(**settings):
         return tables(predictor.with_options(settings), sentences)["spans"]
 

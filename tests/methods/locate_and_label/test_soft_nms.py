@@ -1,4 +1,4 @@
-"""Soft-NMS beside Algorithm 1, done with a list that is sorted anew each time."""
+"""Soft-NMS beside Algorithm 1, done with a list that is sorted again each time."""
 
 from __future__ import annotations
 

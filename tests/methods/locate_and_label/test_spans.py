@@ -177,7 +177,7 @@ def test_no_maxima_of_no_spans(library) -> None:
     assert MaximumTable(library.zeros((1, 3, 4)), library).pool(spans_of([])).shape == (0, 4)
 
 
-def test_words_behind_the_end_of_a_sentence_never_count() -> None:
+def test_words_after_the_end_of_a_sentence_never_count() -> None:
     """NaN would spread from any look at it."""
     lengths = [3, 17, 1, 8]
     vectors = torch.randn(4, 17, 3)
@@ -254,7 +254,7 @@ def test_moves_equal_the_formula(example: tuple[list[int], list[list[Move]]]) ->
         ((2, 4), (2, 0), (2, 4)),  # would be empty
         ((2, 4), (0, -2), (2, 4)),
         ((2, 4), (1, -2), (2, 4)),  # would end before it starts
-        ((2, 4), (9, 9), (2, 4)),  # would lie behind the sentence
+        ((2, 4), (9, 9), (2, 4)),  # would lie after the sentence
         ((2, 4), (-9, -9), (2, 4)),  # before it
         ((2, 4), (-9, -3), (0, 1)),
         ((4, 6), (1, 5), (5, 6)),
