@@ -203,23 +203,23 @@ def put_errors(sentences: Sequence[Sentence], seed: int) -> tuple[list[Sentence]
     types = sorted({entity.type for sentence in sentences for entity in sentence.entities})
     noisy, errors = [], []
     for number, sentence in enumerate(sentences):
-        entities, taken = [], {entity.key for entity in sentence.entities}
+        entities, keys = [], {entity.key for entity in sentence.entities}
         for entity in sentence.entities:
-            drawn = chance.random()
+            sample = chance.random()
             kind, choices = "", []
-            if drawn < BOUNDARIES:
+            if sample < BOUNDARIES:
                 kind, choices = "boundary", list(moved(entity, len(sentence)))
-            elif drawn < BOUNDARIES + TYPES:
+            elif sample < BOUNDARIES + TYPES:
                 kind, choices = "type", [replace(entity, type=type_) for type_ in types]
-            elif drawn < BOUNDARIES + TYPES + REMOVALS:
+            elif sample < BOUNDARIES + TYPES + REMOVALS:
                 errors.append(Error("removal", number, entity.key, None))
                 continue
-            choices = [one for one in choices if one.key not in taken]
+            choices = [one for one in choices if one.key not in keys]
             if choices:
-                changed = chance.choice(choices)
-                errors.append(Error(kind, number, entity.key, changed.key))
-                taken.add(changed.key)
-                entity = changed
+                replacement = chance.choice(choices)
+                errors.append(Error(kind, number, entity.key, replacement.key))
+                keys.add(replacement.key)
+                entity = replacement
             entities.append(entity)
         noisy.append(sentence.with_entities(entities))
     return noisy, errors
@@ -246,26 +246,26 @@ def find_errors(suggestions: Sequence[Suggestion], errors: Sequence[Error]) -> l
     """Return for each suggestion the error that it is the first to concern, if any."""
     now = {(error.sentence, error.now): error for error in errors}
     before = {(error.sentence, error.before): error for error in errors}
-    seen: set[Error] = set()
-    found = []
+    earlier: set[Error] = set()
+    matches = []
     for one in suggestions:
         error = now.get((one.sentence, one.gold.key)) if one.gold is not None else None
         if error is None and one.suggested is not None:
             error = before.get((one.sentence, one.suggested.key))
-        found.append(error if error not in seen else None)
+        matches.append(error if error not in earlier else None)
         if error is not None:
-            seen.add(error)
-    return found
+            earlier.add(error)
+    return matches
 
 
 def score(suggestions: Sequence[Suggestion], errors: Sequence[Error]) -> dict[str, float]:
     """Return precision among the first 100 and 500, recall, average precision, and how many are corrected."""
-    found = find_errors(suggestions, errors)
-    right = np.array([error is not None for error in found], dtype=np.float64)
+    matches = find_errors(suggestions, errors)
+    right = np.array([error is not None for error in matches], dtype=np.float64)
     precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     corrected = sum(
         error is not None and error.before == (None if one.suggested is None else one.suggested.key)
-        for one, error in zip(suggestions, found, strict=True)
+        for one, error in zip(suggestions, matches, strict=True)
     )
     scores = {
         "precision_at_100": right[:100].mean() if len(right) else 0.0,
@@ -286,10 +286,10 @@ def score_random(suggestions: Sequence[Suggestion], errors: Sequence[Error], see
 
 def found_by_kind(suggestions: Sequence[Suggestion], errors: Sequence[Error]) -> dict[str, dict[str, float]]:
     """Return the share of the errors of each kind that is found at all, and among the first 500."""
-    found = find_errors(suggestions, errors)
+    matches = find_errors(suggestions, errors)
     total = Counter(error.kind for error in errors)
     first, every = (
-        Counter(error.kind for error in part if error is not None) for part in (found[:500], found)
+        Counter(error.kind for error in part if error is not None) for part in (matches[:500], matches)
     )
     return {
         kind: {"recall": round(every[kind] / count, 4), "recall_at_500": round(first[kind] / count, 4)}

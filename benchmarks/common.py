@@ -44,8 +44,8 @@ def draw(sentences: Sequence[Sentence], count: int, seed: int) -> list[Sentence]
     """Return this many of the sentences, drawn at random, in their order."""
     import numpy as np
 
-    drawn = sorted(np.random.default_rng(seed).permutation(len(sentences))[:count].tolist())
-    return [sentences[index] for index in drawn]
+    indices = sorted(np.random.default_rng(seed).permutation(len(sentences))[:count].tolist())
+    return [sentences[index] for index in indices]
 
 
 def say(message: str) -> None:
@@ -144,22 +144,22 @@ def run_tasks(
     A line is appended as soon as a run has ended. With `again`, all runs are repeated; with `since`, lines of
     that commit and of later ones count, too. Of several lines of one run, the last counts.
     """
-    done = {} if again else _find_lines(tasks, path, since)
-    todo = [task for index, task in enumerate(tasks) if index not in done]
-    say(f"{len(tasks)} runs, {len(done)} of them done before")
+    rows = {} if again else _find_lines(tasks, path, since)
+    todo = [task for index, task in enumerate(tasks) if index not in rows]
+    say(f"{len(tasks)} runs, {len(rows)} of them done before")
     path.parent.mkdir(exist_ok=True)
     failed = []
     for task, line in _in_parallel(_run, todo, jobs):
         if line is None:
             failed.append(task.name)
             continue
-        done[tasks.index(task)] = line
+        rows[tasks.index(task)] = line
         with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
         say(
-            f"{task.name}: F1 {100 * line['f1']:.1f}, {line['cpu_seconds']:,} s ({len(done)} of {len(tasks)})"
+            f"{task.name}: F1 {100 * line['f1']:.1f}, {line['cpu_seconds']:,} s ({len(rows)} of {len(tasks)})"
         )
-    return [done[index] for index in sorted(done)], failed
+    return [rows[index] for index in sorted(rows)], failed
 
 
 def _find_lines(tasks: Sequence[Task], path: Path, since: str | None) -> dict[int, dict[str, Any]]:
@@ -184,7 +184,7 @@ def _in_parallel(
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
-        finally:  # after Ctrl-C, what has not begun does not begin
+        finally:  # after Ctrl-C, what has not started does not start
             executor.shutdown(cancel_futures=True)
 
 

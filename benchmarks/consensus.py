@@ -2,7 +2,7 @@
 
     python -m benchmarks.consensus genia --folder MODELS [--seeds 3] [--jobs 2] [--epochs 8]
 
-Trains a model of each method in `MODELS` by `benchmarks.quality`, unless it is there already, combines them
+Trains a model of each method in `MODELS` by `benchmarks.quality`, unless it exists, combines them
 with the development data (GENIA has none: a third of its training data is held out), and scores members and
 combination on the test data. One line of `results/consensus.jsonl` for each seed and combination; `--table`
 prints the means. Prints one JSON object as its last line.
@@ -112,12 +112,12 @@ def combine_members(
             result = combine(folders, out, dev)
             say(f"seed {seed}, {name}: {result.settings}")
             scores[name] = score(out, parts["test"]) | {"slopes": result.settings.slopes}
-    wanted = ("precision", "recall", "f1", "ece")
+    keys = ("precision", "recall", "f1", "ece")
     return {
         "corpus": arguments.corpus,
         "seed": seed,
         "epochs": arguments.epochs,
-        "members": {method: {key: line[key] for key in wanted} for method, line in members.items()},
+        "members": {method: {key: line[key] for key in keys} for method, line in members.items()},
         "members_commit": sorted({line["commit"] for line in members.values()}),
         "combinations": scores,
         "commit": code_version(),

@@ -82,11 +82,11 @@ def make_int8_tasks(sentences: Sequence[Any]) -> dict[str, Callable[[], Any]]:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(SHIPPED / "onnx" / "encoder.int8.onnx", options)
-    wanted = {one.name for one in session.get_inputs()}
+    inputs = {one.name for one in session.get_inputs()}
     predictor = ner._predictor
     read = [part.sentence for text in texts for one in ner.prepare(text) for part in one.parts]
     batches = [
-        {key: value for key, value in predictor.inputs([read[i] for i in batch]).items() if key in wanted}
+        {key: value for key, value in predictor.inputs([read[i] for i in batch]).items() if key in inputs}
         for batch in predictor.make_batches(read)
     ]
 

@@ -46,9 +46,9 @@ def timed(action: Callable[[], int], size: int, runs: int) -> dict[str, Any]:
     """Measure the fastest of some runs, which other processes disturb least."""
     seconds = []
     for _ in range(runs):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         sentences = action()
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - start)
     best = min(seconds)
     return {
         "sentences": sentences,
@@ -108,24 +108,24 @@ def convert(source: Path, target: Path, options: list[str]) -> dict[str, Any]:
     """Run `fencepost convert`, and measure its time and its peak memory."""
     account = target.with_suffix(".account.json")
     command = [sys.executable, "-m", "fencepost", "convert", str(source), str(target), *options]
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with subprocess.Popen([*command, "--quiet", "--json", str(account)]) as process:
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, peak_megabytes(process.pid))
             time.sleep(POLL_SECONDS)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    written = json.loads(account.read_text(encoding="utf-8"))
+    counts = json.loads(account.read_text(encoding="utf-8"))
     size = source.stat().st_size
     target.unlink()
     return {
         "megabytes": round(size / 1e6, 1),
-        "sentences": written["sentences"],
-        "entities_dropped": written["entities_dropped"],
+        "sentences": counts["sentences"],
+        "entities_dropped": counts["entities_dropped"],
         "seconds": round(seconds, 2),
-        "sentences_per_second": round(written["sentences"] / seconds),
+        "sentences_per_second": round(counts["sentences"] / seconds),
         "megabytes_per_second": round(size / 1e6 / seconds, 2),
         "peak_megabytes": round(peak, 1),
     }

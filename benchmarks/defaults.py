@@ -72,16 +72,16 @@ def main() -> None:
 def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
     """Train and score a model; return the line of the results."""
     if corpus == "genia":
-        learnt, scored = hold_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
+        training, scored = hold_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
     else:
         parts = read_parts(folder, corpus, 3000)
-        learnt, scored = parts["train"], parts["dev"]
+        training, scored = parts["train"], parts["dev"]
     settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
     say(f"{corpus}, seed {seed}, {name}: {' '.join(settings)}")
     config = Config.compose(changes=settings, flags={"training": {"seed": seed}})
     start = time.process_time()
     with tempfile.TemporaryDirectory() as temporary:
-        model = train(config, learnt, Path(temporary) / "model", quiet=False).model
+        model = train(config, training, Path(temporary) / "model", quiet=False).model
     seconds = time.process_time() - start
     usual = model.config.predict.usual_threshold
     predicted = list(make_recogniser(model).with_options(threshold=0.02).predict(scored))
@@ -89,7 +89,9 @@ def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[s
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
     cuts = [fit_threshold(match(*half)) or usual for half in halves]
     gold = [sentence for half, _ in halves for sentence in half]
-    kept = [s for (_, half), cut in zip(halves, reversed(cuts), strict=True) for s in keep_above(half, cut)]
+    entities = [
+        s for (_, half), cut in zip(halves, reversed(cuts), strict=True) for s in keep_above(half, cut)
+    ]
     return {
         **machine(),
         "commit": code_version(),
@@ -97,7 +99,7 @@ def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[s
         "seed": seed,
         "name": name,
         "settings": settings,
-        **scores_of(evaluate(gold, kept)),
+        **scores_of(evaluate(gold, entities)),
         "f1_usual_threshold": at_usual,
         "thresholds": cuts,
         "cpu_seconds": round(seconds),

@@ -2,7 +2,7 @@
 
     python -m benchmarks.everyday [MODEL]
 
-`everyday.jsonl` has the names that a careful reader expects (`names`), and those that nobody would call wrong
+`everyday.jsonl` has the names that a careful reader expects (`names`), and those that are not wrong either
 (`optional`: names inside names, other boundaries). It was written before the model was trained, and is not
 used to choose anything. Prints one JSON object as its last line.
 """

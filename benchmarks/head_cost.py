@@ -131,7 +131,7 @@ def measure_prediction(
         recogniser = Recogniser(make_predictor(model))
 
         def run() -> None:
-            embedder.subwords._cache = {}  # every word is tokenised anew
+            embedder.subwords._cache = {}  # every word is tokenised again
             for _ in recogniser.predict(batch):
                 pass
 

@@ -84,7 +84,7 @@ class Attempt:
     """How an attempt ended: its exit code, negative for a signal; what it said, and how much it did."""
 
     code: int
-    said: str
+    output: str
     seconds: float
     operations: int
 
@@ -96,13 +96,13 @@ def main() -> None:
     parser.add_argument("--commands", default="train,predict,sweep,workers,tune")
     arguments = parser.parse_args()
     names = arguments.commands.split(",")
-    with tempfile.TemporaryDirectory() as made:
-        commands = _commands(Path(made))
+    with tempfile.TemporaryDirectory() as temporary:
+        commands = _commands(Path(temporary))
         if unknown := set(names) - {command.name for command in commands}:
             parser.error(f"there is no command {', '.join(sorted(unknown))}")
         _load_libraries()
         result = _kill(
-            [one for one in commands if one.name in names], Path(made), arguments.kills, arguments.seed
+            [one for one in commands if one.name in names], Path(temporary), arguments.kills, arguments.seed
         )
     report({"benchmark": "kills", "seed": arguments.seed, **result, **machine()})
     sys.exit(1 if result["failures"] else 0)
@@ -172,25 +172,25 @@ def _kill(commands: Sequence[Command], folder: Path, kills: int, seed: int) -> d
         command = min(commands, key=lambda one: count[one.name] * references[one.name].seconds ** 0.5)
         undisturbed = references[command.name]
         out = folder / f"{command.name}-{cases[command.name]}"
-        wanted = min(chance.randint(1, command.kills), kills - count.total())
+        limit = min(chance.randint(1, command.kills), kills - count.total())
         cases[command.name] += 1
-        done = 0
-        while done < wanted:
+        number = 0
+        while number < limit:
             moment = _moment(chance, undisturbed)
             attempt = _attempt(command, out, moment)
             if attempt.code != -signal.SIGKILL:  # it was done before that moment
-                if not done and not attempt.code:
+                if not number and not attempt.code:
                     seconds = min(undisturbed.seconds, attempt.seconds)
                     references[command.name] = replace(undisturbed, seconds=seconds)
                 break
-            done += 1
+            number += 1
             kinds["operation" if moment.operation else "time"] += 1
-        count[command.name] += done
+        count[command.name] += number
         last = _attempt(command, out)
         failure = _verdict(command, last, out, folder / f"reference-{command.name}")
-        say(f"{count.total()}/{kills} {out.name}: {done} kills, {failure or 'same'} ({last.seconds:.1f} s)")
+        say(f"{count.total()}/{kills} {out.name}: {number} kills, {failure or 'same'} ({last.seconds:.1f} s)")
         if failure:
-            failures.append({"case": out.name, "kills": str(done), "failure": failure})
+            failures.append({"case": out.name, "kills": str(number), "failure": failure})
     return {
         "kills": count.total(),
         "by_command": dict(count),
@@ -211,7 +211,7 @@ def _with_model(commands: Sequence[Command], folder: Path) -> list[Command]:
 def _reference(command: Command, folder: Path) -> Attempt:
     attempt = _attempt(command, folder / f"reference-{command.name}")
     if attempt.code:
-        raise SystemExit(f"{command.name} without a kill ended with {attempt.code}:\n{attempt.said}")
+        raise SystemExit(f"{command.name} without a kill ended with {attempt.code}:\n{attempt.output}")
     say(f"{command.name}: {attempt.seconds:.1f} s and {attempt.operations} file operations without a kill")
     return attempt
 
@@ -224,9 +224,9 @@ def _moment(chance: random.Random, undisturbed: Attempt) -> Moment:
 
 def _verdict(command: Command, last: Attempt, out: Path, reference: Path) -> str:
     """Return what is wrong with a run that was killed and resumed; nothing if all is right."""
-    complete = command.name == "train" and "this training is complete" in last.said
+    complete = command.name == "train" and "this training is complete" in last.output
     if last.code and not complete:
-        return f"exit code {last.code}: {last.said[-500:]}"
+        return f"exit code {last.code}: {last.output[-500:]}"
     here, there = _contents(out), _contents(reference)
     if here.keys() != there.keys():
         return f"other files: {', '.join(sorted(here.keys() ^ there.keys()))}"
@@ -235,7 +235,7 @@ def _verdict(command: Command, last: Attempt, out: Path, reference: Path) -> str
 
 def _contents(folder: Path) -> dict[str, Any]:
     """Return what is compared, by name; the times in it are left out, and of events for TensorBoard all."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if "tfevents" in name:
@@ -244,8 +244,8 @@ def _contents(folder: Path) -> dict[str, Any]:
             content = None
         else:
             content = _timeless(path, path.read_bytes().replace(str(folder).encode(), b"OUT"))
-        found[name] = content
-    return found
+        contents[name] = content
+    return contents
 
 
 def _timeless(path: Path, content: bytes) -> Any:
@@ -292,8 +292,8 @@ def _attempt(command: Command, out: Path, moment: Moment | None = None) -> Attem
     _end_group(child)
     operations = int(counted.read_text()) if counted.exists() else 0
     hung = limit == LONGEST and seconds >= LONGEST
-    said = f"it did not end in {LONGEST} s" if hung else log.read_text(errors="replace")
-    return Attempt(1 if hung else os.waitstatus_to_exitcode(ended[1]), said, seconds, operations)
+    output = f"it did not end in {LONGEST} s" if hung else log.read_text(errors="replace")
+    return Attempt(1 if hung else os.waitstatus_to_exitcode(ended[1]), output, seconds, operations)
 
 
 def _end_group(child: int) -> None:

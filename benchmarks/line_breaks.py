@@ -41,9 +41,9 @@ def wrap(text: str, width: int) -> str:
     return wrapped
 
 
-def share(found: list[set[Any]], original: list[set[Any]]) -> float:
-    kept = sum(len(one & other) for one, other in zip(found, original, strict=True))
-    return round(kept / sum(map(len, original)), 4)
+def share(predicted: list[set[Any]], original: list[set[Any]]) -> float:
+    common = sum(len(one & other) for one, other in zip(predicted, original, strict=True))
+    return round(common / sum(map(len, original)), 4)
 
 
 def split(texts: list[str], mode: Lines) -> list[set[tuple[int, int]]]:
@@ -78,10 +78,10 @@ def main() -> None:
             for width in _WIDTHS
         }
         if arguments.entities:
-            wanted = find(texts, arguments.model, "join")
+            expected = find(texts, arguments.model, "join")
             wrapped = [wrap(one, 72) for one in texts]
             result["entities"][name] = {
-                mode: share(find(wrapped, arguments.model, mode), wanted) for mode in _MODES
+                mode: share(find(wrapped, arguments.model, mode), expected) for mode in _MODES
             }
     report({**machine(), **result})
 

@@ -40,19 +40,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     sentences = list(read(arguments.data))[: arguments.sentences]
-    learnt, rest = hold_out(sentences, 0.25, seed=0)
-    joined = [join(rest[at : at + TOGETHER]) for at in range(0, len(rest), TOGETHER)]
+    training, rest = hold_out(sentences, 0.25, seed=0)
+    long = [join(rest[at : at + TOGETHER]) for at in range(0, len(rest), TOGETHER)]
     by_seed: dict[int, dict[str, dict[str, float]]] = {}
     for seed in arguments.seeds:
         with tempfile.TemporaryDirectory() as folder:
-            fencepost.train(learnt, Path(folder) / "model", epochs=arguments.epochs, seed=seed, quiet=True)
+            fencepost.train(training, Path(folder) / "model", epochs=arguments.epochs, seed=seed, quiet=True)
             model = fencepost.load(Path(folder) / "model", engine="pytorch")
-            by_seed[seed] = score_windows(model, joined, rest)
+            by_seed[seed] = score_windows(model, long, rest)
         say(f"seed {seed}: {by_seed[seed]}")
     result = {
         "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip(),
         "data": Path(arguments.data).name,
-        "training_sentences": len(learnt),
+        "training_sentences": len(training),
         "held_out_sentences": len(rest),
         "epochs": arguments.epochs,
         **machine(),
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def score_windows(
-    model: Recogniser, joined: Sequence[Sentence], sentences: Sequence[Sentence]
+    model: Recogniser, long: Sequence[Sentence], sentences: Sequence[Sentence]
 ) -> dict[str, dict[str, float]]:
     """Return F1 and seconds with windows of each size, and of the sentences that were not joined."""
     rows = {}
@@ -73,7 +73,7 @@ def score_windows(
     try:
         for size, overlap in SIZES:
             windows.WINDOW, windows.OVERLAP = size, overlap
-            rows[f"windows of {size} that overlap by {overlap}"] = score(model, joined)
+            rows[f"windows of {size} that overlap by {overlap}"] = score(model, long)
     finally:
         windows.WINDOW, windows.OVERLAP = usual
     return {**rows, "not joined": score(model, sentences)}

@@ -43,7 +43,7 @@ JOBS = (
 STEPS = 60
 
 
-def joined(sentences: list[Any], words: int) -> Any:
+def join(sentences: list[Any], words: int) -> Any:
     """One sentence of this many words, made of real ones, with their entities."""
     from dataclasses import replace
 
@@ -82,7 +82,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
     sentences = list(read(folder / "genia" / "train.jsonl"))
     torch.manual_seed(0)
     if job == "train_200_words_18_types":
-        sentences = [with_types(joined(sentences[i:], 200), 18) for i in range(0, 800, 100)]
+        sentences = [with_types(join(sentences[i:], 200), 18) for i in range(0, 800, 100)]
     trained = folder_of_model is not None and job.startswith("predict")
     config = Config.compose(changes=[f"method.name={method}"])
     model = load_model(str(folder_of_model)) if trained else Model.build(config, sentences)
@@ -92,7 +92,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
         grouped = LengthGroupedBatches(sizes, size, seed=0)
         batches = [[sentences[i] for i in batch] for batch in grouped][:STEPS]
         if job == "train_600_words":
-            batches = [model.split([joined(sentences, 600), *sentences[: size - 1]])] * 3
+            batches = [model.split([join(sentences, 600), *sentences[: size - 1]])] * 3
         optimiser = torch.optim.AdamW(make_parameter_groups(model, model.config.training), fused=True)
         model.train()
         start = time.perf_counter()
@@ -101,22 +101,22 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
             optimiser.step()
             optimiser.zero_grad()
-        done = sum(map(len, batches))
+        count = sum(map(len, batches))
     else:
         tested = list(read(folder / "genia" / "test.jsonl"))
         if job == "predict_5000_words":
-            tested = [joined(sentences, 5000)]
+            tested = [join(sentences, 5000)]
         elif job == "predict_100_words":
-            tested = [joined(sentences[i:], 100) for i in range(0, 1600, 50)]
+            tested = [join(sentences[i:], 100) for i in range(0, 1600, 50)]
         recogniser = Recogniser(make_predictor(model.eval()))
         start = time.perf_counter()
         for _ in recogniser.predict(tested):
             pass
-        done = len(tested)
+        count = len(tested)
     seconds = time.perf_counter() - start
     return {
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "sentences_per_second": round(done / seconds, 1),
+        "sentences_per_second": round(count / seconds, 1),
     }
 
 

@@ -229,10 +229,10 @@ def map_types(sentence: Sentence) -> Sentence:
 def vary_case(sentences: Sequence[Sentence], share: float, seed: int) -> Iterator[Sentence]:
     """Yield the sentences, a share of them in lower case and a quarter as many in capitals."""
     chance = np.random.default_rng(seed).random(len(sentences))
-    for sentence, drawn in zip(sentences, chance, strict=True):
-        if drawn < share:
+    for sentence, number in zip(sentences, chance, strict=True):
+        if number < share:
             yield change_words(sentence, str.lower)
-        elif drawn < 1.25 * share:
+        elif number < 1.25 * share:
             yield change_words(sentence, str.upper)
         else:
             yield sentence

@@ -57,14 +57,14 @@ def compared(folder: Path, title: str, sentences: Sequence[Sentence]) -> dict[st
         "pytorch": {"f1": round(100 * evaluate(sentences, exact).overall.f1, 2)},
     }
     for engine in ("onnx", "int8"):
-        found = list(fencepost.load(folder, engine=engine).predict(sentences))
+        predicted = list(fencepost.load(folder, engine=engine).predict(sentences))
         differ, farthest = 0, 0.0
-        for one, other in zip(exact, found, strict=True):
+        for one, other in zip(exact, predicted, strict=True):
             here, there = ({entity.key: entity.score for entity in s.entities} for s in (one, other))
             differ += here.keys() != there.keys()
             farthest = max([farthest, *(abs(here[key] - there[key]) for key in here.keys() & there.keys())])
         result[engine] = {
-            "f1": round(100 * evaluate(sentences, found).overall.f1, 2),
+            "f1": round(100 * evaluate(sentences, predicted).overall.f1, 2),
             "sentences_that_differ": differ,
             "largest_difference_of_confidence": float(f"{farthest:.2g}"),
         }

@@ -263,8 +263,8 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
 
 def arguments_of(run: Run, seed: int, arguments: argparse.Namespace) -> list[str]:
     """Return the command of a run, after `python`."""
-    given = {"--dev-share": arguments.dev_share, "--sentences": arguments.sentences}
-    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, **given}
+    sizes = {"--dev-share": arguments.dev_share, "--sentences": arguments.sentences}
+    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, **sizes}
     changes = [("--set", change) for change in arguments.changes]
     pairs = [*((name, value) for name, value in options.items() if value is not None), *changes]
     return ["-m", "benchmarks.quality", run.corpus, *(str(part) for pair in pairs for part in pair)]

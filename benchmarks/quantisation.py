@@ -70,8 +70,8 @@ def main() -> None:
         for kind, predictor in predictors.items():
             results[kind] |= compare(predictor, some, exact)
             engine: EngineName = "onnx" if kind == "float" else "int8"
-            found = fencepost.load(folders[kind], engine=engine).predict(test)
-            results[kind]["f1"] = round(100 * evaluate(test, found).overall.f1, 2)
+            predicted = fencepost.load(folders[kind], engine=engine).predict(test)
+            results[kind]["f1"] = round(100 * evaluate(test, predicted).overall.f1, 2)
             say(f"{kind}: {results[kind]}")
     facts = {"model": arguments.model.name, "corpus": arguments.corpus, "sentences": len(some)}
     report({"benchmark": "quantisation", **machine(), **facts, "rounds": arguments.rounds, **results})
@@ -120,14 +120,14 @@ def add_seconds(
         "words_to_entities_seconds": lambda predictor: predictor.predict_entities(some),
     }
     for name, task in tasks.items():
-        taken: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+        times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
         for _ in range(rounds):
             for kind, predictor in predictors.items():
                 cpu, clock = time.process_time(), time.perf_counter()
                 task(predictor)
-                taken[kind].append((time.process_time() - cpu, time.perf_counter() - clock))
+                times[kind].append((time.process_time() - cpu, time.perf_counter() - clock))
         least = {
-            kind: [round(min(column), 3) for column in zip(*of, strict=True)] for kind, of in taken.items()
+            kind: [round(min(column), 3) for column in zip(*of, strict=True)] for kind, of in times.items()
         }
         for kind, (cpu, clock) in least.items():
             of_kind = {"cpu": cpu, "clock": clock, "ratio": round(least["float"][0] / cpu, 2)}
@@ -154,8 +154,8 @@ def compare(
     off, of_all = np.concatenate(together) - np.concatenate(exact), np.concatenate(exact)
     some = fit(predictor, sentences)
     differ, farthest, count = 0, 0.0, 0
-    for sentence, found in zip(some, predictor.predict_entities(some), strict=True):
-        here = {entity.key: entity.score for entity in found}
+    for sentence, entities in zip(some, predictor.predict_entities(some), strict=True):
+        here = {entity.key: entity.score for entity in entities}
         there = {entity.key: entity.score for entity in predictor.predict_batch([sentence], None)[0]}
         differ, count = differ + len(here.keys() ^ there.keys()), count + len(here)
         farthest = max([farthest, *(abs(here[key] - there[key]) for key in here.keys() & there.keys())])

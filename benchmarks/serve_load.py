@@ -137,11 +137,11 @@ async def open_loop(server: Server, texts: Sequence[str], rate: float, seconds: 
         latencies.append(time.perf_counter() - start)
         idle.append(client)
 
-    asked, end = [], time.perf_counter() + seconds
+    requests, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
-        asked.append(asyncio.create_task(one(dice.choice(texts))))
+        requests.append(asyncio.create_task(one(dice.choice(texts))))
         await asyncio.sleep(dice.expovariate(rate))
-    await asyncio.gather(*asked)
+    await asyncio.gather(*requests)
     for client in idle:
         client.close()
     return latencies
@@ -160,23 +160,23 @@ async def all_at_once(server: Server, texts: Sequence[str]) -> list[Found]:
     answers = await asyncio.gather(*(client.ask([text]) for client, text in zip(clients, texts, strict=True)))
     for client in clients:
         client.close()
-    return [found for (found,) in answers]
+    return [answer for (answer,) in answers]
 
 
 def speed(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, Any]:
     """Server and `pipe` by turns; the ratio is that of the medians."""
     recogniser = fencepost.load(model)
-    seen: dict[str, list[float]] = {"pipe": [], "one text a request": [], "16 texts a request": []}
+    speeds: dict[str, list[float]] = {"pipe": [], "one text a request": [], "16 texts a request": []}
     direct(recogniser, texts[:64])
     with serving(model) as server:
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
             start = time.perf_counter()
             direct(recogniser, texts)
-            seen["pipe"].append(len(texts) / (time.perf_counter() - start))
-            seen["one text a request"].append(asyncio.run(closed_loop(server, texts, 256, 1)))
-            seen["16 texts a request"].append(asyncio.run(closed_loop(server, texts, 32, 16)))
-        medians = {name: statistics.median(values) for name, values in seen.items()}
+            speeds["pipe"].append(len(texts) / (time.perf_counter() - start))
+            speeds["one text a request"].append(asyncio.run(closed_loop(server, texts, 256, 1)))
+            speeds["16 texts a request"].append(asyncio.run(closed_loop(server, texts, 32, 16)))
+        medians = {name: statistics.median(values) for name, values in speeds.items()}
         half = medians["one text a request"] / 2
         latencies = sorted(asyncio.run(open_loop(server, texts, half, 20)))
     return {
@@ -210,11 +210,11 @@ async def beside_long_ones(server: Server, texts: Sequence[str], long: str) -> t
     """Return the latencies of requests beside two long ones, and how many of these were not finished."""
     clients = [Client(server) for _ in range(2)]
     body = json.dumps({"text": long}).encode()
-    asked = [asyncio.create_task(client.exchange(body)) for client in clients]
+    requests = [asyncio.create_task(client.exchange(body)) for client in clients]
     await asyncio.sleep(1)  # so that they are being computed
     latencies = await one_by_one(server, texts)
-    unfinished = sum(not one.done() for one in asked)
-    for one, client in zip(asked, clients, strict=True):
+    unfinished = sum(not one.done() for one in requests)
+    for one, client in zip(requests, clients, strict=True):
         one.cancel()
         client.close()
     return latencies, unfinished
@@ -222,20 +222,20 @@ async def beside_long_ones(server: Server, texts: Sequence[str], long: str) -> t
 
 def hostile(model: str | None, texts: Sequence[str], rounds: int) -> dict[str, Any]:
     """Latencies beside two requests of 100,000 characters and words, and when nothing else is computed."""
-    seen: dict[str, list[float]] = {"idle": [], "beside": []}
+    times: dict[str, list[float]] = {"idle": [], "beside": []}
     unfinished = 0
     with serving(model, "--max-words", "100000", "--timeout", "120") as server:
         asyncio.run(one_by_one(server, texts))
         for number in range(rounds):
             say(f"two long requests, round {number + 1} of {rounds}")
-            seen["idle"] += asyncio.run(one_by_one(server, texts))
+            times["idle"] += asyncio.run(one_by_one(server, texts))
             latencies, left = asyncio.run(beside_long_ones(server, texts, "a-" * 50_000))
-            seen["beside"] += latencies
+            times["beside"] += latencies
             unfinished += left
             asyncio.run(asyncio.sleep(2))  # what was computed last ends
-    p99 = {name: sorted(values)[int(0.99 * (len(values) - 1))] for name, values in seen.items()}
+    p99 = {name: sorted(values)[int(0.99 * (len(values) - 1))] for name, values in times.items()}
     return {
-        "requests": len(seen["beside"]),
+        "requests": len(times["beside"]),
         "long_requests_unfinished": unfinished,
         **{f"p99_ms_{name}": round(1000 * value, 1) for name, value in p99.items()},
         "p99_ratio": round(p99["beside"] / p99["idle"], 2),
@@ -250,7 +250,7 @@ def mixed_up(model: str | None, texts: Sequence[str]) -> dict[str, Any]:
     """
     alone = "predict.batch_size=1"
     expected = direct(fencepost.load(model, settings={"batch_size": 1}), texts)
-    distinct = len({json.dumps(found) for found in expected})
+    distinct = len({json.dumps(answer) for answer in expected})
     say(f"{len(texts):,} requests at once")
     with serving(model, "--set", alone, "--timeout", "600") as server:
         answers = asyncio.run(all_at_once(server, texts))

@@ -60,10 +60,10 @@ def main() -> None:
     texts = new_words(arguments.words)
     memory: dict[int, int] = {}
     with serving(arguments.model) as server:
-        for done in range(0, arguments.requests, _FIRST):
-            asyncio.run(send(server, texts, min(_FIRST, arguments.requests - done)))
-            memory[done + _FIRST] = resident(server.process)
-            say(f"{done + _FIRST:,} requests: {memory[done + _FIRST]:,} kB")
+        for count in range(0, arguments.requests, _FIRST):
+            asyncio.run(send(server, texts, min(_FIRST, arguments.requests - count)))
+            memory[count + _FIRST] = resident(server.process)
+            say(f"{count + _FIRST:,} requests: {memory[count + _FIRST]:,} kB")
     first, *_, last = memory.values()
     result = {
         "first_kb": first,

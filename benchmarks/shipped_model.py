@@ -185,13 +185,13 @@ def train_model(
     """Train, unless the folder has a model; return the number of training sentences."""
     from fencepost.training import train
 
-    learnt = recipe.read_training(data)
+    training = recipe.read_training(data)
     if not (folder / "config.json").is_file():
         path = recipe.encoder if recipe.encoder == "minilm" else find_encoder(recipe.encoder)
         config = Config.compose(changes=[*recipe.settings, f"encoder.name={path}", *changes])
-        say(f"{len(learnt):,} sentences to train on, {len(dev):,} to choose the epoch by")
-        train(config, learnt, folder, dev, quiet=False)
-    return len(learnt)
+        say(f"{len(training):,} sentences to train on, {len(dev):,} to choose the epoch by")
+        train(config, training, folder, dev, quiet=False)
+    return len(training)
 
 
 def try_out(recipe: Recipe, arguments: argparse.Namespace, data: Path) -> dict[str, Any]:

@@ -50,9 +50,9 @@ def measure(trees: dict[str, Path], runs: int) -> dict[str, dict[str, list[float
     for run in range(runs + 1):
         for name, arguments in COMMANDS.items():
             for tree, folder in trees.items():
-                taken = cpu_seconds(arguments, folder)
+                duration = cpu_seconds(arguments, folder)
                 if run:
-                    seconds[name][tree].append(taken)
+                    seconds[name][tree].append(duration)
         say(f"run {run} of {runs}")
     return seconds
 

@@ -126,23 +126,23 @@ def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:
     numbered = [replace(sentence, id=str(number)) for number, sentence in enumerate(pool)]
     if not chosen:
         chosen = [int(one.id or 0) for one in draw(numbered, key["sentences"], key["seed"])]
-    learnt = [numbered[number] for number in chosen]
+    training = [numbered[number] for number in chosen]
     config = Config.compose(changes=key["settings"], flags={"training": {"seed": key["seed"]}})
     with tempfile.TemporaryDirectory() as temporary:
-        model = train(config, learnt, Path(temporary) / "model", quiet=False).model
+        model = train(config, training, Path(temporary) / "model", quiet=False).model
     trained = time.process_time()
     recogniser = make_recogniser(model)
     result = evaluate(test, list(recogniser.predict(one.with_entities(()) for one in test)))
     following = {}
     if "next_size" in key:
         for strategy in MODEL_STRATEGIES if key["strategy"] == START else (key["strategy"],):
-            options = {"strategy": strategy, "seed": key["seed"], "exclude": learnt}
+            options = {"strategy": strategy, "seed": key["seed"], "exclude": training}
             suggested = choose(recogniser, numbered, key["next_size"] - len(chosen), **options)
             following[strategy] = [int(one.id or 0) for one in suggested]
     return {
         **scores_of(result),
-        "words": sum(map(len, learnt)),
-        "entities": sum(len(one.entities) for one in learnt),
+        "words": sum(map(len, training)),
+        "entities": sum(len(one.entities) for one in training),
         "chosen": list(chosen),
         "next": following,
         "training_seconds": round(trained - start),

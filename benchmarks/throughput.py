@@ -12,7 +12,7 @@ the machine does hits all alike.
 - `batch_sizes`: the same for several batch sizes; `latency`: of single sentences, median and 99th percentile.
 - `--linear`: sentences a second and resident memory at 10,000 and at 100,000 sentences (int8).
 - `--cold`: seconds from the start of the process `fencepost predict MODEL TEXT` to its end, for int8 and for
-  PyTorch, in turn, so many times; int8 runs on the Python of `--core` if one is given (an install without
+  PyTorch, in turn, this many times; int8 runs on the Python of `--core` if one is given (an install without
   PyTorch).
 
 Prints one JSON object as its last line; of several rounds, the median.
@@ -140,7 +140,7 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
         for words in splitter.split(text)
     ]
     sizes = [len(row) for row in rows]
-    made = []
+    inputs = []
     for batch in group_by_length(sizes, count=model.config.predict.batch_size):
         padded = torch.nn.utils.rnn.pad_sequence(
             [torch.tensor(rows[index][: embedder.room]) for index in batch],
@@ -148,8 +148,8 @@ def bare(model: Model, texts: list[str]) -> tuple[Any, list[tuple[torch.Tensor, 
             padding_value=subwords.pad,
         )
         lengths = torch.tensor([min(sizes[index], embedder.room) for index in batch])
-        made.append((padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()))
-    return embedder.transformer, made
+        inputs.append((padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()))
+    return embedder.transformer, inputs
 
 
 def timed(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:

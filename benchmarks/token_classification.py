@@ -192,12 +192,12 @@ def entities_of(tags: Sequence[str], confidence: Sequence[float]) -> list[Entity
 
 def keep_outermost_names(sentence: Sentence) -> Sentence:
     """Return the sentence with its names; of those that overlap, with the longest, and then the first."""
-    kept: list[Entity] = []
+    entities: list[Entity] = []
     named = (entity for entity in sentence.entities if entity.meta["named"])
     for entity in sorted(named, key=lambda one: (-len(one), one.start)):
-        if all(entity.end <= other.start or other.end <= entity.start for other in kept):
-            kept.append(entity)
-    return sentence.with_entities(kept)
+        if all(entity.end <= other.start or other.end <= entity.start for other in entities):
+            entities.append(entity)
+    return sentence.with_entities(entities)
 
 
 def read_parts(folder: Path, corpus: str, sentences: int | None) -> dict[str, list[Sentence]]:

@@ -64,25 +64,25 @@ def entities(draw, length, types=plain_types, scores=certain, metas=no_metas, ma
     """Entities on `length` words: nested, crossing, several types on one span, the same one twice."""
     if not length:
         return []
-    drawn = []
+    result = []
     for _ in range(draw(st.integers(0, max_size))):
         start, end = sorted(draw(st.tuples(st.integers(0, length), st.integers(0, length))))
         if start < end:
-            drawn.append(Entity(start, end, draw(types), draw(scores), draw(metas)))
-    if drawn and draw(st.booleans()):
-        one = draw(st.sampled_from(drawn))
-        drawn.append(Entity(one.start, one.end, draw(st.just(one.type) | types), draw(scores), draw(metas)))
-    return drawn
+            result.append(Entity(start, end, draw(types), draw(scores), draw(metas)))
+    if result and draw(st.booleans()):
+        one = draw(st.sampled_from(result))
+        result.append(Entity(one.start, one.end, draw(st.just(one.type) | types), draw(scores), draw(metas)))
+    return result
 
 
 @st.composite
 def odd_sentences(draw, words=odd_words, types=odd_types):
     """Whatever the data model allows."""
-    drawn = draw(st.lists(words, max_size=6))
-    size = len(drawn)
+    tokens = draw(st.lists(words, max_size=6))
+    size = len(tokens)
     tags = st.sampled_from(["NN", "-", "", "a b"]) | words
     return Sentence(
-        drawn,
+        tokens,
         draw(entities(size, types, scores, metas)),
         id=draw(st.none() | odd_words),
         doc=draw(st.none() | st.sampled_from(["a", "b", ""]) | odd_words),
@@ -97,10 +97,10 @@ def odd_sentences(draw, words=odd_words, types=odd_types):
 @st.composite
 def plain_sentences(draw, words=plain_words):
     """What every format can hold, overlaps aside: plain words, types and documents."""
-    drawn = draw(st.lists(words, min_size=1, max_size=8))
-    size = len(drawn)
+    tokens = draw(st.lists(words, min_size=1, max_size=8))
+    size = len(tokens)
     return Sentence(
-        drawn,
+        tokens,
         draw(entities(size)),
         doc=draw(st.sampled_from([None, "a", "b"])),
         pos=draw(st.none() | st.lists(st.sampled_from(["NN", "VB"]), min_size=size, max_size=size)),
@@ -110,18 +110,18 @@ def plain_sentences(draw, words=plain_words):
 @st.composite
 def nested_entities(draw, length, types=plain_types, depth=4):
     """Entities that nest or lie apart, and never cross."""
-    drawn = []
+    result = []
 
     def fill(start, end, levels):
         if start < end and levels and draw(st.booleans()):
             one, two = sorted(draw(st.tuples(st.integers(start, end), st.integers(start, end))))
             if one < two:
-                drawn.append(Entity(one, two, draw(types)))
+                result.append(Entity(one, two, draw(types)))
             fill(one, two, levels - 1)
             fill(two, end, levels - 1)
 
     fill(0, length, depth)
-    return drawn
+    return result
 
 
 @st.composite

@@ -18,16 +18,16 @@ from fencepost.config import Config
 
 def test_an_estimate_is_students():
     """By hand: t for two degrees of freedom and 95 % is 4.3027."""
-    found = estimate([0.01, 0.02, 0.06])
+    number = estimate([0.01, 0.02, 0.06])
     half = 4.302653 * statistics.stdev([0.01, 0.02, 0.06]) / math.sqrt(3)
-    assert found.mean == pytest.approx(0.03)
-    assert (found.low, found.high) == (pytest.approx(0.03 - half), pytest.approx(0.03 + half))
+    assert number.mean == pytest.approx(0.03)
+    assert (number.low, number.high) == (pytest.approx(0.03 - half), pytest.approx(0.03 + half))
 
 
 def test_one_seed_decides_nothing():
-    found = estimate([0.5])
-    assert (found.mean, found.low, found.high) == (0.5, None, None)
-    assert above(found) == "undecided within noise"
+    number = estimate([0.5])
+    assert (number.mean, number.low, number.high) == (0.5, None, None)
+    assert above(number) == "undecided within noise"
     assert above(estimate([0.5, 0.5])) == "undecided within noise"
 
 
@@ -75,9 +75,9 @@ def test_f1_is_compared_seed_by_seed():
     """Only seeds that both have count, and a seed that is better for both does not matter."""
     before = runs_of(scored(s1=0.60, s2=0.70, s3=0.50, s4=0.9))
     after = runs_of(scored(s1=0.62, s2=0.72, s3=0.52))
-    found = claims._f1_gain(above)(before, after)
-    assert found.number.values == pytest.approx((0.02, 0.02, 0.02))
-    assert (found.verdict, found.seeds) == ("holds", [1, 2, 3])
+    result = claims._f1_gain(above)(before, after)
+    assert result.number.values == pytest.approx((0.02, 0.02, 0.02))
+    assert (result.verdict, result.seeds) == ("holds", [1, 2, 3])
 
 
 def test_a_loss_that_rises_again():
@@ -92,9 +92,9 @@ def test_a_loss_that_rises_again():
 def test_what_is_lost_with_few_data():
     many, few = runs_of(scored(s1=0.7, s2=0.7, s3=0.7)), runs_of(scored(s1=0.5, s2=0.51, s3=0.49))
     few_with = runs_of(scored(s1=0.6, s2=0.61, s3=0.6))
-    found = claims.offsets_lose_less(many, many, few, few_with)
-    assert found.number.values == pytest.approx((0.1, 0.1, 0.11))
-    assert found.verdict == "holds"
+    result = claims.offsets_lose_less(many, many, few, few_with)
+    assert result.number.values == pytest.approx((0.1, 0.1, 0.11))
+    assert result.verdict == "holds"
 
 
 def test_long_entities_are_those_beyond_the_seeds():
@@ -105,9 +105,9 @@ def test_long_entities_are_those_beyond_the_seeds():
         by_length = {"5": row(0, 90), "6": row(right, 4), "12": row(1, 4)}
         return {seed: {"test": {"by_length": by_length}} for seed in (1, 2, 3)}
 
-    found = claims.regressor_rescues_long(runs_of(of(3)), runs_of(of(0)))
-    assert found.evidence["with"][0] == {"recall": 0.5, "precision": 0.2, "entities": 8}
-    assert found.number.values == pytest.approx((0.375, 0.375, 0.375))
+    result = claims.regressor_rescues_long(runs_of(of(3)), runs_of(of(0)))
+    assert result.evidence["with"][0] == {"recall": 0.5, "precision": 0.2, "entities": 8}
+    assert result.number.values == pytest.approx((0.375, 0.375, 0.375))
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
@@ -127,24 +127,24 @@ def test_names_are_different_and_every_result_is_of_a_claim():
 @pytest.mark.parametrize("path", sorted(page.RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_a_result_says_what_its_numbers_say(path):
     """The estimate is that of the values by seed; the claim is the one that the code has today."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    result = json.loads(path.read_text(encoding="utf-8"))
     (claim,) = [claim for claim in CLAIMS if claim.name == path.stem]
-    again = estimate(found["number"]["values"])
-    assert len(found["seeds"]) == len(found["number"]["values"])
+    again = estimate(result["number"]["values"])
+    assert len(result["seeds"]) == len(result["number"]["values"])
     for name in ("mean", "low", "high"):
-        assert found["number"][name] == pytest.approx(getattr(again, name))
-    assert (found["says"], found["number_is"], found["holds_if"]) == (claim.says, claim.number, claim.rule)
+        assert result["number"][name] == pytest.approx(getattr(again, name))
+    assert (result["says"], result["number_is"], result["holds_if"]) == (claim.says, claim.number, claim.rule)
     rules = {"above 0": above, "below 0": below, "between 2 and 4": lambda number: within(number, 2, 4)}
     rules |= {
         "at most half a point of F1": lambda number: below(number, 0.005),
         "at most 0.02": lambda number: below(number, 0.02),
         "above 0.02": lambda number: above(number, 0.02),
     }
-    assert found["verdict"] == rules[claim.rule](again)
+    assert result["verdict"] == rules[claim.rule](again)
 
 
 def test_the_page_is_that_of_the_results():
-    written = (page.RESULTS.parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert written == page.page(), "run python -m benchmarks.claims --page"
-    anchors = re.findall(r"\]\(#([\w-]+)\)", written)
-    assert {f"## {anchor}" for anchor in anchors} <= set(written.splitlines())
+    text = (page.RESULTS.parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert text == page.page(), "run python -m benchmarks.claims --page"
+    anchors = re.findall(r"\]\(#([\w-]+)\)", text)
+    assert {f"## {anchor}" for anchor in anchors} <= set(text.splitlines())

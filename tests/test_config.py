@@ -125,7 +125,7 @@ def test_a_change_of_a_deep_key_leaves_its_neighbours(write) -> None:
     assert (config.encoder.lstm.size, config.encoder.lstm.layers) == (40, 2)
 
 
-def test_the_method_may_be_named_behind_the_file_that_has_its_settings(monkeypatch, write) -> None:
+def test_the_method_may_be_named_after_the_file_that_has_its_settings(monkeypatch, write) -> None:
     register(monkeypatch)
     path = write("method: {bias: false}\npredict: {threshold: 0.2}")
     config = Config.compose(path, flags={"method": {"name": "tagger"}})
@@ -322,7 +322,7 @@ def test_a_wrong_value_is_refused_with_what_it_may_be(change: str, key: str, res
     assert refused(changes=[change]) == f"{key}: {rest}"
 
 
-def test_everything_wrong_is_told_at_once_with_the_file_to_blame(write) -> None:
+def test_everything_wrong_is_reported_at_once_with_the_file_to_blame(write) -> None:
     path = write("training: {epochs: 0}\nencoder: {pooling: median}\nother: 1")
     assert refused(path).splitlines() == [
         f"{path}: encoder.pooling: should be 'mean', 'max' or 'first', not 'median'",
@@ -370,7 +370,7 @@ def test_a_file_that_has_no_keys_is_refused(write, text: str) -> None:
     assert refused(path).startswith(f"{path}")
 
 
-def test_a_file_that_is_a_list_is_told_the_keys(write) -> None:
+def test_a_file_that_is_a_list_is_refused_with_the_keys(write) -> None:
     path = write("- a")
     keys = "method, encoder, training, predict, text"
     assert refused(path) == f"{path}: a configuration should be a mapping (keys: {keys})"
@@ -476,8 +476,8 @@ def change(tmp_path):
 
 
 def test_only_what_predicts_can_change_after_training(change) -> None:
-    changed = change(["predict.select=keep-all", "predict.batch_size=3"])
-    assert (changed.select, changed.batch_size) == ("keep-all", 3)
+    settings = change(["predict.select=keep-all", "predict.batch_size=3"])
+    assert (settings.select, settings.batch_size) == ("keep-all", 3)
     assert change([]).select == "nested"
     for wrong in ("training.epochs=3", "predict", "predict={batch_size: 3}", "predictor.a=1", "x"):
         assert refused([wrong], by=change) == (
@@ -509,11 +509,11 @@ def test_auto_has_no_meaning_after_training(change) -> None:
         ([], "en"),
     ],
 )
-def test_the_language_of_texts_is_told_by_the_training_words(words: list[str], language: str) -> None:
+def test_the_language_of_texts_follows_from_the_training_words(words: list[str], language: str) -> None:
     sentences = [Sentence(words)]
     assert Config.parse({}).text.fitted(sentences).language == language
-    given = Config.parse({"text": {"language": "de"}})
-    assert given.text.fitted(sentences).language == "de"
+    config = Config.parse({"text": {"language": "de"}})
+    assert config.text.fitted(sentences).language == "de"
 
 
 # What would take all memory, or all time

@@ -37,10 +37,10 @@ LAUNCHERS = ("torchrun", "accelerate")
 
 def fenced(page: Path, language: str) -> list[str]:
     """The blocks in a language, also those inside of lists."""
-    found = re.findall(
+    matches = re.findall(
         rf"^( *)```{language}\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-    return [re.sub(f"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]
+    return [re.sub(f"^{indent}", "", block, flags=re.MULTILINE) for indent, block in matches]
 
 
 def shell_commands(block: str) -> Iterator[list[str]]:
@@ -155,8 +155,8 @@ def test_the_commands_of_the_serving_page_get_answers(tmp_path):
                 server = subprocess.Popen(shlex.split(line), cwd=tmp_path, env=environment, text=True)
                 _wait_for(port)
             else:
-                shown = subprocess.check_output(line, shell=True, cwd=tmp_path, env=environment, text=True)  # noqa: S602
-                answers += [json.loads(shown)] if line.startswith("curl") else []
+                output = subprocess.check_output(line, shell=True, cwd=tmp_path, env=environment, text=True)  # noqa: S602
+                answers += [json.loads(output)] if line.startswith("curl") else []
     finally:
         if server is not None:
             server.kill()
@@ -164,9 +164,9 @@ def test_the_commands_of_the_serving_page_get_answers(tmp_path):
     assert [len(answer["results"]) for answer in answers[:2]] == [1, 2]
     assert answers[0]["results"][0]["entities"][0]["text"] == "Ada Lovelace"
     assert [answer["name"] for answer in answers[2:]] == ["names", "names"]
-    (shown,) = fenced(page, "json")
+    (output,) = fenced(page, "json")
     assert (
-        json.loads(shown)["results"][0]["entities"][0].keys()
+        json.loads(output)["results"][0]["entities"][0].keys()
         == answers[0]["results"][0]["entities"][0].keys()
     )
 

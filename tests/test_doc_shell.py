@@ -68,8 +68,8 @@ def prepared(tmp_path_factory) -> Path:
     gold = next(entity for entity in parts["train"][0].entities)
     accepted = Suggestion("spurious", 0, gold, None, 0.5, 0.0).to_dict(1, parts["train"][0])
     (folder / "accepted.jsonl").write_text(json.dumps({**accepted, "accept": True}), encoding="utf-8")
-    learnt = list(islice(read("sample:train"), 150))
-    train(_small("boundary-smoothing", epochs=10), learnt, folder / "my-model", parts["dev"], quiet=True)
+    training = list(islice(read("sample:train"), 150))
+    train(_small("boundary-smoothing", epochs=10), training, folder / "my-model", parts["dev"], quiet=True)
     train(_small("diffusion", epochs=1), parts["train"], folder / "diffusion-model", parts["dev"], quiet=True)
     for name in ("other-model", "old-model", "plain", "smoothed"):
         shutil.copytree(folder / "my-model", folder / name)
@@ -127,7 +127,7 @@ def test_shell_blocks_run(page, prepared, tmp_path):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for block in fenced(page, "sh"):
         for command in runnable(block):
-            done = subprocess.run(
+            result = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", command],
                 cwd=folder,
                 env=environment,
@@ -135,4 +135,4 @@ def test_shell_blocks_run(page, prepared, tmp_path):
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, f"$ {command}\n{done.stderr}"
+            assert result.returncode == 0, f"$ {command}\n{result.stderr}"

@@ -48,14 +48,14 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def commands(page: Path) -> list[tuple[str, list[str]]]:
     """Each command of a page's console blocks, with the lines that it is said to print."""
-    found: list[tuple[str, list[str]]] = []
+    result: list[tuple[str, list[str]]] = []
     for block in blocks(page, "console"):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line[2:], []))
+                result.append((line[2:], []))
             else:
-                found[-1][1].append(line.rstrip())
-    return found
+                result[-1][1].append(line.rstrip())
+    return result
 
 
 RUN_ALL = """
@@ -75,11 +75,11 @@ for arguments, shown in {commands}:
 """
 
 
-def printed(lines: list[str], folder: Path, shown: Path) -> list[list[str]]:
+def printed(lines: list[str], folder: Path, outputs: Path) -> list[list[str]]:
     """What commands print, one after another in one process: starting another for each takes long."""
     programs = [shlex.split(line) for line in lines]
     assert all(program == "fencepost" for program, *_ in programs)
-    commands = [(words[1:], str(shown / f"{number}.txt")) for number, words in enumerate(programs)]
+    commands = [(words[1:], str(outputs / f"{number}.txt")) for number, words in enumerate(programs)]
     subprocess.run(
         [sys.executable, "-c", RUN_ALL.format(commands=commands)],
         cwd=folder,
@@ -217,5 +217,5 @@ def test_every_option_that_the_pages_use_is_one():
     named = {
         option for page in PAGES for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", _of_fencepost(page))
     }
-    shown = command_reference()
-    assert {one for one in named - OF_OTHERS if f"`{one}`" not in shown} == set()
+    reference = command_reference()
+    assert {one for one in named - OF_OTHERS if f"`{one}`" not in reference} == set()

@@ -67,8 +67,8 @@ def _start(folder: Path, home: Path, command: Sequence[str], **options: object) 
     if shutil.which("strace") is None:
         assert os.environ.get("FENCEPOST_STRACE") != "required", "strace is not installed"
         pytest.skip("strace is not installed")
-    kept = {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "COVERAGE_PROCESS_CONFIG"}
-    environment = {name: value for name, value in os.environ.items() if name in kept}
+    names = {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "COVERAGE_PROCESS_CONFIG"}
+    environment = {name: value for name, value in os.environ.items() if name in names}
     observed = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace={NETWORK_CALLS}", "-o", "network.log"]
     return subprocess.Popen(
         [*observed, *command],
@@ -141,8 +141,8 @@ def test_a_server_that_is_left_alone_stays_on_the_machine(tmp_path: Path, home: 
 def test_a_choice_of_the_user_stays(variable: str) -> None:
     code = f"import os, fencepost; print(os.environ[{variable!r}])"
     environment = {**os.environ, variable: "chosen"}
-    shown = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert shown.stdout == "chosen\n"
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert result.stdout == "chosen\n"
 
 
 SPACY = """

@@ -43,13 +43,13 @@ def test_scores_are_grouped_by_length():
 
 def test_mean_and_deviation_are_of_each_number():
     rows = [{"f1": 0.70, "ece": None, "by": {"3+": 0.5}}, {"f1": 0.72, "ece": 0.1, "by": {"3+": 0.5}}]
-    found = summarise(rows)
-    assert found == {
+    summary = summarise(rows)
+    assert summary == {
         "f1": {"mean": 0.71, "deviation": 0.0141},
         "ece": None,
         "by": {"3+": {"mean": 0.5, "deviation": 0.0}},
     }
-    assert percent(found["f1"]) == "71.0 ± 1.4"
+    assert percent(summary["f1"]) == "71.0 ± 1.4"
     assert percent(summarise([0.7])) == "70.0"
 
 
@@ -123,10 +123,10 @@ def test_the_version_changes_with_the_code_only(monkeypatch):
     monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
     assert common.code_version() == "abc"
     answers["diff"] = "+ a line"
-    changed = common.code_version()
-    assert changed.startswith("abc+")
+    version = common.code_version()
+    assert version.startswith("abc+")
     answers["diff"] = "+ another line"
-    assert common.code_version() not in ("abc", changed)
+    assert common.code_version() not in ("abc", version)
 
 
 # quality
@@ -156,16 +156,16 @@ def test_all_goals_have_a_run():
 
 def test_a_process_does_the_run_that_its_line_names(monkeypatch):
     """The command of a run, parsed again, has the same key."""
-    asked = options(changes=["training.epochs=1", "training.warmup=0.1"], dev_share=0.1, sentences=24)
+    arguments = options(changes=["training.epochs=1", "training.warmup=0.1"], dev_share=0.1, sentences=24)
     run = quality.Run("genia", "diffusion", "bge-small-en-v1.5")
-    key = quality.key_of(run, 2, asked)
+    key = quality.key_of(run, 2, arguments)
     assert key["settings"] == ["training.epochs=20", "training.epochs=1", "training.warmup=0.1"]
     keys = []
     monkeypatch.setattr(quality, "corpora", lambda: Path())
     monkeypatch.setattr(
-        quality, "do_one", lambda run, given: keys.append(quality.key_of(run, given.seed, given))
+        quality, "do_one", lambda run, arguments: keys.append(quality.key_of(run, arguments.seed, arguments))
     )
-    monkeypatch.setattr(sys, "argv", ["quality", *quality.arguments_of(run, 2, asked)[2:]])
+    monkeypatch.setattr(sys, "argv", ["quality", *quality.arguments_of(run, 2, arguments)[2:]])
     quality.main()
     assert keys == [key]
 
@@ -173,8 +173,8 @@ def test_a_process_does_the_run_that_its_line_names(monkeypatch):
 def test_runs_without_their_encoder_are_skipped(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("FENCEPOST_ENCODERS", str(tmp_path))
     run = quality.Run("weibo", "boundary-smoothing", quality.MULTILINGUAL)
-    asked = options(seeds=1, jobs=1, again=False, since=None, out=tmp_path / "runs.jsonl")
-    quality.do_all([run], asked)
+    arguments = options(seeds=1, jobs=1, again=False, since=None, out=tmp_path / "runs.jsonl")
+    quality.do_all([run], arguments)
     result = json.loads(capsys.readouterr().out)
     assert (result["runs"], result["skipped"]) == ({}, ["weibo:boundary-smoothing"])
 
@@ -185,8 +185,8 @@ def test_runs_without_their_encoder_are_skipped(monkeypatch, tmp_path, capsys):
 def test_auto_is_compared_with_the_best_number_of_epochs():
     figures = {"12": [0.1, 0.2], "40": [0.5, 0.6], "100": [0.5, 0.5], "auto": [0.5, 0.58]}
     lines = [{"epochs": epochs, "f1": f1} for epochs, of_seeds in figures.items() for f1 in of_seeds]
-    found = learning_curve.compare(lines)
-    assert (found["best"], found["auto_minus_best"]) == ("40", -0.01)
+    comparison = learning_curve.compare(lines)
+    assert (comparison["best"], comparison["auto_minus_best"]) == ("40", -0.01)
     assert learning_curve.compare(lines[:6])["auto_minus_best"] is None
     assert learning_curve.compare([])["best"] is None
 
@@ -232,12 +232,16 @@ def test_a_tagger_learns_its_sentences(tmp_path):
     folder = save_bert(tmp_path, hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     words = ["The", "University", "of", "Toronto", "\u200b", "met", "Ada", "Lovelace", "in", "London"]
     entities = [Entity(1, 4, "ORG"), Entity(6, 8, "PER"), Entity(9, 10, "LOC")]
-    learnt = [Sentence(words, entities), Sentence(words[4:8], [Entity(2, 4, "PER")]), Sentence(["in", "of"])]
+    sentences = [
+        Sentence(words, entities),
+        Sentence(words[4:8], [Entity(2, 4, "PER")]),
+        Sentence(["in", "of"]),
+    ]
     tagger = Tagger(str(folder), ["LOC", "ORG", "PER"], seed=1)
-    scores = tagger.fit(learnt, learnt, epochs=60, batch_size=2, rate=1e-2, seed=1)
-    predicted = tagger.predict([*learnt, Sentence([])], batch_size=2)
+    scores = tagger.fit(sentences, sentences, epochs=60, batch_size=2, rate=1e-2, seed=1)
+    predicted = tagger.predict([*sentences, Sentence([])], batch_size=2)
     assert [[one.key for one in s.entities] for s in predicted] == [
-        *([one.key for one in s.entities] for s in learnt),
+        *([one.key for one in s.entities] for s in sentences),
         [],
     ]
     assert all(0.5 < one.score < 1 for s in predicted for one in s.entities)

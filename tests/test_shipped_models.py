@@ -142,10 +142,10 @@ def test_some_sentences_change_their_case() -> None:
 
 def test_changes_keep_entities_and_lengths() -> None:
     sentence = Sentence(["Somebody", "visited", "Copenhagen", "."] * 5, [Entity(2, 3, "place")])
-    for changed in (misspell(sentence), change_words(sentence, str.upper)):
-        assert changed.entities == sentence.entities
-        assert changed.words != sentence.words
-        assert [len(word) for word in changed.words] == [len(word) for word in sentence.words]
+    for variant in (misspell(sentence), change_words(sentence, str.upper)):
+        assert variant.entities == sentence.entities
+        assert variant.words != sentence.words
+        assert [len(word) for word in variant.words] == [len(word) for word in sentence.words]
     assert misspell(sentence) == misspell(sentence)
     assert drop_final_punctuation(sentence).words == sentence.words[:-1]
     inside = Sentence(["U", "."], [Entity(0, 2, "place")])

@@ -33,11 +33,11 @@ def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 def spin_count(program: str, **variables: str) -> str:
     """Return the number that OpenMP has read when PyTorch loads it, and says by itself."""
-    shown = run(program, OMP_DISPLAY_ENV="verbose", **variables).stderr
-    found = re.search(r"GOMP_SPINCOUNT = '(\w+)'", shown)
-    if found is None:
+    output = run(program, OMP_DISPLAY_ENV="verbose", **variables).stderr
+    match = re.search(r"GOMP_SPINCOUNT = '(\w+)'", output)
+    if match is None:
         pytest.skip("this PyTorch has another OpenMP than GNU's")
-    return found[1]
+    return match[1]
 
 
 @pytest.mark.parametrize(

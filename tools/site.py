@@ -107,8 +107,8 @@ def _settings_table(model: type[BaseModel], prefix: str, skip: Collection[str] =
     yield from ("| key | type | default | description |", "|---|---|---|---|")
     for key, field in _fields(model, prefix, skip):
         default = field.get_default(call_default_factory=True)
-        shown = "none" if default is None else f"`{_value(default)}`"
-        yield f"| `{key}` | {_describe_type(field)} | {shown} | {_cell(field.description)} |"
+        text = "none" if default is None else f"`{_value(default)}`"
+        yield f"| `{key}` | {_describe_type(field)} | {text} | {_cell(field.description)} |"
     yield ""
 
 

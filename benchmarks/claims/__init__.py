@@ -6,6 +6,6 @@
     python -m benchmarks.claims --page                 docs/claims.md from the results
 
 A claim is judged by models that differ in one setting and share seeds and data. Runs are in a folder
-(`--runs`, by default `claim-runs`), shared by claims, and go on where they were broken off. Each result is
+(`--runs`, by default `claim-runs`), shared by claims, and resume where they were interrupted. Each result is
 a JSON file in `benchmarks/claims/results`, and the last line of standard output has them all.
 """

@@ -29,18 +29,18 @@ def main() -> None:
     unknown = set(arguments.names) - {claim.name for claim in CLAIMS}
     if unknown:
         parser.error(f"there is no claim {', '.join(sorted(unknown))}; without a name all are listed")
-    wanted = [claim for claim in CLAIMS if arguments.all or claim.name in arguments.names]
+    claims = [claim for claim in CLAIMS if arguments.all or claim.name in arguments.names]
     verdicts: dict[str, str] = {}
-    if wanted and corpora() is None:
+    if claims and corpora() is None:
         report({"benchmark": "claims", "skipped": "no corpora"})
         return
     runs = Runs(arguments.runs, arguments.seeds)
-    for claim in wanted:
+    for claim in claims:
         verdicts[claim.name] = judged(claim, runs, train=arguments.train)
         say(f"{claim.name}: {verdicts[claim.name]}")
     if arguments.page:
         PAGE.write_text(page(), encoding="utf-8")
-    if not wanted and not arguments.page:
+    if not claims and not arguments.page:
         verdicts = {claim.name: _known(claim) for claim in CLAIMS}
     report({"benchmark": "claims", **machine(), "verdicts": verdicts})
 
@@ -53,8 +53,8 @@ def judged(claim: Claim, runs: Runs, *, train: bool) -> str:
     groups = [runs.finished(variant) for variant in claim.variants]
     if not set.intersection(*(set(group) for group in groups)):
         return "not run"
-    found = claim.judge(*groups)
-    told = {
+    result = claim.judge(*groups)
+    content = {
         "claim": claim.name,
         "paper": claim.paper,
         "says": claim.says,
@@ -65,12 +65,12 @@ def judged(claim: Claim, runs: Runs, *, train: bool) -> str:
             for variant in claim.variants
         ],
         **made_with(),
-        **found.told(),
+        **result.to_dict(),
     }
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     (RESULTS / f"{claim.name}.json").write_text(text, encoding="utf-8")
-    return found.verdict
+    return result.verdict
 
 
 def _known(claim: Claim) -> str:

@@ -32,7 +32,7 @@ class Found:
     seeds: Sequence[int]
     evidence: dict[str, Any]
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "verdict": self.verdict,
             "seeds": list(self.seeds),
@@ -124,8 +124,8 @@ def _overconfidence(run: FinishedRun) -> float:
     model = run.model()
     model.calibration = Temperature()
     sentences = test_sentences()
-    found = match(sentences, Recogniser(make_predictor(model)).predict(sentences)).predicted
-    return float(found.score.mean() - found.matched.mean())
+    entities = match(sentences, Recogniser(make_predictor(model)).predict(sentences)).predicted
+    return float(entities.score.mean() - entities.matched.mean())
 
 
 def _rise(run: FinishedRun) -> float:
@@ -236,8 +236,8 @@ def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[...
             recogniser = models[seed].recogniser()
             for value in (few, many):
                 settings: dict[str, Any] = {**others, key: value}
-                found = evaluate(sentences, recogniser.with_options(**settings).predict(sentences)).overall.f1
-                scores.setdefault(str(seed), {})[f"{key}={value}"] = found
+                f1 = evaluate(sentences, recogniser.with_options(**settings).predict(sentences)).overall.f1
+                scores.setdefault(str(seed), {})[f"{key}={value}"] = f1
         number = estimate([of[f"{key}={many}"] - of[f"{key}={few}"] for of in scores.values()])
         return Found(number, above(number), seeds, {"f1": scores, "others": others})
 

@@ -35,7 +35,7 @@ longer training. With three seeds, the interval is wide: undecided does not mean
 def page() -> str:
     """Return the Markdown of the page."""
     results = {claim.name: _read(claim) for claim in CLAIMS}
-    run = sum(found is not None for found in results.values())
+    run = sum(result is not None for result in results.values())
     settings = "\n".join(f"- {method}: `{' '.join(changes)}`" for method, changes in SETTINGS.items())
     head = _HEAD.replace("SETTINGS", settings)
     count = f"Of {len(CLAIMS)} claims, {run} were judged; the others are listed as not run."
@@ -46,10 +46,10 @@ def page() -> str:
         "|---|---|---|---|---|",
     ]
     for claim in CLAIMS:
-        found = results[claim.name]
-        verdict = f"**{found['verdict']}**" if found else "not run"
-        value = _value(found["number"]) if found else ""
-        seeds = str(len(found["seeds"])) if found else ""
+        result = results[claim.name]
+        verdict = f"**{result['verdict']}**" if result else "not run"
+        value = _value(result["number"]) if result else ""
+        seeds = str(len(result["seeds"])) if result else ""
         lines.append(f"| [{claim.says}](#{claim.name}) | {claim.paper} | {verdict} | {value} | {seeds} |")
     for claim in CLAIMS:
         lines += ["", *_section(claim, results[claim.name])]
@@ -61,15 +61,15 @@ def _read(claim: Claim) -> dict[str, Any] | None:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def _section(claim: Claim, found: dict[str, Any] | None) -> list[str]:
+def _section(claim: Claim, result: dict[str, Any] | None) -> list[str]:
     command = f"`python -m benchmarks.claims {claim.name} --train`"
     head = [f"## {claim.name}", "", f"{claim.says} ({claim.paper})", ""]
-    if found is None:
+    if result is None:
         return [*head, f"Not run yet: {command}."]
-    values = ", ".join(f"{value:+.4f}" for value in found["number"]["values"])
+    values = ", ".join(f"{value:+.4f}" for value in result["number"]["values"])
     return [
         *head,
-        f"- **{found['verdict'].capitalize()}**: {_value(found['number'])}.",
+        f"- **{result['verdict'].capitalize()}**: {_value(result['number'])}.",
         f"- The number is {claim.number}; the claim holds if it is {claim.rule}.",
         f"- By seed: {values}.",
         f"- Made by {command}.",

@@ -35,18 +35,18 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(tuple(values), mean, mean - half, mean + half)
 
 
-def within(found: Estimate, low: float, high: float) -> Verdict:
+def within(number: Estimate, low: float, high: float) -> Verdict:
     """Whether the number that is claimed to lie within these bounds does: all of the interval, or none."""
-    if found.low is None or found.high is None or len(found.values) < FEWEST:
+    if number.low is None or number.high is None or len(number.values) < FEWEST:
         return "undecided within noise"
-    if low < found.low and found.high < high:
+    if low < number.low and number.high < high:
         return "holds"
-    return "does not hold" if found.high < low or found.low > high else "undecided within noise"
+    return "does not hold" if number.high < low or number.low > high else "undecided within noise"
 
 
-def above(found: Estimate, least: float = 0.0) -> Verdict:
-    return within(found, least, math.inf)
+def above(number: Estimate, least: float = 0.0) -> Verdict:
+    return within(number, least, math.inf)
 
 
-def below(found: Estimate, most: float = 0.0) -> Verdict:
-    return within(found, -math.inf, most)
+def below(number: Estimate, most: float = 0.0) -> Verdict:
+    return within(number, -math.inf, most)

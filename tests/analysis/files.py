@@ -22,20 +22,20 @@ KINDS = ("json", "csv", "png", "svg")
 class Written:
     """The four files of an analysis: each is whole."""
 
-    told: dict[str, Any]
+    content: dict[str, Any]
     rows: list[dict[str, str]]
     texts: list[str]  # in the SVG
 
     @classmethod
-    def read(cls, folder: Path, name: str, *, drawn: bool = True) -> Written:
+    def read(cls, folder: Path, name: str, *, figure: bool = True) -> Written:
         assert {path.name for path in folder.glob(f"{name}.*")} == {f"{name}.{kind}" for kind in KINDS}
-        if drawn:
+        if figure:
             assert_drawn(folder / f"{name}.png")
-        told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"), parse_constant=refuse)
+        content = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"), parse_constant=refuse)
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream, strict=True))
         assert all(None not in row and None not in row.values() for row in rows)  # of the same length
-        return cls(told, rows, texts_of(folder / f"{name}.svg") if drawn else [])
+        return cls(content, rows, texts_of(folder / f"{name}.svg") if figure else [])
 
 
 def refuse(constant: str) -> None:

@@ -54,8 +54,8 @@ class Page(HTMLParser):
 
 def rows(html: str) -> list[list[str]]:
     """The cells of all rows of all tables, as text."""
-    found = []
+    lines = []
     for row in re.findall(r"<tr.*?</tr>", html, re.DOTALL):
         cells = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
-        found.append([" ".join(re.sub(r"<[^>]*>", "", cell).split()) for cell in cells])
-    return found
+        lines.append([" ".join(re.sub(r"<[^>]*>", "", cell).split()) for cell in cells])
+    return lines

@@ -13,24 +13,24 @@ SILENT = reliability([], [])
 
 
 def test_by_hand() -> None:
-    found = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
-    of_model = found.content["models"]["a_$x$"]
+    result = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
+    of_model = result.content["models"]["a_$x$"]
     # two bins of two: confidences 0.935 and 0.33, half of each right
     assert of_model["ece"] == pytest.approx((0.435 + 0.17) / 2)
     assert of_model["overconfidence"] == pytest.approx((0.435 - 0.17) / 2)
     assert [one["count"] for one in of_model["bins"]] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 2]
-    assert found.content["data"] == "d"
+    assert result.content["data"] == "d"
     assert (
-        found.content["models"]["silent"]["ece"]
-        is found.content["models"]["silent"]["overconfidence"]
+        result.content["models"]["silent"]["ece"]
+        is result.content["models"]["silent"]["overconfidence"]
         is None
     )
-    assert len(found.table.rows) == 20
-    assert found.table.rows[3] == ("a_$x$", 0.3, 0.4, 2, pytest.approx(0.33), 0.5)
-    assert found.table.rows[0][3:] == (0, None, None)
-    assert found.summary is not None
-    assert found.summary.rows[0] == ("a_$x$", 4, of_model["ece"], of_model["overconfidence"])
-    assert found.summary.rows[1] == ("silent", 0, None, None)
+    assert len(result.table.rows) == 20
+    assert result.table.rows[3] == ("a_$x$", 0.3, 0.4, 2, pytest.approx(0.33), 0.5)
+    assert result.table.rows[0][3:] == (0, None, None)
+    assert result.summary is not None
+    assert result.summary.rows[0] == ("a_$x$", 4, of_model["ece"], of_model["overconfidence"])
+    assert result.summary.rows[1] == ("silent", 0, None, None)
 
 
 def test_the_figure_has_what_the_bins_have() -> None:

@@ -104,15 +104,15 @@ def test_words_that_are_cut():
 
 
 def test_duplicates_that_differ():
-    found = find("duplicate", "[PER:Ada] met Eve", "[PER:Ada] met Eve", "[PER:Ada] met [PER:Eve]")
-    assert [place.sentence for place in found[0].suspects] == [2]
-    assert sorted(found[0].counts.values()) == [1, 2]
+    inconsistencies = find("duplicate", "[PER:Ada] met Eve", "[PER:Ada] met Eve", "[PER:Ada] met [PER:Eve]")
+    assert [place.sentence for place in inconsistencies[0].suspects] == [2]
+    assert sorted(inconsistencies[0].counts.values()) == [1, 2]
     assert not find("duplicate", "[PER:Ada] met Eve", "[PER:Ada] met Eve")
 
 
 def test_counts_of_checks():
-    found = find_inconsistencies([annotate("[A:x y]"), annotate("[B:x y]"), annotate("[A:X y]")])
-    counts = count_checks(found)
+    inconsistencies = find_inconsistencies([annotate("[A:x y]"), annotate("[B:x y]"), annotate("[A:X y]")])
+    counts = count_checks(inconsistencies)
     assert counts["type"] == (1, 1)
     assert counts["duplicate"] == (1, 1)
     assert counts["plural"] == (0, 0)

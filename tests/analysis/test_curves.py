@@ -24,16 +24,16 @@ RUNS = {
 
 
 def test_by_hand() -> None:
-    found = analyze_curves(RUNS, {"folders": {"one": "a"}})
-    assert found.content["folders"] == {"one": "a"}
+    result = analyze_curves(RUNS, {"folders": {"one": "a"}})
+    assert result.content["folders"] == {"one": "a"}
     names = ("epoch", "train_loss", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece")
-    assert found.table.columns == ("run", *names)
-    assert found.table.rows[1] == ("one", 2, 4.0, 2.0, 0.6, 0.3, 0.6, 0.05)
-    assert found.content["runs"]["one"][1] == dict(zip(names, found.table.rows[1][1:], strict=True))
-    assert len(found.table.rows) == 5
-    assert found.summary is not None
+    assert result.table.columns == ("run", *names)
+    assert result.table.rows[1] == ("one", 2, 4.0, 2.0, 0.6, 0.3, 0.6, 0.05)
+    assert result.content["runs"]["one"][1] == dict(zip(names, result.table.rows[1][1:], strict=True))
+    assert len(result.table.rows) == 5
+    assert result.summary is not None
     # of epochs that are as good, the first is kept
-    assert found.summary.rows == [("one", 4, "60.0", 2, 2.0, 2), ("_two", 1, "20.0", 1, 4.0, 1)]
+    assert result.summary.rows == [("one", 4, "60.0", 2, 2.0, 2), ("_two", 1, "20.0", 1, 4.0, 1)]
 
 
 def test_the_figure_has_the_same_numbers() -> None:
@@ -54,10 +54,10 @@ def test_the_figure_has_the_same_numbers() -> None:
 
 
 def test_a_run_without_development_data_has_its_training_loss() -> None:
-    found = analyze_curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
-    assert lines_of(found.figure.axes[0])["a, training"] == ([1, 2], [3.0, 2.0])
-    assert found.summary is not None
-    assert found.summary.rows == [("a", 2, None, None, None, None)]
+    result = analyze_curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
+    assert lines_of(result.figure.axes[0])["a, training"] == ([1, 2], [3.0, 2.0])
+    assert result.summary is not None
+    assert result.summary.rows == [("a", 2, None, None, None, None)]
 
 
 def record(**values: Any) -> str:
@@ -78,10 +78,10 @@ def test_records_become_epochs(tmp_path: Path) -> None:
         record(dev_f1=0.5),
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
-    found = read_epochs(tmp_path)
-    assert found == [Epoch(1, 3.0, None, 0.5, 0.25, 0.4, 0.1), Epoch(2, 1.0, 2.5, 0.5, 0.25, 0.4, 0.1)]
-    analyze_curves({"a": found}, {}).save(tmp_path)
-    written = Written.read(tmp_path, "curves")
-    assert [one["dev_loss"] for one in written.told["runs"]["a"]] == [None, 2.5]
-    assert "F1 on the development data" in written.texts
+    epochs = read_epochs(tmp_path)
+    assert epochs == [Epoch(1, 3.0, None, 0.5, 0.25, 0.4, 0.1), Epoch(2, 1.0, 2.5, 0.5, 0.25, 0.4, 0.1)]
+    analyze_curves({"a": epochs}, {}).save(tmp_path)
+    files = Written.read(tmp_path, "curves")
+    assert [one["dev_loss"] for one in files.content["runs"]["a"]] == [None, 2.5]
+    assert "F1 on the development data" in files.texts
     assert read_epochs(tmp_path / "nowhere") == []

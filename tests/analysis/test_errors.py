@@ -23,8 +23,8 @@ PERFECT = classify_errors(GOLD, GOLD)
 
 
 def test_counts_shares_and_examples() -> None:
-    found = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
-    content = found.content["models"]["one"]
+    result = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
+    content = result.content["models"]["one"]
     assert content["mistakes"] == 5
     assert content["f1"] == evaluate(GOLD, GUESSED).overall.f1
     counts = {kind: of["count"] for kind, of in content["kinds"].items()}
@@ -47,7 +47,7 @@ def test_counts_shares_and_examples() -> None:
             "predicted": {"start": 5, "end": 7, "type": "A", "text": "w5 w6", "score": 0.5},
         }
     ]
-    flawless = found.content["models"]["perfect"]
+    flawless = result.content["models"]["perfect"]
     assert (flawless["mistakes"], flawless["f1"]) == (0, 1.0)
     assert all(of["share"] == 0 for of in flawless["kinds"].values())
 
@@ -80,18 +80,18 @@ def test_each_error_is_a_row() -> None:
 
 
 def test_the_summary_has_groups_and_their_kinds() -> None:
-    found = analyze_errors({"one": ONE}, GOLD, {}).summary
-    assert found is not None
-    names = [row[1] for row in found.rows]
+    summary = analyze_errors({"one": ONE}, GOLD, {}).summary
+    assert summary is not None
+    names = [row[1] for row in summary.rows]
     assert [name for name in names if not name.startswith(" ")] == list(GROUPS)
     assert names[:4] == ["boundary", "  start", "  end", "  start and end"]
-    assert found.rows[0] == ("one", "boundary", 1, "20.0", f"{100 * ONE.f1_without('end'):.1f}")
+    assert summary.rows[0] == ("one", "boundary", 1, "20.0", f"{100 * ONE.f1_without('end'):.1f}")
 
 
 def test_the_figure_has_the_counts() -> None:
-    found = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {})
-    assert_labelled(found.figure)
-    kinds, shifts = found.figure.axes
+    result = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {})
+    assert_labelled(result.figure)
+    kinds, shifts = result.figure.axes
     assert ticks_of(kinds) == list(KINDS)
     assert bars_of(kinds) == {"one": [ONE.counts()[kind] for kind in KINDS], "perfect": [0] * len(KINDS)}
     assert ticks_of(shifts) == ["≤ -5", "-4", "-3", "-2", "-1", "+1", "+2", "+3", "+4", "≥ +5"]
@@ -125,10 +125,10 @@ def test_boundaries_that_are_far_off_are_one_bar() -> None:
 def test_the_most_confident_errors_are_the_examples() -> None:
     gold = [Sentence(WORDS)] * 3
     guessed = [Sentence(WORDS, [Entity(0, 1, "A", score)]) for score in (0.2, 0.9, 0.5)]
-    found = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=2).content["models"][
+    examples = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=2).content["models"][
         "a"
     ]["examples"]
-    assert [one["sentence"] for one in found["spurious"]] == [2, 3]
+    assert [one["sentence"] for one in examples["spurious"]] == [2, 3]
     none = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=0).content["models"]["a"][
         "examples"
     ]

@@ -58,9 +58,9 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("who", SEEN_BY)
 def test_colours_can_be_distinguished_by_all(who: str) -> None:
-    seen = [lab(np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1)) for colour in COLOURS]
+    colours = [lab(np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1)) for colour in COLOURS]
     for one, other in combinations(range(len(COLOURS)), 2):
-        assert np.linalg.norm(seen[one] - seen[other]) > 15, (COLOURS[one], COLOURS[other])
+        assert np.linalg.norm(colours[one] - colours[other]) > 15, (COLOURS[one], COLOURS[other])
 
 
 def test_colours_can_be_seen_on_white() -> None:
@@ -133,12 +133,12 @@ def test_a_single_epoch_has_one_integer_tick() -> None:
 @settings(max_examples=60)
 @given(st.text(max_size=200) | st.text("$\\_{}^", max_size=80))
 def test_no_text_is_taken_for_a_formula(text: str) -> None:
-    shown = to_label(text)
-    back, is_formula = Text()._preprocess_math(shown)  # type: ignore[attr-defined]
+    label = to_label(text)
+    back, is_formula = Text()._preprocess_math(label)  # type: ignore[attr-defined]
     assert is_formula is False
     assert len(back) <= 61
     assert back.isprintable()
-    assert not shown.startswith("_")
+    assert not label.startswith("_")
     if text.isprintable() and len(text) <= 60:
         assert back == " " * text.startswith("_") + text
 

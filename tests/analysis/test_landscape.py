@@ -49,15 +49,15 @@ def assert_untouched(model: Model, before: State) -> None:
 
 def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -> None:
     before = state(model)
-    found = compute_losses(model, DATA, PLACES)
+    losses = compute_losses(model, DATA, PLACES)
     assert_untouched(model, before)
     assert not model.training
-    assert list(found) == ["train", "dev"]
+    assert list(losses) == ["train", "dev"]
     for name, sentences in DATA.items():
-        assert len(found[name]) == len(PLACES)
-        assert found[name][2] == pytest.approx(loss_of(model, sentences), rel=1e-5)
-        assert len(set(found[name])) == len(PLACES)  # or nothing has moved
-        assert np.isfinite(found[name]).all()
+        assert len(losses[name]) == len(PLACES)
+        assert losses[name][2] == pytest.approx(loss_of(model, sentences), rel=1e-5)
+        assert len(set(losses[name])) == len(PLACES)  # or nothing has moved
+        assert np.isfinite(losses[name]).all()
 
 
 def test_the_same_seed_gives_the_same_curve(model: Model) -> None:
@@ -90,19 +90,19 @@ def test_a_place_does_not_depend_on_those_before_it(model: Model) -> None:
 
 def seen_at(model: Model, places: list[float], monkeypatch: pytest.MonkeyPatch) -> list[list[torch.Tensor]]:
     """The weights that the loss is computed with, at each place."""
-    seen = []
+    weights = []
     forward = Model.forward
 
     def watched(self: Model, batch: Any) -> Any:
         assert not any(module.training for module in self.modules())  # dropout is off
         assert not torch.is_grad_enabled()
-        seen.append([weight.detach().clone() for weight in self.parameters()])
+        weights.append([weight.detach().clone() for weight in self.parameters()])
         return forward(self, batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(Model, "forward", watched)
         compute_losses(model, {"train": models.NESTED}, places)
-    return seen
+    return weights
 
 
 def test_the_direction_has_the_norm_of_each_weight(plain: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ def test_numbers_against_a_plain_loop(plain: Model) -> None:
             alone = [plain(plain.collate([sentence]))["loss"].item() for sentence in models.NESTED]
         expected.append(sum(alone) / len(alone))
     plain.load_state_dict(before)
-    found = compute_losses(plain, DATA, PLACES, seed=7)
-    assert found["train"] == pytest.approx(expected, rel=1e-4)
+    losses = compute_losses(plain, DATA, PLACES, seed=7)
+    assert losses["train"] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
@@ -202,7 +202,7 @@ def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
     assert all(weight.requires_grad and weight.grad is None for weight in model.parameters())
 
 
-def test_progress_is_told_once_a_place(plain: Model) -> None:
+def test_progress_is_reported_once_a_place(plain: Model) -> None:
     calls: list[int] = []
     compute_losses(plain, DATA, PLACES, advance=lambda: calls.append(1))
     assert len(calls) == len(PLACES)
@@ -224,10 +224,10 @@ def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: 
 
 @pytest.mark.parametrize("count", [3, 5, 51, 101, 7, 23])
 def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
-    found = make_points(count)
-    assert found == pytest.approx(np.linspace(-1, 1, count).tolist())
-    assert (found[0], found[count // 2], found[-1]) == (-1.0, 0.0, 1.0)
-    assert found == [-place for place in reversed(found)]
+    points = make_points(count)
+    assert points == pytest.approx(np.linspace(-1, 1, count).tolist())
+    assert (points[0], points[count // 2], points[-1]) == (-1.0, 0.0, 1.0)
+    assert points == [-place for place in reversed(points)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 50, -3])
@@ -243,14 +243,14 @@ LOSSES: dict[str, Losses] = {
 
 
 def test_table_and_summary() -> None:
-    found = analyze_landscape(LOSSES, PLACES, {"seed": 1})
-    assert found.content == {"seed": 1, "points": PLACES, "models": LOSSES}
-    assert len(found.table.rows) == 20
-    assert found.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
-    assert found.summary is not None
+    result = analyze_landscape(LOSSES, PLACES, {"seed": 1})
+    assert result.content == {"seed": 1, "points": PLACES, "models": LOSSES}
+    assert len(result.table.rows) == 20
+    assert result.table.rows[1] == ("a_$b$", "train", -0.25, 2.0)
+    assert result.summary is not None
     # nothing but the middle within 0.2; three points within 0.5, (2 + 1 + 2) / 3 - 1; all, 21 / 5 - 1
-    assert found.summary.rows[0] == ("a_$b$", "train", 1.0, None, pytest.approx(2 / 3), pytest.approx(3.2))
-    assert found.summary.rows[2] == ("b", "train", 1.0, None, 0.0, 0.0)
+    assert result.summary.rows[0] == ("a_$b$", "train", 1.0, None, pytest.approx(2 / 3), pytest.approx(3.2))
+    assert result.summary.rows[2] == ("b", "train", 1.0, None, 0.0, 0.0)
 
 
 def test_the_figure_has_the_same_numbers() -> None:

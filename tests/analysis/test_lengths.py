@@ -22,20 +22,20 @@ ONE, OTHER = evaluated((0, 1), (4, 7), (0, 12), (0, 11)), evaluated((0, 1), (2, 
 
 
 def test_numbers_are_those_of_evaluate() -> None:
-    found = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
+    analysis = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
     for name, result in (("one", ONE), ("other", OTHER)):
         expected = result.to_dict()["by_length"]
-        assert found.content["models"][name]["by_length"] == expected
-    assert found.content["models"]["one"]["enumerated"] == [1, 2]
-    assert found.content["models"]["other"]["enumerated"] is None
-    assert [row[:2] for row in found.table.rows] == [
+        assert analysis.content["models"][name]["by_length"] == expected
+    assert analysis.content["models"]["one"]["enumerated"] == [1, 2]
+    assert analysis.content["models"]["other"]["enumerated"] is None
+    assert [row[:2] for row in analysis.table.rows] == [
         *(("one", words) for words in (1, 3, 11, 12)),
         *(("other", words) for words in (1, 2, 3, 12)),
     ]
-    assert found.table.rows[0] == ("one", 1, 1.0, 0.5, pytest.approx(2 / 3), 1, 1, 2, "yes")
-    assert [row[-1] for row in found.table.rows] == ["yes", "no", "no", "no", None, None, None, None]
-    assert found.summary is not None
-    assert found.summary.rows[:4] == [
+    assert analysis.table.rows[0] == ("one", 1, 1.0, 0.5, pytest.approx(2 / 3), 1, 1, 2, "yes")
+    assert [row[-1] for row in analysis.table.rows] == ["yes", "no", "no", "no", None, None, None, None]
+    assert analysis.summary is not None
+    assert analysis.summary.rows[:4] == [
         ("one", "1", "100.0", "50.0", "66.7", 2),
         ("one", "2", "0.0", "0.0", "0.0", 0),
         ("one", "3", "100.0", "100.0", "100.0", 1),
@@ -68,8 +68,8 @@ def test_no_point_without_gold_entities() -> None:
 
 def test_only_long_entities_and_none_at_all() -> None:
     long = evaluate([GOLD[0].with_entities([Entity(0, 15, "A")])], [GOLD[0].with_entities([])])
-    found = analyze_lengths({"a": long}, {"a": None}, {})
-    assert ticks_of(found.figure.axes[0]) == ["10+\n(1)"]
+    analysis = analyze_lengths({"a": long}, {"a": None}, {})
+    assert ticks_of(analysis.figure.axes[0]) == ["10+\n(1)"]
     nothing = evaluate([GOLD[0].with_entities([])], [GOLD[0].with_entities([])])
     with pytest.raises(UsageError, match="no entities in the data, and no model predicts any"):
         analyze_lengths({"a": nothing, "b": nothing}, {"a": [1], "b": None}, {})

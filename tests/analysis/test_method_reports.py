@@ -17,26 +17,26 @@ STAGES: Tables = {
 
 
 def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
-    found = analyze_reports("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
-    assert found.name == "offsets"
-    content = found.content["models"]["m_$1$"]["labels"]
+    result = analyze_reports("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
+    assert result.name == "offsets"
+    content = result.content["models"]["m_$1$"]["labels"]
     assert content["S-1"]["true_positives"] == 1
     assert content["S-1"]["f1"] == 2 / 6
-    assert ("m_$1$", "labels", "S-1", "recall", 0.25) in found.table.rows
-    assert len(found.table.rows) == 2 * 6
-    assert_labelled(found.figure)
-    [axis] = found.figure.axes
+    assert ("m_$1$", "labels", "S-1", "recall", 0.25) in result.table.rows
+    assert len(result.table.rows) == 2 * 6
+    assert_labelled(result.figure)
+    [axis] = result.figure.axes
     assert bars_of(axis) == {"precision": [50, 100], "recall": [25, 100], "F1": [pytest.approx(100 / 3), 100]}
     assert axis.get_ylabel() == "%"
     assert axis.get_title() == r"m_\$1\$: labels"
 
 
 def test_ratios_counts_and_means_have_panels_of_their_own() -> None:
-    found = analyze_reports("stages", {"a": STAGES, "b": OFFSETS}, {})
-    assert_labelled(found.figure)
-    of_a = [axis for axis in found.figure.axes if axis.get_title().startswith("a: ")]
-    of_b = [axis for axis in found.figure.axes if axis.get_title().startswith("b: ")]
-    assert (len(of_a), len(of_b), len(found.figure.axes)) == (4, 1, 5)
+    result = analyze_reports("stages", {"a": STAGES, "b": OFFSETS}, {})
+    assert_labelled(result.figure)
+    of_a = [axis for axis in result.figure.axes if axis.get_title().startswith("a: ")]
+    of_b = [axis for axis in result.figure.axes if axis.get_title().startswith("b: ")]
+    assert (len(of_a), len(of_b), len(result.figure.axes)) == (4, 1, 5)
     ratios, counts, means, moves = of_a
     assert bars_of(ratios) == {"recall": [100, 50], "recall, near": [100, 75]}
     assert ratios.get_ylabel() == "%"

@@ -54,15 +54,15 @@ EPOCHS = [
 
 
 def contents(gold=None, predicted=None, **more):
-    made = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    time = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     return Contents(
-        "my-model", "1.2.3", made, SETTINGS, ["LOC", "PER"], gold=gold, predicted=predicted, **more
+        "my-model", "1.2.3", time, SETTINGS, ["LOC", "PER"], gold=gold, predicted=predicted, **more
     )
 
 
 def guessed(sentences):
     """Return predictions with errors of many kinds, with confidences."""
-    found = []
+    predicted = []
     for number, sentence in enumerate(sentences):
         entities = []
         for place, entity in enumerate(sentence.entities):
@@ -79,8 +79,8 @@ def guessed(sentences):
             entities.append(replace(entity, score=score))
         if number % 9 == 0:
             entities.append(Entity(len(sentence) - 1, len(sentence), "time", 0.41))
-        found.append(sentence.with_entities(entities))
-    return found
+        predicted.append(sentence.with_entities(entities))
+    return predicted
 
 
 @pytest.fixture(scope="module")
@@ -176,13 +176,15 @@ def test_its_numbers_are_those_of_evaluate(full, gold):
 
 
 def test_errors_and_confusion_add_up(full, gold):
-    found = classify_errors(gold, guessed(gold))
+    errors = classify_errors(gold, guessed(gold))
     table = {row[0]: row for row in rows(full) if len(row) == 6}
-    for kind, count in found.counts().items():
+    for kind, count in errors.counts().items():
         assert table[kind][1] == str(count)
-        assert table[kind][4] == f"{100 * found.f1_without(kind):.1f}"
-    assert sum(int(table[group][1]) for group in GROUPS) == len(found)
-    types = len(found.confusion()) and {entity.type for s in [*gold, *guessed(gold)] for entity in s.entities}
+        assert table[kind][4] == f"{100 * errors.f1_without(kind):.1f}"
+    assert sum(int(table[group][1]) for group in GROUPS) == len(errors)
+    types = len(errors.confusion()) and {
+        entity.type for s in [*gold, *guessed(gold)] for entity in s.entities
+    }
     heat = [row for row in rows(full) if len(row) == len(types) + 2]
     header, body = heat[0], heat[1:]
     assert header[1:] == [row[0] for row in body]
@@ -381,9 +383,9 @@ def test_a_large_corpus_makes_no_large_file(gold):
 
 def test_the_most_confident_errors_come_first_and_each_sentence_and_phrase_once():
     sentences = [Sentence(["Ada", str(number), "x"]) for number in range(6)]
-    found = [ErrorCase("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
-    found += [ErrorCase("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
-    chosen = choose_examples(found, sentences, 4)
+    errors = [ErrorCase("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
+    errors += [ErrorCase("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
+    chosen = choose_examples(errors, sentences, 4)
     assert chosen[0].predicted.score == 0.9  # one Ada
     assert [one.predicted.score for one in chosen[1:]] == pytest.approx([0.5, 0.4, 0.3])
     assert len({one.sentence for one in chosen}) == 4
@@ -399,24 +401,24 @@ def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
     )
     predicted = gold.with_entities([Entity(1, 4, "ORG", 0.75)])
     (first, second) = classify_errors([gold], [predicted]).all
-    drawn = make_example(first, gold, predicted)
+    example = make_example(first, gold, predicted)
     assert first.gold == Entity(0, 4, "ORG")
-    assert [len(cell.above) for cell in drawn.cells] == [3, 3, 3, 3]
-    assert [[segment and segment.label for segment in cell.above] for cell in drawn.cells][3] == [
+    assert [len(cell.above) for cell in example.cells] == [3, 3, 3, 3]
+    assert [[segment and segment.label for segment in cell.above] for cell in example.cells][3] == [
         "",
         "",
         "LOC",
     ]
-    assert drawn.cells[0].above[0].role == "gold"
-    assert drawn.cells[0].above[0].opens
-    assert drawn.cells[3].above[0].closes
-    assert [[segment.label for segment in cell.below] for cell in drawn.cells] == [
+    assert example.cells[0].above[0].role == "gold"
+    assert example.cells[0].above[0].opens
+    assert example.cells[3].above[0].closes
+    assert [[segment.label for segment in cell.below] for cell in example.cells] == [
         [],
         ["ORG 0.75"],
         [""],
         [""],
     ]
-    assert drawn.cells[1].below[0].role == "other"
+    assert example.cells[1].below[0].role == "other"
     assert second.gold == Entity(3, 4, "LOC")
 
 
@@ -503,10 +505,10 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
         {"step": 30, "epoch": 1.0, "dev_f1": 0.5, "dev_loss": float("nan")},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 4')
-    found = read_contents(tmp_path)
-    assert found.settings == {"method": {"name": "diffusion"}}
-    assert found.epochs == [Epoch(1.0, 2.0, dev_f1=0.5)]
-    Page(render(found))
+    report = read_contents(tmp_path)
+    assert report.settings == {"method": {"name": "diffusion"}}
+    assert report.epochs == [Epoch(1.0, 2.0, dev_f1=0.5)]
+    Page(render(report))
 
 
 @pytest.mark.parametrize(
@@ -532,9 +534,9 @@ def test_wrong_shapes_that_do_no_harm_are_left_out(tmp_path):
     (tmp_path / "metrics.json").write_text(
         '{"epochs": [3, {"epoch": "one"}, {"epoch": 1}], "kept_epoch": true, "calibration": 4}'
     )
-    found = read_contents(tmp_path)
-    assert (found.types, found.kept_epoch, found.calibration) == ([], None, None)
-    Page(render(found))
+    report = read_contents(tmp_path)
+    assert (report.types, report.kept_epoch, report.calibration) == ([], None, None)
+    Page(render(report))
 
 
 # A real browser

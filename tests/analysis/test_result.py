@@ -34,13 +34,13 @@ def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
     content = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
     paths = result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["some.json", "some.csv", "some.png", "some.svg"]
-    found = Written.read(tmp_path / "new" / "folder", "some")
-    assert found.told == {"fencepost": __version__, **content, "pair": ["x", "y"]}
-    assert found.rows == [
+    files = Written.read(tmp_path / "new" / "folder", "some")
+    assert files.content == {"fencepost": __version__, **content, "pair": ["x", "y"]}
+    assert files.rows == [
         {"model": "日本", "count": "3", "f1": "0.25"},
         {"model": "b", "count": "", "f1": str(1 / 3)},
     ]
-    assert {"words", "F1, in %", "é 日本"} <= set(found.texts)
+    assert {"words", "F1, in %", "é 日本"} <= set(files.texts)
     before = [path.read_bytes() for path in paths]
     result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")  # over our own
     assert [path.read_bytes() for path in paths] == before
@@ -50,10 +50,10 @@ def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
 def test_json_has_neither_nan_nor_infinity(tmp_path: Path) -> None:
     content = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
     result(content, [("a", 1, math.inf)]).save(tmp_path)
-    found = Written.read(tmp_path, "some")
-    assert found.told["losses"] == [1.0, None, None]
-    assert found.told["deep"] == {"a": [{"b": None}]}
-    assert found.rows[0]["f1"] == "inf"
+    files = Written.read(tmp_path, "some")
+    assert files.content["losses"] == [1.0, None, None]
+    assert files.content["deep"] == {"a": [{"b": None}]}
+    assert files.rows[0]["f1"] == "inf"
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "png", "svg"])
@@ -103,16 +103,16 @@ def test_a_relative_folder_is_one_here(tmp_path: Path, monkeypatch: pytest.Monke
     "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "--x"]
 )
 def test_formulas_are_defused(text: str) -> None:
-    [_, [found]] = csv.reader(io.StringIO(Table(("a",), [(text,)]).csv(), newline=""))
-    assert found == f"'{text}"
+    [_, [cell]] = csv.reader(io.StringIO(Table(("a",), [(text,)]).csv(), newline=""))
+    assert cell == f"'{text}"
 
 
 @pytest.mark.parametrize(
     "value", ["-1", "+0.5", "-1e-5", -3, -0.25, "", "a=b", "日本", 'say "a, b"', "a\nb", "'"]
 )
 def test_numbers_and_other_texts_stay(value: Any) -> None:
-    [_, [_, found]] = csv.reader(io.StringIO(Table(("a", "b"), [("x", value)]).csv(), newline=""))
-    assert found == str(value)
+    [_, [_, cell]] = csv.reader(io.StringIO(Table(("a", "b"), [("x", value)]).csv(), newline=""))
+    assert cell == str(value)
 
 
 @settings(max_examples=50)
@@ -123,10 +123,10 @@ def test_numbers_and_other_texts_stay(value: Any) -> None:
 )
 def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
     text = Table(("a", "b"), rows).csv()
-    found = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    assert found[0] == ["a", "b"]
-    assert len(found) == len(rows) + 1
-    for (word, number), (read_word, read_number) in zip(rows, found[1:], strict=True):
+    lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert lines[0] == ["a", "b"]
+    assert len(lines) == len(rows) + 1
+    for (word, number), (read_word, read_number) in zip(rows, lines[1:], strict=True):
         assert read_word.removeprefix("'") == word.removeprefix("'")
         assert (type(number)(read_number) if number is not None else None) == number
 

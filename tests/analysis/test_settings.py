@@ -21,9 +21,9 @@ ROWS = [
 
 
 def test_a_line_for_each_value_of_the_second_setting() -> None:
-    found = analyze_settings({"a": ROWS}, ["steps", "spans"], {"data": "d"})
-    assert found.content == {"data": "d", "models": {"a": ROWS}}
-    assert found.table.columns == (
+    result = analyze_settings({"a": ROWS}, ["steps", "spans"], {"data": "d"})
+    assert result.content == {"data": "d", "models": {"a": ROWS}}
+    assert result.table.columns == (
         "model",
         "steps",
         "spans",
@@ -32,11 +32,11 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
         "f1",
         "sentences_per_second",
     )
-    assert found.table.rows[3] == ("a", 10, 60, 0.8, 0.8, 0.8, 20.04)
-    assert found.summary is not None
-    assert found.summary.rows[3] == ("a", 10, 60, "80.0", "20.0")
-    assert_labelled(found.figure)
-    scores, speeds = found.figure.axes
+    assert result.table.rows[3] == ("a", 10, 60, 0.8, 0.8, 0.8, 20.04)
+    assert result.summary is not None
+    assert result.summary.rows[3] == ("a", 10, 60, "80.0", "20.0")
+    assert_labelled(result.figure)
+    scores, speeds = result.figure.axes
     assert ticks_of(scores) == ticks_of(speeds) == ["1", "10"]
     assert lines_of(scores) == {
         "spans=20": ([0, 1], pytest.approx([50, 70])),
@@ -49,8 +49,8 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
 
 def test_several_models_and_one_setting() -> None:
     other = [row(0.1, 1.0, select="flat"), row(0.2, 1.0, select="nested")]
-    found = analyze_settings({"a": other, "_b": other}, ["select"], {})
-    _, speeds = found.figure.axes
+    result = analyze_settings({"a": other, "_b": other}, ["select"], {})
+    _, speeds = result.figure.axes
     assert legend_of(speeds) == ["a", " _b"]
     assert ticks_of(speeds) == ["flat", "nested"]
     two = analyze_settings({"a": ROWS, "b": ROWS}, ["steps", "spans"], {}).figure.axes[1]

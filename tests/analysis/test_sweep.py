@@ -25,7 +25,7 @@ def cell(f1: float | None, test: float | None = None, seeds: int = 3, **more: An
     }
 
 
-def drawn(cells: list[Cell], over: str | None = None) -> dict[str, list[tuple[float, float]]]:
+def draw_lines(cells: list[Cell], over: str | None = None) -> dict[str, list[tuple[float, float]]]:
     """By the label of a line, its points."""
     [axis] = analyze_sweep(cells, {}, over).figure.axes
     return {
@@ -44,26 +44,26 @@ EPSILON = [
 
 
 def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
-    found = drawn(EPSILON)
-    assert found["method.size=10"] == [(0.0, 60.0), (0.2, 70.0)]
-    assert found["method.size=20"] == [(0.0, 50.0), (0.1, pytest.approx(80.0))]
-    over = drawn(EPSILON, "method.size")
+    lines = draw_lines(EPSILON)
+    assert lines["method.size=10"] == [(0.0, 60.0), (0.2, 70.0)]
+    assert lines["method.size=20"] == [(0.0, 50.0), (0.1, pytest.approx(80.0))]
+    over = draw_lines(EPSILON, "method.size")
     assert over["method.epsilon=0.0"] == [(10.0, 60.0), (20.0, 50.0)]
 
 
 def test_numbers_and_labels() -> None:
-    found = analyze_sweep(EPSILON, {"folder": "f"})
-    assert found.name == "sweep-f1"
-    assert (found.content["over"], found.content["measure"], found.content["folder"]) == (
+    result = analyze_sweep(EPSILON, {"folder": "f"})
+    assert result.name == "sweep-f1"
+    assert (result.content["over"], result.content["measure"], result.content["folder"]) == (
         "method.epsilon",
         "dev_f1",
         "f",
     )
-    assert found.content["cells"] == EPSILON
-    assert found.table.rows[0] == (EPSILON[0]["cell"], 3, 0.7, 0.01)
-    assert len(found.table.rows) == 4  # what is not finished has no score
-    assert_labelled(found.figure)
-    [axis] = found.figure.axes
+    assert result.content["cells"] == EPSILON
+    assert result.table.rows[0] == (EPSILON[0]["cell"], 3, 0.7, 0.01)
+    assert len(result.table.rows) == 4  # what is not finished has no score
+    assert_labelled(result.figure)
+    [axis] = result.figure.axes
     assert axis.get_ylabel() == "F1 on the development data (%)"
     assert axis.get_title() == "mean ± standard deviation over 3 seeds"
     assert legend_of(axis) == ["method.size=10", "method.size=20"]
@@ -71,13 +71,13 @@ def test_numbers_and_labels() -> None:
 
 def test_shares_come_first_and_test_scores_before_development_scores() -> None:
     cells = [cell(0.1, 0.2 + share / 2, seeds=1, share=share, a=1) for share in (0.1, 0.5, 1.0)]
-    found = analyze_sweep(cells, {})
-    assert (found.content["over"], found.content["measure"]) == ("share", "test_f1")
-    [axis] = found.figure.axes
+    result = analyze_sweep(cells, {})
+    assert (result.content["over"], result.content["measure"]) == ("share", "test_f1")
+    [axis] = result.figure.axes
     assert axis.get_xlabel() == "share of the training data"
     assert legend_of(axis) == ["mean ± standard deviation"]
     assert ticks_of(axis) == ["0.1", "0.5", "1.0"]
-    [points] = drawn(cells).values()
+    [points] = draw_lines(cells).values()
     assert points == [(0.1, pytest.approx(25)), (0.5, pytest.approx(45)), (1.0, pytest.approx(70))]
 
 
@@ -85,9 +85,9 @@ def test_texts_stand_side_by_side_and_so_do_numbers_that_would_collide() -> None
     cells = [cell(0.5, **{"method.name": name}) for name in ("_b", "$a$")]
     [axis] = analyze_sweep(cells, {}).figure.axes
     assert ticks_of(axis) == [" _b", r"\$a\$"]
-    assert [x for x, _ in next(iter(drawn(cells).values()))] == [0, 1]
+    assert [x for x, _ in next(iter(draw_lines(cells).values()))] == [0, 1]
     rates = [cell(0.5, rate=rate) for rate in (1.0, 1e-4, 1e-5)]
-    assert [x for x, _ in next(iter(drawn(rates).values()))] == [0, 1, 2]
+    assert [x for x, _ in next(iter(draw_lines(rates).values()))] == [0, 1, 2]
     assert ticks_of(analyze_sweep(rates, {}).figure.axes[0]) == ["1.0", "0.0001", "1e-05"]
 
 
@@ -112,13 +112,13 @@ def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
         cell(0.6, **{"method.epsilon": 0.1, "method.smoothing_size": 2}),
         cell(0.5, **{"encoder.lstm.layers": 0}),
     ]
-    found = analyze_sweep(cells, {})
-    assert found.content["over"] == "cell"
-    [axis] = found.figure.axes
+    result = analyze_sweep(cells, {})
+    assert result.content["over"] == "cell"
+    [axis] = result.figure.axes
     points = np.asarray(axis.containers[0][0].get_xydata()).tolist()
     assert points == [[70.0, 3.0], [60.0, 2.0], [50.0, 1.0]]
-    shown = [label.get_text().replace("\n", " ") for label in axis.get_yticklabels()]
-    assert shown == [one["cell"] for one in cells]
+    labels = [label.get_text().replace("\n", " ") for label in axis.get_yticklabels()]
+    assert labels == [one["cell"] for one in cells]
     assert axis.get_xlabel() == "F1 on the development data (%)"
-    over = drawn(cells, "method.epsilon")  # settings that a cell does not set are not in its label
+    over = draw_lines(cells, "method.epsilon")  # settings that a cell does not set are not in its label
     assert set(over) == {"mean ± standard deviation", "method.smoothing_size=2", "encoder.lstm.layers=0"}

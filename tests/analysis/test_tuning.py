@@ -39,18 +39,18 @@ def points(collection: Any) -> list[tuple[float, float]]:
 
 
 def test_only_complete_trials_are_ever_the_best() -> None:
-    found = analyze_history(TRIALS, {"tuning": "f"})
-    assert found.name == "tuning-history"
-    assert found.content == {"tuning": "f", "trials": TRIALS}
-    assert list(found.table.rows) == [
+    result = analyze_history(TRIALS, {"tuning": "f"})
+    assert result.name == "tuning-history"
+    assert result.content == {"tuning": "f", "trials": TRIALS}
+    assert list(result.table.rows) == [
         (0, "failed", 0.9, None),
         (1, "complete", 0.4, 0.4),
         (2, "complete", 0.3, 0.4),
         (3, "pruned", 0.8, 0.4),
         (4, "complete", 0.5, 0.5),
     ]
-    scores, epochs = found.figure.axes
-    assert_labelled(found.figure)
+    scores, epochs = result.figure.axes
+    assert_labelled(result.figure)
     assert legend_of(scores) == ["complete", "pruned", "failed (on the axis)", "best so far"]
     complete, pruned = scores.collections
     assert points(complete) == [(1, 40), (2, 30), (4, 50)]
@@ -66,11 +66,11 @@ def test_only_complete_trials_are_ever_the_best() -> None:
 
 
 def test_without_a_complete_trial(tmp_path: Path) -> None:
-    found = analyze_history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
-    scores, epochs = found.figure.axes
+    result = analyze_history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
+    scores, epochs = result.figure.axes
     assert (legend_of(scores), legend_of(epochs)) == (["failed (on the axis)"], ["pruned or failed"])
-    found.save(tmp_path)
-    assert [row["best_so_far"] for row in Written.read(tmp_path, "tuning-history", drawn=False).rows] == [
+    result.save(tmp_path)
+    assert [row["best_so_far"] for row in Written.read(tmp_path, "tuning-history", figure=False).rows] == [
         "",
         "",
     ]
@@ -82,18 +82,18 @@ def test_the_figures_are_drawn(tmp_path: Path) -> None:
         tmp_path
     )
     assert "failed (on the axis)" in Written.read(tmp_path, "tuning-history").texts
-    found = Written.read(tmp_path, "tuning-importance")
-    assert {"method.epsilon", "a.b$c_d", "70.0"} <= set(found.texts)
-    assert found.rows[0] == {"setting": "method.epsilon", "importance": "0.7"}
+    files = Written.read(tmp_path, "tuning-importance")
+    assert {"method.epsilon", "a.b$c_d", "70.0"} <= set(files.texts)
+    assert files.rows[0] == {"setting": "method.epsilon", "importance": "0.7"}
 
 
 def test_bars_of_importance_in_their_order() -> None:
-    found = analyze_importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
-    (panel,) = found.figure.axes
-    assert_labelled(found.figure)
+    result = analyze_importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
+    (panel,) = result.figure.axes
+    assert_labelled(result.figure)
     assert [bar.get_width() for bar in panel.patches] == [70, 30]  # type: ignore[attr-defined]
     lowest_first = [label.get_text() for label in panel.get_yticklabels()]
     assert lowest_first == ["method.epsilon", "training.learning_rate"]
     assert list(panel.get_yticks()) == [2, 1]
-    assert list(found.table.rows) == [("method.epsilon", 0.7), ("training.learning_rate", 0.3)]
-    assert found.content["importance"] == {"method.epsilon": 0.7, "training.learning_rate": 0.3}
+    assert list(result.table.rows) == [("method.epsilon", 0.7), ("training.learning_rate", 0.3)]
+    assert result.content["importance"] == {"method.epsilon": 0.7, "training.learning_rate": 0.3}

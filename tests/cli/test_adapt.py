@@ -20,8 +20,8 @@ def test_texts_in_several_formats(run, encoder: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(tiny.TEXT * 3), encoding="utf-8")
     options = ["--epochs", 1, "--batch-size", 4]
-    shown = run("adapt", encoder, texts, "--out", tmp_path / "a", "--json", tmp_path / "a.json", *options)
-    assert f"train a model with fencepost train --encoder {tmp_path / 'a'}" in shown.stdout
+    outcome = run("adapt", encoder, texts, "--out", tmp_path / "a", "--json", tmp_path / "a.json", *options)
+    assert f"train a model with fencepost train --encoder {tmp_path / 'a'}" in outcome.stdout
     result = json.loads((tmp_path / "a.json").read_text())
     assert result["sentences"] + result["held_out"] == 36
     assert result["loss_after"] < result["loss_before"]

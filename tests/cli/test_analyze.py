@@ -72,13 +72,13 @@ def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
     """
 
     def analyzed(
-        name: str, *arguments: object, code: int = 0, drawn: bool = False, file: str | None = None
+        name: str, *arguments: object, code: int = 0, figure: bool = False, file: str | None = None
     ) -> Any:
         there = [folder / str(one) if (folder / str(one)).exists() else one for one in arguments]
         there += ["--quiet"] * (name not in ("curves", "sweep"))
         out = tmp_path / f"out {code}"
         with monkeypatch.context() as patch:
-            if not drawn:
+            if not figure:
                 patch.setattr("fencepost.analysis.result._draw", lambda *_: b"")
             result = run("analyze", name, *there, "--out", out, code=code)
         if code:
@@ -88,12 +88,12 @@ def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
         name = file or {"sweep": "sweep-f1"}.get(name, name)
         files = [f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
         assert f"written to {out}: {', '.join(files)}\n" in result.stdout
-        return Written.read(out, name, drawn=drawn)
+        return Written.read(out, name, figure=figure)
 
     return analyzed
 
 
-def told_by_evaluate(run, *arguments: object) -> dict[str, Any]:
+def evaluate_with_command(run, *arguments: object) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(run("evaluate", *arguments, "--json", "--quiet").stdout)
     return result
 
@@ -106,19 +106,19 @@ def predicted(folder: Path, name: str) -> list[Sentence]:
 
 
 def test_calibration(run, analyzed, folder: Path) -> None:
-    found = analyzed(
-        "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
+    result = analyzed(
+        "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
-        assert found.told["models"][name]["ece"] == expected["ece"]
-        assert found.told["models"][name]["bins"] == expected["reliability"]
-    assert found.told["raw"] is False
-    assert found.told["data"] == str(folder / "data.jsonl")
-    assert found.told["folders"]["smoothing"] == str(folder / "smoothing")
-    assert len(found.rows) == 20
-    assert any("ECE" in text for text in found.texts)
-    assert {"smoothing", "locate-and-label"} <= set(found.texts)
+        expected = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        assert result.content["models"][name]["ece"] == expected["ece"]
+        assert result.content["models"][name]["bins"] == expected["reliability"]
+    assert result.content["raw"] is False
+    assert result.content["data"] == str(folder / "data.jsonl")
+    assert result.content["folders"]["smoothing"] == str(folder / "smoothing")
+    assert len(result.rows) == 20
+    assert any("ECE" in text for text in result.texts)
+    assert {"smoothing", "locate-and-label"} <= set(result.texts)
 
 
 def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> None:
@@ -130,42 +130,42 @@ def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> Non
     expected = reliability(own.score, own.matched)
     for engine in ("pytorch", "onnx"):
         arguments = ["smoothing", "data.jsonl", "--raw", "--engine", engine]
-        found = analyzed("calibration", *arguments).told["models"]["smoothing"]
-        assert found["ece"] == pytest.approx(expected.ece, abs=1e-5)
-        assert [one["count"] for one in found["bins"]] == [one.count for one in expected.bins]
-    calibrated = analyzed("calibration", "smoothing", "data.jsonl").told["models"]["smoothing"]
-    assert abs(calibrated["ece"] - found["ece"]) > 0.001
+        content = analyzed("calibration", *arguments).content["models"]["smoothing"]
+        assert content["ece"] == pytest.approx(expected.ece, abs=1e-5)
+        assert [one["count"] for one in content["bins"]] == [one.count for one in expected.bins]
+    calibrated = analyzed("calibration", "smoothing", "data.jsonl").content["models"]["smoothing"]
+    assert abs(calibrated["ece"] - content["ece"]) > 0.001
 
 
 def test_errors(run, analyzed, folder: Path) -> None:
-    found = analyzed(
-        "errors", "smoothing", "diffusion", "data.jsonl", "--examples", 2, "--engine", "pytorch", drawn=True
+    result = analyzed(
+        "errors", "smoothing", "diffusion", "data.jsonl", "--examples", 2, "--engine", "pytorch", figure=True
     )
     for name in ("smoothing", "diffusion"):
         expected = classify_errors(DATA, predicted(folder, name))
-        told = found.told["models"][name]
-        scores = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
-        assert told["f1"] == scores["f1"]
-        assert {kind: of["count"] for kind, of in told["kinds"].items()} == expected.counts()
-        assert max(map(len, told["examples"].values())) <= 2
-        assert sum(row["model"] == name for row in found.rows) == len(expected) > 0
-    strange = [row for row in found.rows if row["gold_text"] == "'=Toronto" or row["id"] == "'=id"]
+        content = result.content["models"][name]
+        scores = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        assert content["f1"] == scores["f1"]
+        assert {kind: of["count"] for kind, of in content["kinds"].items()} == expected.counts()
+        assert max(map(len, content["examples"].values())) <= 2
+        assert sum(row["model"] == name for row in result.rows) == len(expected) > 0
+    strange = [row for row in result.rows if row["gold_text"] == "'=Toronto" or row["id"] == "'=id"]
     assert strange
-    assert not [value for row in found.rows for value in row.values() if value[:1] in "=+@" and value]
-    assert "Errors by kind" in found.texts
+    assert not [value for row in result.rows for value in row.values() if value[:1] in "=+@" and value]
+    assert "Errors by kind" in result.texts
 
 
 def test_lengths(run, analyzed, folder: Path) -> None:
-    found = analyzed(
-        "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", drawn=True
+    result = analyzed(
+        "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
     for name in ("smoothing", "locate-and-label"):
-        expected = told_by_evaluate(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
-        for length, scores in found.told["models"][name]["by_length"].items():
+        expected = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
+        for length, scores in result.content["models"][name]["by_length"].items():
             assert scores.items() <= expected["by_length"][length].items()
-    assert found.told["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
-    assert found.told["models"]["smoothing"]["enumerated"] is None
-    alone = analyzed("lengths", "locate-and-label", "data.jsonl", drawn=True)
+    assert result.content["models"]["locate-and-label"]["enumerated"] == [1, 2, 4]
+    assert result.content["models"]["smoothing"]["enumerated"] is None
+    alone = analyzed("lengths", "locate-and-label", "data.jsonl", figure=True)
     assert "lengths that training does not enumerate" in alone.texts
 
 
@@ -178,46 +178,46 @@ def test_what_a_method_tells_of_its_steps(analyzed, folder: Path, name: str, mod
         title: {row: dict(n) if isinstance(n, Mapping) else asdict(n) for row, n in rows.items()}
         for title, rows in reports[name].tables().items()
     }
-    found = analyzed("method", model, "data.jsonl", "--label", "[/bold]$x$", drawn=True, file=name)
-    assert found.told["models"] == {"[/bold]$x$": expected}
-    assert found.told["engines"] == {"[/bold]$x$": ner.engine}
-    assert all(row["model"] == "[/bold]$x$" for row in found.rows)
+    result = analyzed("method", model, "data.jsonl", "--label", "[/bold]$x$", figure=True, file=name)
+    assert result.content["models"] == {"[/bold]$x$": expected}
+    assert result.content["engines"] == {"[/bold]$x$": ner.engine}
+    assert all(row["model"] == "[/bold]$x$" for row in result.rows)
     numbers = [
         value
-        for tables in found.told["models"].values()
+        for tables in result.content["models"].values()
         for rows in tables.values()
         for row in rows.values()
         for value in row.values()
     ]
-    assert [float(row["value"]) for row in found.rows] == pytest.approx(numbers)
+    assert [float(row["value"]) for row in result.rows] == pytest.approx(numbers)
 
 
 def test_models_of_several_methods_have_each_their_own_reports(run, folder: Path, tmp_path: Path) -> None:
     names = [folder / name for name in ("boundary-offset", "locate-and-label")]
     run("analyze", "method", *names, folder / "data.jsonl", "--out", tmp_path)
     for name, model in (("offsets", "boundary-offset"), ("stages", "locate-and-label")):
-        told = json.loads((tmp_path / f"{name}.json").read_text())
-        assert list(told["models"]) == list(told["folders"]) == [model]
+        content = json.loads((tmp_path / f"{name}.json").read_text())
+        assert list(content["models"]) == list(content["folders"]) == [model]
 
 
 def test_settings(run, analyzed, folder: Path) -> None:
     arguments = ["--sweep", "steps=1,2", "spans=4,12"]
-    found = analyzed("settings", *arguments, "diffusion", "data.jsonl", drawn=True)
-    [rows] = found.told["models"].values()
+    result = analyzed("settings", *arguments, "diffusion", "data.jsonl", figure=True)
+    [rows] = result.content["models"].values()
     assert [row["set"] for row in rows] == [
         {"steps": steps, "spans": spans} for steps in (1, 2) for spans in (4, 12)
     ]
     for row in rows:
         changes = [part for key, value in row["set"].items() for part in ("--set", f"predict.{key}={value}")]
-        expected = told_by_evaluate(run, folder / "diffusion", folder / "data.jsonl", *changes)
+        expected = evaluate_with_command(run, folder / "diffusion", folder / "data.jsonl", *changes)
         assert row["f1"] == expected["f1"]
-    assert [(row["steps"], row["spans"]) for row in found.rows] == [
+    assert [(row["steps"], row["spans"]) for row in result.rows] == [
         ("1", "4"),
         ("1", "12"),
         ("2", "4"),
         ("2", "12"),
     ]
-    assert {"sentences per second", "F1 (%)", "steps"} <= set(found.texts)
+    assert {"sentences per second", "F1 (%)", "steps"} <= set(result.texts)
 
 
 def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
@@ -226,23 +226,23 @@ def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
     before = [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))]
     corpora = [tmp_path / "corpus.train", tmp_path / "corpus.dev"]
     arguments = ["smoothing", "diffusion", *corpora, "--points", 5, "--seed", 3, "--format", "jsonl"]
-    found = analyzed("landscape", *arguments, drawn=True)
+    result = analyzed("landscape", *arguments, figure=True)
     assert [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))] == before
-    assert found.told["points"] == make_points(5)
-    assert found.told["seed"] == 3
-    assert list(found.told["models"]["smoothing"]) == ["corpus.train", "corpus.dev"]
+    assert result.content["points"] == make_points(5)
+    assert result.content["seed"] == 3
+    assert list(result.content["models"]["smoothing"]) == ["corpus.train", "corpus.dev"]
     for name in ("smoothing", "diffusion"):
         model = load_model(folder / name)
         with torch.no_grad():
             loss = model(model.collate(DATA[:2]))["loss"].item()
-        assert found.told["models"][name]["corpus.train"][2] == pytest.approx(loss, rel=1e-5)
-    assert len(found.rows) == 2 * 2 * 5
-    assert {"corpus.train", "corpus.dev", "smoothing", "diffusion"} <= set(found.texts)
+        assert result.content["models"][name]["corpus.train"][2] == pytest.approx(loss, rel=1e-5)
+    assert len(result.rows) == 2 * 2 * 5
+    assert {"corpus.train", "corpus.dev", "smoothing", "diffusion"} <= set(result.texts)
 
 
 def test_landscape_of_the_first_sentences(analyzed) -> None:
     [one, other] = (
-        analyzed("landscape", "smoothing", "data.jsonl", "--points", 3, "--limit", limit).told
+        analyzed("landscape", "smoothing", "data.jsonl", "--points", 3, "--limit", limit).content
         for limit in (1, 0)
     )
     assert (one["limit"], other["limit"]) == (1, None)
@@ -262,23 +262,23 @@ def trained_run(folder: Path) -> Path:
 
 
 def test_curves(analyzed, trained_run: Path) -> None:
-    found = analyzed("curves", trained_run, trained_run, "--label", "first", "--label", "again", drawn=True)
+    result = analyzed("curves", trained_run, trained_run, "--label", "first", "--label", "again", figure=True)
     expected = [record for record in read_records(trained_run) if "dev_f1" in record]
-    for of_run in found.told["runs"].values():
+    for of_run in result.content["runs"].values():
         assert [{**one, "train_loss": None} for one in of_run] == [
             {**{key: value for key, value in one.items() if key in of_run[0]}, "train_loss": None}
             for one in expected
         ]
         assert all(one["train_loss"] > 0 for one in of_run)
-    assert [float(row["dev_loss"]) for row in found.rows] == [one["dev_loss"] for one in expected] * 2
-    assert {"first", "again", "epoch"} <= set(found.texts)
+    assert [float(row["dev_loss"]) for row in result.rows] == [one["dev_loss"] for one in expected] * 2
+    assert {"first", "again", "epoch"} <= set(result.texts)
 
 
 def test_where_the_model_stands_its_landscape_is_what_training_saw(analyzed, trained_run: Path) -> None:
     epochs = [record for record in read_records(trained_run) if "dev_f1" in record]
-    kept = find_best_epoch(epochs)
-    found = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
-    assert found.told["models"]["run"]["data"][1] == pytest.approx(kept["dev_loss"], rel=1e-4)
+    best = find_best_epoch(epochs)
+    result = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
+    assert result.content["models"]["run"]["data"][1] == pytest.approx(best["dev_loss"], rel=1e-4)
 
 
 def test_sweep(analyzed, folder: Path) -> None:
@@ -290,9 +290,9 @@ def test_sweep(analyzed, folder: Path) -> None:
     ]
     (folder / "swept").mkdir()
     (folder / "swept" / "sweep.json").write_text(json.dumps({"cells": cells}))
-    found = analyzed("sweep", "swept")
-    assert found.told["cells"] == cells
-    assert [(row["cell"], row["f1_mean"]) for row in found.rows] == [("a=1", "0.5"), ("a=2", "0.5")]
+    result = analyzed("sweep", "swept")
+    assert result.content["cells"] == cells
+    assert [(row["cell"], row["f1_mean"]) for row in result.rows] == [("a=1", "0.5"), ("a=2", "0.5")]
     assert "--over b" in analyzed("sweep", "swept", "--over", "b", code=2)
     assert "not a sweep folder" in analyzed("sweep", "smoothing", code=2)
     for foreign in ("[]", "{", '{"cells": [1]}', '{"cells": [{}]}', '{"cells": null}'):
@@ -301,7 +301,7 @@ def test_sweep(analyzed, folder: Path) -> None:
 
 
 def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
-    assert list(analyzed("errors", "data.jsonl").told["models"]) == ["names"]
+    assert list(analyzed("errors", "data.jsonl").content["models"]) == ["names"]
 
 
 # Engines and names
@@ -310,11 +310,11 @@ def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
 def test_any_engine(analyzed, folder: Path) -> None:
     f1 = evaluate(DATA, predicted(folder, "smoothing")).overall.f1
     for engine in ("onnx", "int8"):
-        found = analyzed("errors", "smoothing", "data.jsonl", "--engine", engine)
-        assert found.told["engines"] == {"smoothing": engine}
-        assert found.told["models"]["smoothing"]["f1"] == pytest.approx(f1, abs=0.35 * (engine == "int8"))
-    told = analyzed("lengths", "diffusion", "data.jsonl", "--engine", "onnx", code=2)
-    assert "was not exported" in told
+        result = analyzed("errors", "smoothing", "data.jsonl", "--engine", engine)
+        assert result.content["engines"] == {"smoothing": engine}
+        assert result.content["models"]["smoothing"]["f1"] == pytest.approx(f1, abs=0.35 * (engine == "int8"))
+    message = analyzed("lengths", "diffusion", "data.jsonl", "--engine", "onnx", code=2)
+    assert "was not exported" in message
 
 
 @pytest.mark.slow
@@ -324,48 +324,48 @@ def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, mo
         shutil.copytree(folder / "smoothing", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     run("analyze", "calibration", *names, folder / "data.jsonl")
-    found = Written.read(tmp_path / "analysis", "calibration")
-    assert list(found.told["models"]) == names
-    texts = "\n".join(found.texts)
+    result = Written.read(tmp_path / "analysis", "calibration")
+    assert list(result.content["models"]) == names
+    texts = "\n".join(result.texts)
     assert "_a$b_{$" in texts
     assert "日本?[red]" in texts
     assert "x1" in texts
     assert "x2" in texts
-    assert {row["model"] for row in found.rows} >= {"'=cmd()", "日本\n[red]"}
+    assert {row["model"] for row in result.rows} >= {"'=cmd()", "日本\n[red]"}
     run("analyze", "landscape", *names[:2], folder / "data.jsonl", "--points", 3)
     assert "日本?[red]" in Written.read(tmp_path / "analysis", "landscape").texts
 
 
-def test_models_with_the_same_name_and_behind_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
+def test_models_with_the_same_name_and_after_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
     for place in ("one", "two"):
         shutil.copytree(folder / "smoothing", tmp_path / place / "best")
-    found = analyzed("errors", "data.jsonl", tmp_path / "one" / "best", tmp_path / "two" / "best")
-    assert list(found.told["models"]) == ["one/best", "two/best"]
-    assert found.told["models"]["one/best"] == found.told["models"]["two/best"]
+    result = analyzed("errors", "data.jsonl", tmp_path / "one" / "best", tmp_path / "two" / "best")
+    assert list(result.content["models"]) == ["one/best", "two/best"]
+    assert result.content["models"]["one/best"] == result.content["models"]["two/best"]
     twice = analyzed("errors", "smoothing", "data.jsonl", "smoothing")
-    assert list(twice.told["models"]) == [f"1: {folder / 'smoothing'}", f"2: {folder / 'smoothing'}"]
+    assert list(twice.content["models"]) == [f"1: {folder / 'smoothing'}", f"2: {folder / 'smoothing'}"]
 
 
 def test_only_the_first_sentences(analyzed) -> None:
-    found = analyzed("errors", "silent", "data.jsonl", "--limit", 2)
-    assert found.told["models"]["silent"]["mistakes"] == 6
+    result = analyzed("errors", "silent", "data.jsonl", "--limit", 2)
+    assert result.content["models"]["silent"]["mistakes"] == 6
 
 
 # Nothing to see
 
 
 def test_a_model_that_finds_nothing(analyzed) -> None:
-    found = analyzed("errors", "silent", "data.jsonl").told["models"]["silent"]
-    assert found["mistakes"] == found["groups"]["missed"]["count"] == 11
-    assert found["groups"]["missed"]["f1_if_corrected"] == 1.0
-    lengths = analyzed("lengths", "silent", "data.jsonl").told["models"]["silent"]["by_length"]
+    content = analyzed("errors", "silent", "data.jsonl").content["models"]["silent"]
+    assert content["mistakes"] == content["groups"]["missed"]["count"] == 11
+    assert content["groups"]["missed"]["f1_if_corrected"] == 1.0
+    lengths = analyzed("lengths", "silent", "data.jsonl").content["models"]["silent"]["by_length"]
     assert {scores["f1"] for scores in lengths.values()} == {0.0}
 
 
 def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> None:
-    found = analyzed("calibration", "silent", "smoothing", "data.jsonl", drawn=True)
-    assert found.told["models"]["silent"]["ece"] is None
-    assert "no predictions" in found.texts
+    result = analyzed("calibration", "silent", "smoothing", "data.jsonl", figure=True)
+    assert result.content["models"]["silent"]["ece"] is None
+    assert "no predictions" in result.texts
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> Non
 )
 def test_data_without_entities(analyzed, name: str, model: str, file: str | None) -> None:
     more = ["--points", 3] if name == "landscape" else []
-    assert analyzed(name, model, "none.jsonl", *more, file=file).told["models"]
+    assert analyzed(name, model, "none.jsonl", *more, file=file).content["models"]
 
 
 # What is refused
@@ -441,7 +441,7 @@ def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], messa
         ("method", "stages"),
     ],
 )
-def test_where_nothing_can_be_written_nothing_is_begun(
+def test_where_nothing_can_be_written_nothing_is_started(
     run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
     monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
@@ -449,17 +449,17 @@ def test_where_nothing_can_be_written_nothing_is_begun(
     model = folder / ("locate-and-label" if command == "method" else "smoothing")
     more = ["--sweep", "select=flat"] if command == "settings" else []
     (tmp_path / f"{name}.csv").write_text("mine")
-    for out, told in (
+    for out, message in (
         (tmp_path, "not a result of fencepost"),
         (tmp_path / f"{name}.csv" / "x", "cannot be created"),
     ):
         result = run("analyze", command, model, folder / "data.jsonl", "--out", out, *more, code=2)
-        assert told in result.stderr
+        assert message in result.stderr
     assert (tmp_path / f"{name}.csv").read_text() == "mine"
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "torch"])
-def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> None:
+def test_what_is_not_installed_is_named(analyzed, monkeypatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     for module in [
         name
@@ -467,8 +467,8 @@ def test_what_is_not_installed_is_told(analyzed, monkeypatch, missing: str) -> N
         if name.startswith(("fencepost.analysis.", "fencepost.methods.model", "fencepost.runtime.pytorch"))
     ]:
         monkeypatch.delitem(sys.modules, module)
-    told = analyzed("landscape", "smoothing", "data.jsonl", code=2)
-    assert f"this needs {missing}, which is not installed: pip install 'fencepost[train]'" in told
+    message = analyzed("landscape", "smoothing", "data.jsonl", code=2)
+    assert f"this needs {missing}, which is not installed: pip install 'fencepost[train]'" in message
 
 
 def test_ctrl_c_in_the_middle_of_a_landscape(analyzed, monkeypatch) -> None:
@@ -502,10 +502,10 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     with count_steps(4, "odd [/red] \x1b[31mname", unit, quiet=False) as advance:
         for _ in range(4):
             advance()
-    shown = sys.stderr.getvalue()
-    assert "odd [/red] " in shown
-    assert "100%" in shown
-    assert "\x1b[31mname" not in shown
+    output = sys.stderr.getvalue()
+    assert "odd [/red] " in output
+    assert "100%" in output
+    assert "\x1b[31mname" not in output
     monkeypatch.setattr(sys, "stderr", Terminal())
     with count_steps(4, "model", unit, quiet=True) as advance:
         advance()
@@ -514,7 +514,7 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
 
 def test_help_lists_every_analysis(run) -> None:
     for option in ("--help", "-h"):
-        shown = run("analyze", option).stdout
+        text = run("analyze", option).stdout
         for name in (
             "calibration",
             "errors",
@@ -524,6 +524,6 @@ def test_help_lists_every_analysis(run) -> None:
             "landscape",
             "curves",
         ):
-            assert f" {name} " in shown
+            assert f" {name} " in text
     assert "--raw" in run("analyze", "calibration", "--help").stdout
     assert np.all([one.name for one in analyze.group.registered_commands])

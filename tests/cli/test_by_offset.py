@@ -50,7 +50,7 @@ def model(data):
 
 
 @pytest.fixture(scope="module")
-def told(model, data):
+def content(model, data):
     """The scores of the model, and its report."""
     arguments = ["evaluate", model, data / "test.jsonl", "--json"]
     result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
@@ -63,22 +63,22 @@ def told(model, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["centre", "all", "rules"])
-def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, told, mode):
+def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, content, mode):
     alone = run("evaluate", model, data / "test.jsonl", "--set", f"predict.mode={mode}", "--json").stdout
     alone = json.loads(alone)
-    of_mode = told["offsets"]["decoding"][mode]
+    of_mode = content["offsets"]["decoding"][mode]
     assert of_mode == {name: alone[name] for name in of_mode}
     assert of_mode["true_positives"] > 30
 
 
-def test_the_modes_differ_and_all_finds_the_most(told):
-    centre, every, rules = (told["offsets"]["decoding"][mode] for mode in ("centre", "all", "rules"))
-    assert told["f1"] == rules["f1"]  # the default
+def test_the_modes_differ_and_all_finds_the_most(content):
+    centre, every, rules = (content["offsets"]["decoding"][mode] for mode in ("centre", "all", "rules"))
+    assert content["f1"] == rules["f1"]  # the default
     assert centre["predicted"] <= rules["predicted"] < every["predicted"]
     assert centre["recall"] <= rules["recall"] <= every["recall"]
 
 
-def test_labels_are_counted_span_by_span(model, data, told):
+def test_labels_are_counted_span_by_span(model, data, content):
     """A plain count: of each label the spans that should have it, that have it, and both."""
     correct, predicted, gold = Counter(), Counter(), Counter()
     recogniser = load_model(model)
@@ -96,26 +96,28 @@ def test_labels_are_counted_span_by_span(model, data, told):
         cells = scores_of(recogniser, sentence).cells
         cells = Cells._make(column[cells.label != NEARLY_CENTRE] for column in cells)
         columns = zip(cells.start, cells.last + 1, cells.type, cells.label, strict=True)
-        found = {(start, end, recogniser.types[type_]): names[label] for start, end, type_, label in columns}
+        by_cell = {
+            (start, end, recogniser.types[type_]): names[label] for start, end, type_, label in columns
+        }
         gold.update(true.values())
-        predicted.update(found.values())
-        correct.update(label for cell, label in found.items() if true.get(cell) == label)
-    labels = told["offsets"]["labels"]
+        predicted.update(by_cell.values())
+        correct.update(label for cell, label in by_cell.items() if true.get(cell) == label)
+    labels = content["offsets"]["labels"]
     assert list(labels) == ["-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E", "0"]
     for name, row in labels.items():
         assert row["support"] == gold[name]
         # in a batch, sums are taken in another order, and a label may win by that
         assert row["predicted"] == pytest.approx(predicted[name], abs=1)
         assert row["true_positives"] == pytest.approx(correct[name], abs=1)
-    assert labels["0"]["support"] == told["support"] - 1  # the type that was never seen
+    assert labels["0"]["support"] == content["support"] - 1  # the type that was never seen
     assert labels["0"]["true_positives"] > 30
 
 
 def test_tables_are_shown(run, model, data, tmp_path):
-    shown = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
-    assert shown.index("model: labels") < shown.index("model: decoding") < shown.index("offsets.json")
+    text = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
+    assert text.index("model: labels") < text.index("model: decoding") < text.index("offsets.json")
     for row in ("-2S", "2E", "centre", "all", "rules"):
-        assert f"\n  {row} " in shown
+        assert f"\n  {row} " in text
 
 
 def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):

@@ -27,18 +27,18 @@ def test_a_model_that_is_as_it_was_saved(run, model: Path) -> None:
     result = run("check", model)
     assert "model.safetensors: ok" in result.stdout.splitlines()
     assert result.stdout.splitlines()[-2:] == ["engine onnx: works", "engine pytorch: works"]
-    found = json.loads(run("check", model, "--json").stdout)
-    assert (found["ok"], found["checksums"]) == (True, True)
-    assert found["engines"] == {"onnx": None, "pytorch": None}
+    report = json.loads(run("check", model, "--json").stdout)
+    assert (report["ok"], report["checksums"]) == (True, True)
+    assert report["engines"] == {"onnx": None, "pytorch": None}
 
 
-def test_a_file_that_has_changed_is_told_and_nothing_is_loaded(run, model: Path) -> None:
+def test_a_file_that_has_changed_is_named_and_nothing_is_loaded(run, model: Path) -> None:
     path = model / "onnx" / "encoder.onnx"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     result = run("check", model, "--json", code=1)
-    found = json.loads(result.stdout)
-    assert found["files"]["onnx/encoder.onnx"] == "changed"
-    assert (found["ok"], found["engines"]) == (False, {})
+    report = json.loads(result.stdout)
+    assert report["files"]["onnx/encoder.onnx"] == "changed"
+    assert (report["ok"], report["engines"]) == (False, {})
     assert "files have changed, so none was loaded" in result.stderr
     assert "onnx/encoder.onnx: changed" in run("check", model, code=1).stdout.splitlines()
 

@@ -49,9 +49,9 @@ def test_in_all_commands(run, combined: Path, members: list[Path], corpus: Path,
     run("evaluate", combined, corpus, "--json", tmp_path / "scores.json")
     assert json.loads((tmp_path / "scores.json").read_text())["f1"] == result["dev"]["f1"]
     run("check", combined)
-    shown = run("analyze", "method", combined, corpus, "--out", tmp_path / "analysis").stdout
-    assert "Candidates by the least number of votes" in shown
-    assert "2 (intersection)" in shown
+    output = run("analyze", "method", combined, corpus, "--out", tmp_path / "analysis").stdout
+    assert "Candidates by the least number of votes" in output
+    assert "2 (intersection)" in output
     run("compare", combined, members[1], "--data", corpus)
     run("report", combined, "--data", corpus, "--out", tmp_path / "report.html")
     text = " ".join(next(iter(read(corpus))).words)
@@ -64,8 +64,8 @@ def test_in_all_commands(run, combined: Path, members: list[Path], corpus: Path,
 
 
 def test_without_development_data(run, members: list[Path], tmp_path: Path) -> None:
-    shown = run("combine", *members, "--out", tmp_path / "out").stdout
-    assert "all members have the same weight" in shown
+    output = run("combine", *members, "--out", tmp_path / "out").stdout
+    assert "all members have the same weight" in output
 
 
 def test_what_is_refused(run, members: list[Path], combined: Path, tmp_path: Path) -> None:

@@ -23,15 +23,17 @@ WORDS = ["Ada", "met", "Charles", "in", "London"]
 FEW = ["--resamples", 200, "--permutations", 999]
 
 
-def predictions(found: float, wrong: float, seed: int, count: int = 40, score: float = 0.8) -> list[Sentence]:
-    """Of so many of the entities, and so many others."""
+def predictions(
+    recall: float, wrong: float, seed: int, count: int = 40, score: float = 0.8
+) -> list[Sentence]:
+    """Sentences with this share of the entities, and with wrong ones with this probability."""
     chance = np.random.default_rng(seed)
-    made = []
+    sentences = []
     for _ in range(count):
-        right = [e for e in models.NESTED[1].entities if chance.random() < found]
+        right = [e for e in models.NESTED[1].entities if chance.random() < recall]
         more = [Entity(1, 2, "LOC")] * (chance.random() < wrong)
-        made.append(Sentence(WORDS, [Entity(e.start, e.end, e.type, score) for e in [*right, *more]]))
-    return made
+        sentences.append(Sentence(WORDS, [Entity(e.start, e.end, e.type, score) for e in [*right, *more]]))
+    return sentences
 
 
 GOLD = [models.NESTED[1]] * 40
@@ -46,8 +48,8 @@ FOUND = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     write(GOLD, folder / "gold.jsonl")
-    for name, found in FOUND.items():
-        write(found, folder / f"{name}.jsonl")
+    for name, sentences in FOUND.items():
+        write(sentences, folder / f"{name}.jsonl")
     write(
         [Sentence(s.words, [Entity(*e.key) for e in s.entities]) for s in FOUND["good"]],
         folder / "good.conll",
@@ -63,23 +65,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(run, folder: Path):
     def compared(*arguments: object, data: str = "gold.jsonl") -> dict[str, Any]:
         there = [folder / str(one) if (folder / str(one)).exists() else one for one in arguments]
-        told = run("compare", *there, "--data", folder / data, *FEW, "--json", "--quiet").stdout
-        result: dict[str, Any] = json.loads(told)
+        output = run("compare", *there, "--data", folder / data, *FEW, "--json", "--quiet").stdout
+        result: dict[str, Any] = json.loads(output)
         return result
 
     return compared
 
 
 def test_files_of_other_programs(compared, folder: Path) -> None:
-    told = compared("good.jsonl", "alike.jsonl", "bad.jsonl")
+    content = compared("good.jsonl", "alike.jsonl", "bad.jsonl")
     names = [f"{name}.jsonl" for name in FOUND]
-    assert list(told["models"]) == names
-    assert told["sentences"] == 40
-    assert told["data"] == str(folder / "gold.jsonl")
-    assert told["folders"] == {name: str(folder / name) for name in names}
-    matches = {name: match(GOLD, found) for name, found in FOUND.items()}
-    for name, found in FOUND.items():
-        of_model, expected = told["models"][f"{name}.jsonl"], evaluate(GOLD, found)
+    assert list(content["models"]) == names
+    assert content["sentences"] == 40
+    assert content["data"] == str(folder / "gold.jsonl")
+    assert content["folders"] == {name: str(folder / name) for name in names}
+    matches = {name: match(GOLD, predicted) for name, predicted in FOUND.items()}
+    for name, predicted in FOUND.items():
+        of_model, expected = content["models"][f"{name}.jsonl"], evaluate(GOLD, predicted)
         assert of_model["f1"]["value"] == pytest.approx(expected.overall.f1)
         assert of_model["precision"]["value"] == pytest.approx(expected.overall.precision)
         assert of_model["macro_f1"] == expected.macro_f1
@@ -92,13 +94,13 @@ def test_files_of_other_programs(compared, folder: Path) -> None:
         assert bounds.low <= bounds.value <= bounds.high
     pairs = [("good", "alike"), ("good", "bad"), ("alike", "bad")]
     expected_pairs = [compare_models(matches[one], matches[other], 200, 999) for one, other in pairs]
-    assert [one["models"] for one in told["pairs"]] == [[f"{a}.jsonl", f"{b}.jsonl"] for a, b in pairs]
-    assert [one["p"] for one in told["pairs"]] == [one.p for one in expected_pairs]
-    assert [one["p_holm"] for one in told["pairs"]] == adjust_p_values([one.p for one in expected_pairs])
-    assert [one["f1_difference"]["value"] for one in told["pairs"]] == [
+    assert [one["models"] for one in content["pairs"]] == [[f"{a}.jsonl", f"{b}.jsonl"] for a, b in pairs]
+    assert [one["p"] for one in content["pairs"]] == [one.p for one in expected_pairs]
+    assert [one["p_holm"] for one in content["pairs"]] == adjust_p_values([one.p for one in expected_pairs])
+    assert [one["f1_difference"]["value"] for one in content["pairs"]] == [
         one.f1.value for one in expected_pairs
     ]
-    by_chance, clear, also = told["pairs"]
+    by_chance, clear, also = content["pairs"]
     assert by_chance["p"] > 0.05
     assert clear["p"] == also["p"] == 0.001
     assert clear["p_holm"] == 0.003
@@ -106,17 +108,17 @@ def test_files_of_other_programs(compared, folder: Path) -> None:
 
 
 def test_some_sentences_alone(compared) -> None:
-    told = compared("good.jsonl", "bad.jsonl", "--limit", 10)
-    assert told["sentences"] == 10
+    content = compared("good.jsonl", "bad.jsonl", "--limit", 10)
+    assert content["sentences"] == 10
     expected = evaluate(GOLD[:10], FOUND["bad"][:10]).overall.f1
-    assert told["models"]["bad.jsonl"]["f1"]["value"] == pytest.approx(expected)
+    assert content["models"]["bad.jsonl"]["f1"]["value"] == pytest.approx(expected)
 
 
 def test_the_tables_say_the_same(run, folder: Path) -> None:
     files = [folder / f"{name}.jsonl" for name in FOUND]
     labels = ["--label", "good", "--label", "alike", "--label", "[/bad] model"]
-    shown = run("compare", *files, "--data", folder / "gold.jsonl", *FEW, *labels).stdout
-    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    output = run("compare", *files, "--data", folder / "gold.jsonl", *FEW, *labels).stdout
+    lines = [" ".join(line.split()) for line in output.splitlines()]
     value = 100 * evaluate(GOLD, FOUND["good"]).overall.f1
     assert any(line.startswith("good ") and f"{value:.1f} [" in line for line in lines)
     text = " ".join(lines)
@@ -131,8 +133,8 @@ def test_the_tables_say_the_same(run, folder: Path) -> None:
 
 
 def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
-    told = compared("good.jsonl", "good.conll")
-    assert told["pairs"] == [
+    content = compared("good.jsonl", "good.conll")
+    assert content["pairs"] == [
         {
             "models": ["good.jsonl", "good.conll"],
             "f1_difference": {"value": 0.0, "low": 0.0, "high": 0.0},
@@ -140,17 +142,17 @@ def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
             "p_holm": 1.0,
         }
     ]
-    assert told["models"]["good.conll"]["ece"] is None  # a format without confidences
+    assert content["models"]["good.conll"]["ece"] is None  # a format without confidences
 
 
 def test_models_and_files_together(compared, folder: Path) -> None:
     """Where the better one stands does not matter, and a file has what its model finds."""
     sentences = models.NESTED * 5
     write(predict(load_model(folder / "trained"), sentences), folder / "found.jsonl")
-    told = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
-    assert told["models"]["trained"] == told["models"]["found.jsonl"]
-    assert told["engines"] == {"boundary-smoothing": "pytorch", "trained": "pytorch", "found.jsonl": None}
-    worse, other, same = told["pairs"]
+    content = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
+    assert content["models"]["trained"] == content["models"]["found.jsonl"]
+    assert content["engines"] == {"boundary-smoothing": "pytorch", "trained": "pytorch", "found.jsonl": None}
+    worse, other, same = content["pairs"]
     assert worse["models"] == ["boundary-smoothing", "trained"]
     assert worse["f1_difference"]["value"] < 0
     assert worse["p"] == other["p"] < 0.05
@@ -158,25 +160,25 @@ def test_models_and_files_together(compared, folder: Path) -> None:
 
 
 def test_the_same_model_twice(compared, folder: Path) -> None:
-    told = compared("trained", "trained", data="nested.jsonl")
-    assert list(told["models"]) == [f"1: {folder / 'trained'}", f"2: {folder / 'trained'}"]
-    assert told["pairs"][0]["p"] == 1.0
+    content = compared("trained", "trained", data="nested.jsonl")
+    assert list(content["models"]) == [f"1: {folder / 'trained'}", f"2: {folder / 'trained'}"]
+    assert content["pairs"][0]["p"] == 1.0
 
 
 def test_nothing_found_and_nothing_there(compared, folder: Path) -> None:
     write([s.with_entities([]) for s in GOLD], folder / "nothing.jsonl")
-    told = compared("good.jsonl", "nothing.jsonl")
-    assert told["models"]["nothing.jsonl"]["f1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert told["pairs"][0]["p"] == 0.001
+    content = compared("good.jsonl", "nothing.jsonl")
+    assert content["models"]["nothing.jsonl"]["f1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert content["pairs"][0]["p"] == 0.001
     empty = compared("good.jsonl", "nothing.jsonl", data="nothing.jsonl")
     assert empty["pairs"][0]["f1_difference"]["value"] == 0.0
     assert empty["pairs"][0]["p"] == 1.0
 
 
-def test_json_into_a_file_and_the_tables_besides(run, folder: Path, tmp_path: Path) -> None:
+def test_json_into_a_file_in_addition_to_the_tables(run, folder: Path, tmp_path: Path) -> None:
     files = [folder / "good.jsonl", folder / "bad.jsonl", "--data", folder / "gold.jsonl", *FEW]
-    shown = run("compare", *files, "--json", tmp_path / "result.json").stdout
-    assert "good.jsonl is better" in " ".join(shown.split())
+    output = run("compare", *files, "--json", tmp_path / "result.json").stdout
+    assert "good.jsonl is better" in " ".join(output.split())
     assert list(json.loads((tmp_path / "result.json").read_text())["models"]) == ["good.jsonl", "bad.jsonl"]
     (tmp_path / "mine.json").write_text("[]")
     refused = run("compare", *files, "--json", tmp_path / "mine.json", code=2)

@@ -29,7 +29,7 @@ def test_to_standard_output_and_from_standard_input(run):
     assert len(lines.splitlines()) == 150
 
 
-def test_overlaps_are_refused_or_resolved_as_told(run, tmp_path):
+def test_overlaps_are_refused_or_resolved_as_requested(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text(CROSSED)
     refused = run("convert", corpus, out, code=1)

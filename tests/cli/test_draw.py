@@ -12,14 +12,14 @@ from fencepost.data.text import make_splitter
 from fencepost.runtime.document import Document
 
 
-def drawn(sentence: Sentence, width: int = 80) -> list[str]:
+def draw_lines(sentence: Sentence, width: int = 80) -> list[str]:
     return draw(sentence, width, Palette()).plain.split("\n")
 
 
 def test_nested_entities_stand_below_each_other():
     words = ["The", "University", "of", "Toronto", "'s", "president"]
     sentence = Sentence(words, [Entity(3, 4, "place"), Entity(1, 4, "organization")])
-    assert drawn(sentence) == [
+    assert draw_lines(sentence) == [
         "The University of Toronto 's president",
         "    ╰─ organization ────╯",
         "                  ╰place╯",
@@ -27,25 +27,25 @@ def test_nested_entities_stand_below_each_other():
     ]
 
 
-def test_a_narrow_entity_has_its_label_behind_and_a_score():
-    assert drawn(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
+def test_a_narrow_entity_has_its_label_after_it_and_a_score():
+    assert draw_lines(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
 
 
-def test_a_label_stands_before_where_there_is_no_room_behind():
-    assert drawn(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
+def test_a_label_stands_before_where_there_is_no_room_after():
+    assert draw_lines(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
 
 
 def test_labels_never_cover_each_other():
     sentence = Sentence(["A", "b", "c"], [Entity(0, 1, "first"), Entity(1, 2, "second")])
-    assert drawn(sentence)[1:] == ["│ first", "  │ second", ""]
+    assert draw_lines(sentence)[1:] == ["│ first", "  │ second", ""]
 
 
 def test_wide_characters_count_twice():
-    assert drawn(Sentence(["科技", "好"], [Entity(1, 2, "X")]))[1] == "     ╰╯ X"
+    assert draw_lines(Sentence(["科技", "好"], [Entity(1, 2, "X")]))[1] == "     ╰╯ X"
 
 
-def test_an_entity_over_a_line_end_goes_on():
-    lines = drawn(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
+def test_an_entity_over_a_line_end_continues():
+    lines = draw_lines(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
     assert lines == ["aaaa bbbb", "╰─ T ───┄", "cccc", "┄T─╯", ""]
 
 
@@ -55,12 +55,12 @@ def drawn_text(text: str, *entities: tuple[str, str], width: int = 80) -> list[s
     sentences = []
     for words in offsets:
         starts, ends = [start for start, _ in words], [end for _, end in words]
-        found = [
+        spans = [
             Entity(starts.index(at), ends.index(at + len(phrase)) + 1, type_)
             for phrase, type_ in entities
             if (at := text.index(phrase)) in starts
         ]
-        sentences.append(Sentence([text[start:end] for start, end in words], found))
+        sentences.append(Sentence([text[start:end] for start, end in words], spans))
     return draw_text(Document(text, sentences, offsets), width, Palette()).plain.split("\n")
 
 
@@ -96,7 +96,7 @@ def test_a_raw_text_breaks_where_it_has_white_space():
 )
 def test_every_entity_is_drawn_and_rows_stay_apart(words, spans, width):
     entities = [Entity(start, end, type_) for start, end, type_ in spans if start < end <= len(words)]
-    lines = drawn(Sentence(words, entities), width)
-    begun = sum(len(re.findall("[╰│]", line)) for line in lines)
-    assert begun >= len(entities)
+    lines = draw_lines(Sentence(words, entities), width)
+    starts = sum(len(re.findall("[╰│]", line)) for line in lines)
+    assert starts >= len(entities)
     assert all(cell_len(line) == cell_len(line.rstrip()) for line in lines if "╰" in line)

@@ -25,9 +25,9 @@ def test_scores_of_two_files_in_different_formats(run, tmp_path):
 
 def test_perfect_predictions(run, tmp_path):
     report = tmp_path / "scores.json"
-    shown = run("evaluate", "--gold", "sample:test", "--predicted", "sample:test", "--json", report).stdout
-    assert "100.0" in shown
-    assert "no confidences" in shown
+    text = run("evaluate", "--gold", "sample:test", "--predicted", "sample:test", "--json", report).stdout
+    assert "100.0" in text
+    assert "no confidences" in text
     assert json.loads(report.read_text())["f1"] == 1.0
 
 
@@ -44,25 +44,25 @@ def test_other_sentences_are_refused(run, tmp_path):
     )
 
 
-def test_the_engine_is_told_and_any_other_gives_the_same_scores(run, small_model, exported_model):
-    told = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
-    assert told["engine"] == "pytorch"
+def test_the_engine_is_named_and_any_other_gives_the_same_scores(run, small_model, exported_model):
+    content = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
+    assert content["engine"] == "pytorch"
     assert " sentences per second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
     other = json.loads(run("evaluate", exported_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert other["engine"] == "onnx"  # as in predict
-    shown = run("evaluate", exported_model, "sample:dev", "--threads", 1).stdout
-    assert " sentences per second (onnx)" in shown
+    text = run("evaluate", exported_model, "sample:dev", "--threads", 1).stdout
+    assert " sentences per second (onnx)" in text
     again = run("evaluate", exported_model, "sample:dev", "--engine", "pytorch", "--json").stdout
     assert json.loads(again)["engine"] == "pytorch"
-    assert other.keys() == told.keys()
-    differing = {name for name in told if told[name] != other[name]}
+    assert other.keys() == content.keys()
+    differing = {name for name in content if content[name] != other[name]}
     assert differing <= {"model", "engine", "sentences_per_second", "peak_memory_mb", "ece", "reliability"}
     flat = json.loads(
         run("evaluate", small_model, "sample:dev", "--set", "predict.select=flat", "--json").stdout
     )
     assert flat["settings"]["predict"]["select"] == "flat"
-    assert flat["settings"]["method"] == told["settings"]["method"]
-    assert flat["predicted"] < told["predicted"]
+    assert flat["settings"]["method"] == content["settings"]["method"]
+    assert flat["predicted"] < content["predicted"]
 
 
 def test_engines_that_a_model_has_not_are_refused(run, small_model):
@@ -74,6 +74,6 @@ def test_engines_that_a_model_has_not_are_refused(run, small_model):
 def test_names_of_types_cannot_play_with_the_terminal(run, tmp_path):
     path = tmp_path / "gold.jsonl"
     path.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "\\u001b[31mred"}]}\n')
-    shown = run("evaluate", "--gold", path, "--predicted", path).stdout
-    assert "[31mred" in shown
-    assert "\x1b" not in shown
+    text = run("evaluate", "--gold", path, "--predicted", path).stdout
+    assert "[31mred" in text
+    assert "\x1b" not in text

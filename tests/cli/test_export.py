@@ -31,7 +31,7 @@ def test_without_data_nothing_is_called_good(run, model: Path) -> None:
     assert "not checked" in result.stderr
     assert "good" not in result.stderr.splitlines()[0]
     assert "checked" not in facts(model)
-    assert load(model).engine == "onnx"  # int8 is there, but nobody knows how good it is
+    assert load(model).engine == "onnx"  # int8 is there, but how good it is is unknown
     assert load(model, engine="int8").engine == "int8"
 
 
@@ -82,11 +82,11 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
     losses = iter([0.1, 0.1, 0.0])
     exact = exporting._compare
 
-    def mended(folder: Path, engine: str, *rest) -> tuple[int, float]:
+    def compare(folder: Path, engine: str, *rest) -> tuple[int, float]:
         differ, f1 = exact(folder, "onnx", *rest)
         return differ, f1 - (next(losses) if engine == "int8" else 0.0)
 
-    monkeypatch.setattr(exporting, "_compare", mended)
+    monkeypatch.setattr(exporting, "_compare", compare)
     run("export", model, "--int8", "--check", "sample:dev")
     in_float = facts(model)["checked"]["int8"]["in_float"]
     source = model / "onnx" / "encoder.onnx"

@@ -135,20 +135,20 @@ def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=side) as process:
         os.close(side)
         lines = process.stdout.read().splitlines()
-        shown = b""
+        output = b""
         with contextlib.suppress(OSError):  # the terminal's end
             while chunk := os.read(terminal, 65536):
-                shown += chunk
+                output += chunk
     os.close(terminal)
     assert process.returncode == 0
     assert len(lines) == 900
     assert all(line.startswith(b"{") for line in lines)
-    assert b"train.jsonl" in shown
-    assert b"sentences" in shown
+    assert b"train.jsonl" in output
+    assert b"sentences" in output
 
 
 @pytest.mark.parametrize(
-    ("given", "filled"),
+    ("arguments", "filled"),
     [
         (["a", "--json"], ["a", "--json", "-"]),
         (["--json", "a.conll"], ["--json", "-", "a.conll"]),
@@ -158,8 +158,8 @@ def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
         (["--", "--json"], ["--", "--json"]),
     ],
 )
-def test_json_without_a_file_goes_to_standard_output(given, filled):
-    assert fill_json_target(given) == filled
+def test_json_without_a_file_goes_to_standard_output(arguments, filled):
+    assert fill_json_target(arguments) == filled
 
 
 def test_json_never_overwrites_a_corpus(run, tmp_path):

@@ -35,9 +35,9 @@ def help_of(*path: str) -> str:
 
 @pytest.mark.parametrize("path", [(), ("analyze",), *COMMANDS], ids=" ".join)
 def test_flags_have_no_type(path):
-    shown = help_of(*path)
-    assert re.search(r"--help +-h +Show this message", shown)
-    assert "<bool>" not in shown
+    page = help_of(*path)
+    assert re.search(r"--help +-h +Show this message", page)
+    assert "<bool>" not in page
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -49,16 +49,16 @@ def test_an_example_is_one_that_the_command_takes(path):
         words = shlex.split(example)
         assert words[1 : 1 + len(path)] == list(path)
         COMMANDS[path].make_context("fencepost", words[1 + len(path) :])
-        shown = " ".join(help_of(*path).split())
-        assert " ".join(example.split()) in shown
+        page = " ".join(help_of(*path).split())
+        assert " ".join(example.split()) in page
 
 
 @pytest.mark.parametrize(
     "path", [("evaluate",), ("compare",), ("report",), ("analyze", "errors")], ids=" ".join
 )
 def test_shared_options_have_titles(path):
-    shown = help_of(*path)
-    panels = dict(re.findall(r"╭─ ([^─]+) ─+╮(.*?)╰─", shown, re.DOTALL))
+    page = help_of(*path)
+    panels = dict(re.findall(r"╭─ ([^─]+) ─+╮(.*?)╰─", page, re.DOTALL))
     assert {"--engine", "--device", "--threads", "--set"} <= set(re.findall(r"--\w+", panels["Model"]))
     assert "--skip-invalid" in panels["How to read the input"]
     assert "--quiet" in panels["Output"]

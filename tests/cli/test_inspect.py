@@ -35,8 +35,8 @@ def test_table_names_types_lengths_and_nesting(run, tmp_path):
 def test_examples_are_drawn(run, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(NESTED)
-    drawn = run("inspect", corpus, "--examples", 1).stdout
-    assert "Bank of Norway\n╰─ ORG ──────╯\n        ╰GPE─╯\n" in drawn
+    text = run("inspect", corpus, "--examples", 1).stdout
+    assert "Bank of Norway\n╰─ ORG ──────╯\n        ╰GPE─╯\n" in text
 
 
 def test_skip_invalid_counts_and_reports(run, tmp_path):
@@ -75,10 +75,10 @@ def test_markup_in_types_and_names_is_text(run, tmp_path):
     corpus.write_text(
         '{"words": ["[b]", "x"], "entities": [{"start": 0, "end": 1, "type": "[bold]X\\u001b"}]}\n'
     )
-    shown = run("inspect", corpus, "--examples", 1).stdout
-    assert "[bold]X\N{REPLACEMENT CHARACTER}" in shown
-    assert "[b] x" in shown
-    assert "[red]corpus.jsonl" in shown
+    text = run("inspect", corpus, "--examples", 1).stdout
+    assert "[bold]X\N{REPLACEMENT CHARACTER}" in text
+    assert "[b] x" in text
+    assert "[red]corpus.jsonl" in text
 
 
 def test_messages_hold_no_escape_sequences(run, tmp_path):

@@ -23,12 +23,12 @@ def sentences() -> list[Sentence]:
     """Up to far longer than any encoder reads at once, with random entities."""
     dice = random.Random(0)  # noqa: S311
     words = sorted({word for sentence in models.NESTED for word in sentence.words})
-    made = []
+    result = []
     for length in LENGTHS:
         starts = [dice.randrange(length) for _ in range(3 * length)]
         spans = {(start, min(length, start + dice.randint(1, 3)), dice.choice(TYPES)) for start in starts}
-        made.append(Sentence(dice.choices(words, k=length), [Entity(*span) for span in sorted(spans)]))
-    return made
+        result.append(Sentence(dice.choices(words, k=length), [Entity(*span) for span in sorted(spans)]))
+    return result
 
 
 @pytest.fixture(scope="module", params=["scratch", "transformer"])
@@ -45,12 +45,12 @@ def test_evaluate_counts_what_predict_finds(run, tmp_path: Path, method: str, en
     write(sentences, data)
     models.saved(models.random_model(method, encoder), folder)
     for engine in ("pytorch", "onnx"):
-        found = tmp_path / f"{engine}.jsonl"
-        run("predict", folder, "--input", data, "--output", found, "--engine", engine, "--quiet")
+        path = tmp_path / f"{engine}.jsonl"
+        run("predict", folder, "--input", data, "--output", path, "--engine", engine, "--quiet")
         scores = json.loads(run("evaluate", folder, data, "--engine", engine, "--json", "-").stdout)
         assert scores["engine"] == engine
         predicted, correct = Counter(), Counter()
-        lines = found.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
         for line, sentence in zip(lines, sentences, strict=True):
             offsets = sentence.word_offsets()
             first, last = ({word[side]: at for at, word in enumerate(offsets)} for side in (0, 1))

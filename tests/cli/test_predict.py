@@ -48,28 +48,28 @@ def expected(ner, text: str) -> list[dict]:
 
 
 def test_texts_in_the_command_are_drawn_as_they_are_written(run, small_model):
-    shown = run("predict", small_model, *TEXTS[:3]).stdout
+    output = run("predict", small_model, *TEXTS[:3]).stdout
     for text in TEXTS[:3]:
-        assert "".join(text.split())[:20] in "".join(shown.split())
-    assert TEXTS[0].split()[-1] in shown  # the full stop is at the word
-    assert "╰" in shown
+        assert "".join(text.split())[:20] in "".join(output.split())
+    assert TEXTS[0].split()[-1] in output  # the full stop is at the word
+    assert "╰" in output
 
 
 def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
-    told = run("predict", TEXTS[0], "two words", "--output", "-")
-    first, second = map(json.loads, told.stdout.splitlines())
+    result = run("predict", TEXTS[0], "two words", "--output", "-")
+    first, second = map(json.loads, result.stdout.splitlines())
     assert first == {"text": TEXTS[0], "entities": expected(ner, TEXTS[0])}
     assert first["entities"]
     assert second["text"] == "two words"
-    assert "2 texts, " in told.stderr
+    assert "2 texts, " in result.stderr
 
 
 def test_a_model_by_its_name(run, shipped, ner, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "entry_points", lambda **_: ())
     name = loading.SHIPPED.name
-    shown = run("predict", name, TEXTS[0], "--output", "-").stdout
-    assert json.loads(shown)["entities"] == expected(ner, TEXTS[0])
+    output = run("predict", name, TEXTS[0], "--output", "-").stdout
+    assert json.loads(output)["entities"] == expected(ner, TEXTS[0])
     assert json.loads(run("predict", "Word", "--output", "-").stdout)["text"] == "Word"  # not a name
     assert "pip install fencepost-models" in run("predict", "mentions", TEXTS[0], code=2).stderr
 
@@ -93,19 +93,19 @@ def test_a_first_argument_that_was_meant_as_a_model(run, shipped, tmp_path, argu
 
 
 def test_texts_that_look_a_little_like_paths(run, shipped):
-    told = run("predict", "He and/or she came.", "x" * 5000, "--output", "-", "--quiet")
-    assert len(told.stdout.splitlines()) == 2
-    assert not told.stderr
+    result = run("predict", "He and/or she came.", "x" * 5000, "--output", "-", "--quiet")
+    assert len(result.stdout.splitlines()) == 2
+    assert not result.stderr
 
 
 def test_texts_and_a_file_contradict(run, shipped, tmp_path):
-    told = run("predict", "my-modle", "--input", tmp_path / "x.txt", code=2).stderr
-    assert "give texts or --input, not both (the first text is 'my-modle'" in told
+    message = run("predict", "my-modle", "--input", tmp_path / "x.txt", code=2).stderr
+    assert "give texts or --input, not both (the first text is 'my-modle'" in message
 
 
 def test_standard_input_is_read_where_nothing_is_given(run, small_model, ner):
-    told = run("predict", small_model, "--output", "-", stdin="\n".join(TEXTS[:2]))
-    assert [json.loads(line)["text"] for line in told.stdout.splitlines()] == TEXTS[:2]
+    result = run("predict", small_model, "--output", "-", stdin="\n".join(TEXTS[:2]))
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == TEXTS[:2]
 
 
 def test_in_a_terminal_nothing_to_read_is_wrong_usage(run, shipped, monkeypatch):
@@ -126,15 +126,15 @@ class _Terminal:
 def test_each_line_is_a_text(run, small_model, ner, tmp_path):
     content = f"{TEXTS[0]}\r\n\r\n{TEXTS[1]} {TEXTS[2]}\nÜber 科技 O"
     (tmp_path / "in.txt").write_bytes(content.encode())
-    told = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
-    found = lines(tmp_path / "out.jsonl")
-    wanted = [TEXTS[0], "", f"{TEXTS[1]} {TEXTS[2]}", "Über 科技 O"]
-    assert found == [{"text": text, "entities": expected(ner, text)} for text in wanted]
-    for record in found:
+    result = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
+    records = lines(tmp_path / "out.jsonl")
+    texts = [TEXTS[0], "", f"{TEXTS[1]} {TEXTS[2]}", "Über 科技 O"]
+    assert records == [{"text": text, "entities": expected(ner, text)} for text in texts]
+    for record in records:
         for entity in record["entities"]:
             assert record["text"][entity["start"] : entity["end"]] == entity["text"]
-    assert "4 texts, 4 sentences, " in told.stderr
-    assert "sentences per second" in told.stderr
+    assert "4 texts, 4 sentences, " in result.stderr
+    assert "sentences per second" in result.stderr
     assert "科技" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
@@ -144,16 +144,16 @@ def test_bytes_that_are_no_text(run, small_model, tmp_path):
     refused = run("predict", small_model, "--input", source, "--output", out, code=2)
     assert f"{source}:2: not UTF-8 at byte 3 of the line" in refused.stderr
     assert not out.exists()
-    told = run("predict", small_model, "--input", source, "--output", out, "--skip-invalid")
-    assert f"{source}:2: skipped: not UTF-8" in told.stderr
+    result = run("predict", small_model, "--input", source, "--output", out, "--skip-invalid")
+    assert f"{source}:2: skipped: not UTF-8" in result.stderr
     assert [record["text"] for record in lines(out)] == ["one", "three"]
 
 
 @pytest.mark.parametrize("content", ["", "\ufeff"])
 def test_a_file_without_a_text(run, small_model, tmp_path, content):
     (tmp_path / "in.txt").write_text(content, encoding="utf-8")
-    told = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
-    assert "contains no text" in told.stderr
+    result = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
+    assert "contains no text" in result.stderr
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
@@ -199,17 +199,17 @@ def test_objects_with_a_text_keep_their_other_keys(run, small_model, ner, tmp_pa
 
 @pytest.mark.parametrize("content", ['"one"\n"t\\"wo"\n', '["one", "t\\"wo"]', '[{"text": "one"}, "t\\"wo"]'])
 def test_strings_are_texts(run, small_model, content):
-    told = run("predict", small_model, "--input", "-", "--output", "-", "-q", stdin=content)
-    assert [json.loads(line)["text"] for line in told.stdout.splitlines()] == ["one", 't"wo']
+    result = run("predict", small_model, "--input", "-", "--output", "-", "-q", stdin=content)
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["one", 't"wo']
 
 
 def test_an_object_without_a_text(run, small_model, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n{"text": "\\ud800"}\n"\\ud800"\n')
     arguments = ["predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-"]
     assert "in.jsonl:2: 'text' is missing, or not a string" in run(*arguments, code=2).stderr
-    told = run(*arguments, "--skip-invalid")
-    assert len(told.stdout.splitlines()) == 1
-    assert told.stderr.count("skipped") == 3
+    result = run(*arguments, "--skip-invalid")
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr.count("skipped") == 3
 
 
 # Which way a file goes
@@ -246,22 +246,22 @@ def test_text_or_corpus(tmp_path, name, content, kind):
 
 
 def test_an_unknown_format_and_a_folder_of_text(run, small_model, tmp_path):
-    told = run("predict", small_model, "--input", "x", "--format", "txt", code=2).stderr
-    assert "did you mean text?" in told
-    told = run("predict", small_model, "--input", tmp_path, "--format", "text", code=2).stderr
-    assert "is a folder" in told
+    message = run("predict", small_model, "--input", "x", "--format", "txt", code=2).stderr
+    assert "did you mean text?" in message
+    message = run("predict", small_model, "--input", tmp_path, "--format", "text", code=2).stderr
+    assert "is a folder" in message
 
 
 def test_a_corpus_is_predicted_with_its_words(run, small_model, ner, tmp_path):
     out = tmp_path / "out.jsonl"
     write(LEARNT[:5], tmp_path / "in.jsonl")
     run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", out)
-    for record, sentence, found in zip(lines(out), LEARNT, ner.predict(LEARNT[:5]), strict=False):
+    for record, sentence, predicted in zip(lines(out), LEARNT, ner.predict(LEARNT[:5]), strict=False):
         offsets = sentence.word_offsets()
         assert record["text"] == sentence.text
         assert (record["id"], record["doc"]) == (sentence.id, sentence.doc)
         assert [(e["start"], e["end"], e["type"]) for e in record["entities"]] == [
-            (offsets[e.start][0], offsets[e.end - 1][1], e.type) for e in found.entities
+            (offsets[e.start][0], offsets[e.end - 1][1], e.type) for e in predicted.entities
         ]
 
 
@@ -285,24 +285,24 @@ def test_raw_text_to_a_corpus(run, small_model, tmp_path):
 def test_types_and_confidence(run, small_model, ner):
     base = ["predict", small_model, *TEXTS[:8], "--output", "-", "-q"]
 
-    def found(*arguments: str) -> list[dict]:
-        told = run(*base, *arguments).stdout
-        return [entity for line in told.splitlines() for entity in json.loads(line)["entities"]]
+    def predict(*arguments: str) -> list[dict]:
+        output = run(*base, *arguments).stdout
+        return [entity for line in output.splitlines() for entity in json.loads(line)["entities"]]
 
-    every = found()
+    every = predict()
     one, two = sorted({entity["type"] for entity in every})[:2]
-    assert found("--types", f"{one}, {two}") == [e for e in every if e["type"] in (one, two)]
-    assert found("--types", one, "--types", two) == found("--types", f"{one},{two}")
+    assert predict("--types", f"{one}, {two}") == [e for e in every if e["type"] in (one, two)]
+    assert predict("--types", one, "--types", two) == predict("--types", f"{one},{two}")
     middle = sorted(entity["score"] for entity in every)[len(every) // 2]
-    confident = found("--min-confidence", str(middle + 0.0001))
+    confident = predict("--min-confidence", str(middle + 0.0001))
     assert 0 < len(confident) < len(every)
     assert min(entity["score"] for entity in confident) > middle
-    by_type = found("--min-confidence", f"{one}=1,{two}=0.1")
+    by_type = predict("--min-confidence", f"{one}=1,{two}=0.1")
     assert by_type == [e for e in every if e["type"] != one and (e["type"] != two or e["score"] >= 0.1)]
-    flat = found("--flat")
+    flat = predict("--flat")
     assert len(flat) < len(every)
-    assert flat == found("--set", "predict.select=flat")
-    assert found("--nested") == found("--set", "predict.select=nested")
+    assert flat == predict("--set", "predict.select=flat")
+    assert predict("--nested") == predict("--set", "predict.select=nested")
 
 
 @pytest.mark.parametrize(("unit", "encoding", "size"), [("utf-16", "utf-16-le", 2), ("bytes", "utf-8", 1)])
@@ -312,8 +312,8 @@ def test_offsets_in_other_units(run, small_model, tmp_path, unit, encoding, size
     (record,) = lines(tmp_path / "o.jsonl")
     assert record["entities"]
     for one in record["entities"]:
-        found = text.encode(encoding)[size * one["start"] : size * one["end"]]
-        assert found.decode(encoding) == one["text"]
+        part = text.encode(encoding)[size * one["start"] : size * one["end"]]
+        assert part.decode(encoding) == one["text"]
 
 
 def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
@@ -410,8 +410,8 @@ def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
     stream = Endless()
     source = Source.from_stream("endless", io.BufferedReader(stream, 1 << 16))
     monkeypatch.setattr(Source, "open", lambda _: source)
-    told = run("predict", small_model, "--input", "x", "--output", "-", "--limit", 40)
-    assert len(told.stdout.splitlines()) == 40
+    result = run("predict", small_model, "--input", "x", "--output", "-", "--limit", 40)
+    assert len(result.stdout.splitlines()) == 40
     assert stream.given < 3 << 20  # what detection looks at, and a piece or two
 
 
@@ -429,9 +429,9 @@ def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_wo
             words = ([sentence], [sentence.word_offsets()]) if with_words else ()
             yield Text(sentence.text, {"number": read_so_far}, *words)
 
-    found = predict_texts(ner, endless())
+    texts = predict_texts(ner, endless())
     for number in range(1, 30):
-        one = next(found)
+        one = next(texts)
         assert one.source.fields == {"number": number}
         assert one.annotated.text == one.source.text
         assert read_so_far <= number + 9
@@ -441,8 +441,8 @@ def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_wo
 def test_texts_without_words_among_others(ner):
     blank = Text("", {}, [], [])
     with_words = Text("a", {}, [LEARNT[0].with_entities(())], [LEARNT[0].word_offsets()])
-    found = list(predict_texts(ner, [blank, with_words, blank, blank, with_words, blank]))
-    assert [len(one.annotated.sentences) for one in found] == [0, 1, 0, 0, 1, 0]
+    texts = list(predict_texts(ner, [blank, with_words, blank, blank, with_words, blank]))
+    assert [len(one.annotated.sentences) for one in texts] == [0, 1, 0, 0, 1, 0]
     assert list(predict_texts(ner, [])) == []
 
 
@@ -452,8 +452,8 @@ def test_texts_without_words_among_others(ner):
 def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning):
     """Detection sees no whole object."""
     path = tmp_path / "long.jsonl"
-    behind = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
-    path.write_text(beginning + "Ada met Charles. " * 100_000 + behind + "\n")
+    ending = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
+    path.write_text(beginning + "Ada met Charles. " * 100_000 + ending + "\n")
     with closing(Source.open(path)) as source:
         assert is_json_text(source)
     path.write_text('{"tokens": ["' + 'Ada", "' * 200_000 + '"]}\n')
@@ -462,8 +462,8 @@ def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning)
 
 
 def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
-    told = run("predict", small_model, "Ada", "--language", "klingon", code=2)
-    assert "no rules for the language 'klingon'" in told.stderr
+    result = run("predict", small_model, "Ada", "--language", "klingon", code=2)
+    assert "no rules for the language 'klingon'" in result.stderr
     assert loading.load(small_model, language="zh").language == "zh"
     (document,) = loading.load(small_model, language="zh").annotate(["北京"])
     assert len(document.sentences[0]) == 2
@@ -500,8 +500,8 @@ def _corpus(folder: Path) -> str:
 def test_rejected_records_are_predicted(run, small_model, tmp_path):
     record = {"text": "Ada met Bob.", "spans": [{"start": 0, "end": 3, "label": "X"}], "answer": "reject"}
     (tmp_path / "in.jsonl").write_text(json.dumps(record) + "\n")
-    told = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-")
-    assert json.loads(told.stdout)["text"] == "Ada met Bob."
+    result = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-")
+    assert json.loads(result.stdout)["text"] == "Ada met Bob."
     refused = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--keep-rejected", code=2)
     assert "predict reads all records" in refused.stderr
 
@@ -513,13 +513,13 @@ def test_links_in_a_circle(run, small_model, tmp_path, option):
     paths = {"--input": tmp_path / "in.txt", "--output": tmp_path / "out.jsonl"} | {
         option: tmp_path / "loop.jsonl"
     }
-    told = run("predict", small_model, *(part for pair in paths.items() for part in pair), code=2).stderr
-    assert "symbolic links" in told
+    message = run("predict", small_model, *(part for pair in paths.items() for part in pair), code=2).stderr
+    assert "symbolic links" in message
 
 
 def test_a_text_column_without_a_file(run, small_model):
-    told = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
-    assert "--text-column needs --input" in told
+    message = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
+    assert "--text-column needs --input" in message
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx", "out.parquet", "out.html"])

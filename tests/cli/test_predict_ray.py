@@ -23,7 +23,7 @@ def _no_ray(monkeypatch):
 
 
 @pytest.fixture
-def asked(tmp_path, small_model) -> list[object]:
+def command(tmp_path, small_model) -> list[object]:
     (tmp_path / "in.txt").write_text("Ada\nmet him\n")
     return [
         *("predict", small_model, "--engine", "ray"),
@@ -55,27 +55,29 @@ def asked(tmp_path, small_model) -> list[object]:
         (["--engine", "auto", "--ray-address", "auto"], "--ray-address needs --engine ray"),
     ],
 )
-def test_what_cannot_be_asked(run, asked, tmp_path, more, message):
-    assert message in run(*asked, *more, code=2).stderr
+def test_what_cannot_be_asked(run, command, tmp_path, more, message):
+    assert message in run(*command, *more, code=2).stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_csv_is_refused_with_what_to_do(run, asked, tmp_path):
+def test_csv_is_refused_with_what_to_do(run, command, tmp_path):
     (tmp_path / "in.csv").write_text("text\nAda\n")
-    told = run(*asked, "--input", tmp_path / "in.csv", code=2).stderr
-    assert "leave out --engine ray, or save it as Parquet or as JSON lines" in told
+    message = run(*command, "--input", tmp_path / "in.csv", code=2).stderr
+    assert "leave out --engine ray, or save it as Parquet or as JSON lines" in message
 
 
 def test_texts_in_the_command(run, small_model, tmp_path):
-    told = run("predict", small_model, "Ada", "--engine", "ray", "--output", tmp_path / "out", code=2).stderr
-    assert "--engine ray reads files" in told
+    message = run(
+        "predict", small_model, "Ada", "--engine", "ray", "--output", tmp_path / "out", code=2
+    ).stderr
+    assert "--engine ray reads files" in message
 
 
-def test_an_invalid_line_is_seen_first(run, asked, tmp_path):
+def test_an_invalid_line_is_seen_first(run, command, tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a"}\n{"text": 3}\n')
-    told = run(*asked, "--input", path, code=2).stderr
-    assert "in.jsonl:2: 'text' is missing, or not a string" in told
+    message = run(*command, "--input", path, code=2).stderr
+    assert "in.jsonl:2: 'text' is missing, or not a string" in message
     assert not (tmp_path / "out").exists()
 
 
@@ -89,42 +91,42 @@ def earlier(tmp_path) -> Callable[[], dict[str, str]]:
     return lambda: {str(path.relative_to(out)): path.read_text() for path in out.rglob("*")}
 
 
-def test_an_earlier_output_survives_what_goes_wrong(run, asked, tmp_path, earlier, monkeypatch):
+def test_an_earlier_output_survives_what_goes_wrong(run, command, tmp_path, earlier, monkeypatch):
     before = earlier()
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\n')
-    run(*asked, "--input", tmp_path / "in.jsonl", "--force", code=2)
+    run(*command, "--input", tmp_path / "in.jsonl", "--force", code=2)
     assert earlier() == before
-    told = run(*asked, "--input", tmp_path / "out", "--force", code=2).stderr
-    assert "the input is inside the output folder" in told
-    run(*asked, "--ray-address", "ray://head:10001", "--force", code=2)
+    message = run(*command, "--input", tmp_path / "out", "--force", code=2).stderr
+    assert "the input is inside the output folder" in message
+    run(*command, "--ray-address", "ray://head:10001", "--force", code=2)
     assert earlier() == before
 
     def silent(*_):
         raise FencepostError("the Ray cluster does not answer")
 
     monkeypatch.setattr(predict_ray, "open_ray", silent)
-    told = run(*asked, "--force", code=1).stderr
-    assert "does not answer" in told
-    assert "--resume" not in told
+    message = run(*command, "--force", code=1).stderr
+    assert "does not answer" in message
+    assert "--resume" not in message
     assert earlier() == before
 
 
-def test_nothing_is_begun_where_ray_does_not_start(run, asked, tmp_path, monkeypatch):
+def test_nothing_is_started_where_ray_does_not_start(run, command, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(predict_ray, "open_ray", interrupted)
-    assert "--resume" not in run(*asked, code=130).stderr
+    assert "--resume" not in run(*command, code=130).stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_ray_is_not_installed(run, asked, monkeypatch, tmp_path, earlier):
+def test_ray_is_not_installed(run, command, monkeypatch, tmp_path, earlier):
     before = earlier()
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "ray.data", None)
     for more in (["--force"], ["--output", tmp_path / "new"]):
-        told = run(*asked, *more, code=2).stderr
-        assert "--engine ray needs ray.data, which is not installed: pip install 'fencepost[ray]'" in told
+        message = run(*command, *more, code=2).stderr
+        assert "--engine ray needs ray.data, which is not installed: pip install 'fencepost[ray]'" in message
     assert earlier() == before
     assert not (tmp_path / "new").exists()
 
@@ -143,23 +145,23 @@ def test_parquet_in_one_process(run, small_model, tmp_path):
     parquet.write_table(table(rows), path)
     arguments = ["predict", small_model, "--input", path, "--output", "-"]
     assert "in.parquet:2: 'text' is missing, or not a string" in run(*arguments, code=2).stderr
-    told = run(*arguments, "--skip-invalid")
-    first, second = map(json.loads, told.stdout.splitlines())
+    result = run(*arguments, "--skip-invalid")
+    first, second = map(json.loads, result.stdout.splitlines())
     assert {**first, "entities": []} == {"id": 1, "tags": ["a"], "text": "Ada", "entities": []}
     assert (second["id"], second["tags"], second["text"]) == (3, None, "London")
-    assert "what JSON cannot hold is not in the output: column 'raw' (binary)\n" in told.stderr
+    assert "what JSON cannot hold is not in the output: column 'raw' (binary)\n" in result.stderr
 
 
 def test_parquet_needs_a_file(run, small_model, tmp_path):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
-    told = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
-    assert "Parquet can only be read from a file; use --input" in told
+    message = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
+    assert "Parquet can only be read from a file; use --input" in message
 
 
 def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    told = run("predict", small_model, "--input", path, code=2).stderr
-    assert "needs pyarrow, which is not installed: pip install 'fencepost[tables]'" in told
+    message = run("predict", small_model, "--input", path, code=2).stderr
+    assert "needs pyarrow, which is not installed: pip install 'fencepost[tables]'" in message

@@ -1,4 +1,4 @@
-"""`predict --output FILE.jsonl`: whole lines, whatever happens, and going on behind them."""
+"""`predict --output FILE.jsonl`: whole lines, whatever happens, and continuing after them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_an_output_that_is_there_is_not_touched_unless_that_is_said(run, small_m
     out = source.with_name("out.jsonl")
     out.write_text("precious\n")
     arguments = ["predict", small_model, "--input", source, "--output", out]
-    told = run(*arguments, code=2).stderr
-    assert "already exists; use --resume to continue or --force to overwrite it" in told
+    message = run(*arguments, code=2).stderr
+    assert "already exists; use --resume to continue or --force to overwrite it" in message
     assert "is not output of fencepost predict" in run(*arguments, "--resume", code=2).stderr
     assert out.read_text() == "precious\n"
     run(*arguments, "--force")
@@ -62,8 +62,8 @@ def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a"}\n')
     for more in ("--force", "--resume"):
-        told = run("predict", small_model, "--input", path, "--output", path, more, code=2).stderr
-        assert "the output would overwrite the input" in told
+        message = run("predict", small_model, "--input", path, "--output", path, more, code=2).stderr
+        assert "the output would overwrite the input" in message
     (tmp_path / "same.jsonl").hardlink_to(path)
     arguments = ["predict", small_model, "--input", path, "--output", tmp_path / "same.jsonl", "--force"]
     assert "the output would overwrite the input" in run(*arguments, code=2).stderr
@@ -74,8 +74,8 @@ def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
 def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whole, torn, monkeypatch):
     monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 5)
     out = source.with_name("out.jsonl")
-    done = whole.splitlines(keepends=True)
-    out.write_bytes(b"".join(done[:12]) + done[12][:torn])
+    lines = whole.splitlines(keepends=True)
+    out.write_bytes(b"".join(lines[:12]) + lines[12][:torn])
     predicted = []
     annotate = Recogniser.annotate
 
@@ -83,18 +83,18 @@ def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whol
         return annotate(self, (predicted.append(text) or text for text in texts))
 
     monkeypatch.setattr(Recogniser, "annotate", watched)
-    told = run("predict", small_model, "--input", source, "--output", out, "--resume")
+    result = run("predict", small_model, "--input", source, "--output", out, "--resume")
     assert predicted == TEXTS[10:]
     assert out.read_bytes() == whole
-    assert "18 texts, 18 sentences, " in told.stderr
-    assert "(after 12 texts of an earlier run)" in told.stderr
+    assert "18 texts, 18 sentences, " in result.stderr
+    assert "(after 12 texts of an earlier run)" in result.stderr
     again = run("predict", small_model, "--input", source, "--output", out, "--resume")
     assert "already complete, with 30 texts" in again.stderr
     assert out.read_bytes() == whole
 
 
-@pytest.mark.parametrize("done", [1, 5, 12, 29])
-def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, done, monkeypatch):
+@pytest.mark.parametrize("count", [1, 5, 12, 29])
+def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, count, monkeypatch):
     """Though what is found in a text depends on those that are computed with it."""
 
     def compute(_, parts, watch=None):
@@ -108,7 +108,7 @@ def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, don
     run(*arguments)
     whole = out.read_bytes()
     assert len({json.loads(line)["entities"][0]["score"] for line in whole.splitlines()}) > 3
-    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:done]))
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:count]))
     run(*arguments, "--resume")
     assert out.read_bytes() == whole
 
@@ -140,11 +140,11 @@ def test_texts_that_were_computed_with_others_have_the_same_entities(run, tmp_pa
     assert scores[1] == pytest.approx(scores[0], rel=0, abs=1e-5)
 
 
-def test_sentences_with_words_go_on_one_by_one(run, small_model, tmp_path):
+def test_sentences_with_words_continue_one_by_one(run, small_model, tmp_path):
     arguments = ["predict", small_model, "--input", "sample:dev", "--output", tmp_path / "out.jsonl"]
     run(*arguments, "--limit", 3)
-    told = run(*arguments, "--limit", 8, "--resume").stderr
-    assert "5 texts, 5 sentences" in told
+    message = run(*arguments, "--limit", 8, "--resume").stderr
+    assert "5 texts, 5 sentences" in message
     texts = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert texts == [sentence.text for sentence in islice(read("sample:dev"), 8)]
 
@@ -168,19 +168,19 @@ def test_the_output_of_another_input(run, small_model, source, whole):
     out.write_bytes(whole)
     other = source.with_name("other.txt")
     other.write_text("\n".join([*TEXTS[:-1], "something else"]))
-    told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
-    assert f"{out}:30: does not match text 30 of the input" in told
+    message = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
+    assert f"{out}:30: does not match text 30 of the input" in message
     other.write_text("\n".join(TEXTS[:-1]))
-    told = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
-    assert "has 30 lines, which is more than there are texts to predict" in told
+    message = run("predict", small_model, "--input", other, "--output", out, "--resume", code=2).stderr
+    assert "has 30 lines, which is more than there are texts to predict" in message
     assert out.read_bytes() == whole
 
 
 @pytest.mark.parametrize("precious", [b'{"mine": 1}', b'{"mine": 1}\n{"mine": 2}', b'{"text": "another'])
-@pytest.mark.parametrize("done", [0, 3, 30])
-def test_resume_cuts_nothing_off_that_is_not_its_own(run, small_model, source, whole, precious, done):
+@pytest.mark.parametrize("count", [0, 3, 30])
+def test_resume_cuts_nothing_off_that_is_not_its_own(run, small_model, source, whole, precious, count):
     out = source.with_name("out.jsonl")
-    before = b"".join(whole.splitlines(keepends=True)[:done]) + precious
+    before = b"".join(whole.splitlines(keepends=True)[:count]) + precious
     out.write_bytes(before)
     run("predict", small_model, "--input", source, "--output", out, "--resume", code=2)
     assert out.read_bytes() == before
@@ -193,8 +193,8 @@ def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
     run("predict", small_model, "--input", source, "--output", out, "--resume")
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [1, 2, 3]
     source.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "a"}\n{"id": 4, "text": "a"}\n')
-    told = run("predict", small_model, "--input", source, "--output", out, "--resume", code=2).stderr
-    assert "does not match text 3" in told
+    message = run("predict", small_model, "--input", source, "--output", out, "--resume", code=2).stderr
+    assert "does not match text 3" in message
 
 
 def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):
@@ -212,14 +212,14 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
         return encode(value)
 
     monkeypatch.setattr(lines_module, "encode", torn)
-    told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
-    assert "No space left" in told
+    message = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
+    assert "No space left" in message
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
 
 
 def test_whole_lines(tmp_path):
     path = tmp_path / "x"
-    for content, wanted in (
+    for content, expected in (
         (b"", (0, b"")),
         (b"torn", (0, b"")),
         (b"a\n", (1, b"a\n")),
@@ -228,11 +228,11 @@ def test_whole_lines(tmp_path):
         (b"\n\n", (2, b"\n")),
     ):
         path.write_bytes(content)
-        assert cut_to_whole_lines(path) == wanted
+        assert cut_to_whole_lines(path) == expected
         assert path.read_bytes() == content.removesuffix(b"torn")
 
 
-def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, source, whole):
+def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     script = (
         "import time; from fencepost.cli import main; from fencepost.runtime.prediction import lines\n"
@@ -254,19 +254,21 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(run, small_model, sourc
     while not (out.exists() and out.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    assert f"interrupted; continue with the same command and --resume ({out} has the finished texts)" in said
-    done = out.read_bytes()
-    assert 0 < done.count(b"\n") < len(TEXTS)
-    assert whole.startswith(done)
-    assert done.endswith(b"\n")
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert "Traceback" not in messages
+    assert (
+        f"interrupted; continue with the same command and --resume ({out} has the finished texts)" in messages
+    )
+    content = out.read_bytes()
+    assert 0 < content.count(b"\n") < len(TEXTS)
+    assert whole.startswith(content)
+    assert content.endswith(b"\n")
     run(*arguments, "--resume")
     assert out.read_bytes() == whole
 
 
-def test_csv_goes_on_where_it_stopped(run, small_model, tmp_path):
+def test_csv_continues_where_it_stopped(run, small_model, tmp_path):
     source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
     rows = "".join(f'{number},"{text}\r\n"\r\n' for number, text in enumerate(TEXTS))
     source.write_text(f"id,body\r\n{rows}", newline="")
@@ -283,6 +285,6 @@ def test_csv_goes_on_where_it_stopped(run, small_model, tmp_path):
 def test_a_full_disk_is_named_with_what_to_do(run, small_model, source):
     out = source.with_name("full.jsonl")
     out.symlink_to("/dev/full")
-    told = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
-    assert "full.jsonl: cannot be written: No space left on device; when it is writable again" in told
-    assert "--resume" in told
+    message = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
+    assert "full.jsonl: cannot be written: No space left on device; when it is writable again" in message
+    assert "--resume" in message

@@ -45,20 +45,20 @@ def sweep(
     names = [model or folder / "model", folder / "test.jsonl", "--out", out]
     result = CliRunner().invoke(app, ["analyze", "settings", *map(str, [*names, *arguments])])
     assert result.exit_code == code, result.output
-    written = out / "settings.json"
-    return result, json.loads(written.read_text()) if written.is_file() else {}
+    path = out / "settings.json"
+    return result, json.loads(path.read_text()) if path.is_file() else {}
 
 
-def swept(told: dict[str, Any]) -> list[dict[str, Any]]:
-    [rows] = told["models"].values()
+def swept(content: dict[str, Any]) -> list[dict[str, Any]]:
+    [rows] = content["models"].values()
     return list(rows)
 
 
 @pytest.mark.slow
 def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path, tmp_path: Path) -> None:
-    _, told = sweep(folder, tmp_path, "--sweep", "steps=1,3", "spans=2,5,30", "--quiet")
-    rows = swept(told)
-    assert told["engines"] == {"model": "pytorch"}
+    _, content = sweep(folder, tmp_path, "--sweep", "steps=1,3", "spans=2,5,30", "--quiet")
+    rows = swept(content)
+    assert content["engines"] == {"model": "pytorch"}
     assert [row["set"] for row in rows] == [
         {"steps": steps, "spans": spans} for steps, spans in product((1, 3), (2, 5, 30))
     ]
@@ -71,12 +71,12 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
 
 
 def test_the_table(folder: Path, tmp_path: Path) -> None:
-    result, told = sweep(folder, tmp_path, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
+    result, content = sweep(folder, tmp_path, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
     header, *rows = [line for line in result.stdout.splitlines() if line.startswith("  model ")]
     assert header.split() == ["model", "steps", "spans", "F1", "sentences", "per", "second"]
     assert [row.split()[:3] for row in rows] == [["model", "1", "5"], ["model", "2", "5"]]
     assert result.stderr.splitlines()[0].startswith("1/2 steps=1 spans=5: F1 ")
-    assert [row.split()[3] for row in rows] == [f"{100 * row['f1']:.1f}" for row in swept(told)]
+    assert [row.split()[3] for row in rows] == [f"{100 * row['f1']:.1f}" for row in swept(content)]
     assert "engine: model (pytorch)" in result.stdout
 
 
@@ -84,15 +84,15 @@ def test_all_ways_to_write_it(folder: Path, tmp_path: Path) -> None:
     one = ["--sweep", "steps=1,2", "spans=5,3"]
     two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
     three = ["--sweep=steps=1,2", "spans=5,3"]
-    found = [_rows(sweep(folder, tmp_path, *way, "-q")[1]) for way in (one, two, three)]
-    assert found == [_rows_wanted()] * 3
+    results = [_rows(sweep(folder, tmp_path, *way, "-q")[1]) for way in (one, two, three)]
+    assert results == [_rows_wanted()] * 3
     before = ["analyze", "settings", *one, folder / "model", folder / "test.jsonl", "--out", tmp_path / "b"]
     CliRunner().invoke(app, [str(a) for a in before])
     assert _rows(json.loads((tmp_path / "b" / "settings.json").read_text())) == _rows_wanted()
 
 
-def _rows(told: dict[str, Any]) -> list[dict[str, int]]:
-    return [row["set"] for row in swept(told)]
+def _rows(content: dict[str, Any]) -> list[dict[str, int]]:
+    return [row["set"] for row in swept(content)]
 
 
 def _rows_wanted() -> list[dict[str, int]]:
@@ -100,7 +100,7 @@ def _rows_wanted() -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("args", "wanted"),
+    ("args", "expected"),
     [
         (["--sweep", "a=1", "b=2", "M"], ["--sweep", "a=1", "--sweep", "b=2", "M"]),
         (["M", "a=1", "--sweep", "b=2"], ["M", "a=1", "--sweep", "b=2"]),
@@ -110,8 +110,8 @@ def _rows_wanted() -> list[dict[str, int]]:
         (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
     ],
 )
-def test_several_behind_one_option(args: list[str], wanted: list[str]) -> None:
-    assert repeat_option("--sweep", args) == wanted
+def test_several_after_one_option(args: list[str], expected: list[str]) -> None:
+    assert repeat_option("--sweep", args) == expected
 
 
 def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
@@ -121,9 +121,9 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         "training": {"epochs": 1},
     }
     train(Config.parse(settings), list(read(folder / "test.jsonl")), tmp_path / "model")
-    result, told = sweep(folder, tmp_path, "--sweep", "select=flat,nested", model=tmp_path / "model")
+    result, content = sweep(folder, tmp_path, "--sweep", "select=flat,nested", model=tmp_path / "model")
     assert "select=nested" in result.stderr
-    assert _rows(told) == [{"select": "flat"}, {"select": "nested"}]
+    assert _rows(content) == [{"select": "flat"}, {"select": "nested"}]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(
+def test_what_is_wrong_is_reported_before_any_work(
     folder: Path, tmp_path: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: Any) -> None:
@@ -158,8 +158,8 @@ def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: p
         return predict(self, sentences)
 
     monkeypatch.setattr(Recogniser, "predict", interrupted)
-    result, told = sweep(folder, tmp_path, "--sweep", "steps=1,2,3,4", code=130)
-    assert _rows(told) == [{"steps": 1}, {"steps": 2}]
+    result, content = sweep(folder, tmp_path, "--sweep", "steps=1,2,3,4", code=130)
+    assert _rows(content) == [{"steps": 1}, {"steps": 2}]
     assert "written to" in result.stdout
     assert "interrupted" in result.stderr
 

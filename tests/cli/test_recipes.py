@@ -40,10 +40,10 @@ def test_the_list_has_each_with_paper_corpus_encoder_and_score(run):
 
 
 def test_one_is_printed_as_yaml_that_config_takes(run, tmp_path):
-    shown = yaml.safe_load(run("recipes", "locate-and-label/genia").stdout)
-    assert shown["f1"] == 80.54
+    content = yaml.safe_load(run("recipes", "locate-and-label/genia").stdout)
+    assert content["f1"] == 80.54
     file = tmp_path / "own.yaml"
-    file.write_text(yaml.safe_dump(shown["config"]))
+    file.write_text(yaml.safe_dump(content["config"]))
     assert Config.compose(file) == Config.compose(base=recipe("locate-and-label/genia").config)
 
 
@@ -53,32 +53,32 @@ def test_both_as_json(run, tmp_path):
     file = tmp_path / "recipe.json"
     printed = run("recipes", "diffusion/genia", "--json", file)
     assert printed.stdout == recipe("diffusion/genia").text
-    told = json.loads(file.read_text())
-    assert told.pop("fencepost")
-    assert told == next(one for one in listed if one["name"] == "diffusion/genia")
+    content = json.loads(file.read_text())
+    assert content.pop("fencepost")
+    assert content == next(one for one in listed if one["name"] == "diffusion/genia")
 
 
 def test_an_unknown_one_is_refused_with_the_nearest(run):
     for arguments in (["recipes", "diffusion/genea"], ["train", "--recipe", "diffusion/genea"]):
-        told = run(*arguments, code=2).stderr
-        assert "there is no recipe 'diffusion/genea'; did you mean diffusion/genia? there are " in told
+        message = run(*arguments, code=2).stderr
+        assert "there is no recipe 'diffusion/genea'; did you mean diffusion/genia? there are " in message
 
 
 def test_train_shows_the_settings_of_a_recipe_with_changes(run, tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text("training: {epochs: 7, batch_size: 7}\n")
     arguments = ["--recipe", "locate-and-label/ace2005", "--config", file, "--set", "training.batch_size=3"]
-    shown = run("train", *arguments, "--encoder", "scratch", "--epochs", "2", "--show-config").stdout
-    wanted = Config.compose(base=recipe("locate-and-label/ace2005").config).model_dump(mode="json")
-    wanted["training"] |= {"epochs": 2, "batch_size": 3}
-    wanted["encoder"]["name"] = "scratch"
-    assert yaml.safe_load(shown) == wanted
+    text = run("train", *arguments, "--encoder", "scratch", "--epochs", "2", "--show-config").stdout
+    expected = Config.compose(base=recipe("locate-and-label/ace2005").config).model_dump(mode="json")
+    expected["training"] |= {"epochs": 2, "batch_size": 3}
+    expected["encoder"]["name"] = "scratch"
+    assert yaml.safe_load(text) == expected
 
 
 def test_a_method_that_contradicts_the_recipe_is_refused(run):
     arguments = ["train", "--recipe", "diffusion/genia", "--show-config", "--method"]
-    told = run(*arguments, "boundary-offset", code=2).stderr
-    assert "method.name: boundary-offset contradicts the recipe, which is for diffusion;" in told
+    message = run(*arguments, "boundary-offset", code=2).stderr
+    assert "method.name: boundary-offset contradicts the recipe, which is for diffusion;" in message
     assert run(*arguments, "diffusion").stdout == run(*arguments[:-1]).stdout
 
 
@@ -93,8 +93,8 @@ def test_a_recipe_of_each_method_trains(run, data, tmp_path, name):
     assert saved["method"]["name"] == name.split("/")[0]
     own = recipe(name).config
     for part in ("training", "predict"):
-        given = {key: value for key, value in own.get(part, {}).items() if key != "epochs"}
-        assert saved[part].items() >= given.items()
+        values = {key: value for key, value in own.get(part, {}).items() if key != "epochs"}
+        assert saved[part].items() >= values.items()
     (epoch,) = json.loads((out / "metrics.json").read_text())["epochs"]
     assert epoch["dev_loss"] > 0
 

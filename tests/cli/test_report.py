@@ -29,9 +29,9 @@ def data(tmp_path_factory):
 
 
 def test_a_run_without_data_tells_what_its_folder_does(run, small_model):
-    told = run("report", small_model)
+    result = run("report", small_model)
     target = small_model / "report.html"
-    assert told.stdout == f"the report is in {target}\n"
+    assert result.stdout == f"the report is in {target}\n"
     html = target.read_text(encoding="utf-8")
     text = Page(html).text
     assert "boundary-smoothing" in text
@@ -111,10 +111,10 @@ def test_markup_in_a_corpus_stays_text(run, small_model, tmp_path):
     corpus.write_text(json.dumps({"id": evil, "words": [evil, '"&'], "entities": [entity]}) + "\n")
     run("report", small_model, "--data", corpus, "--out", tmp_path / "x.html")
     html = (tmp_path / "x.html").read_text()
-    found = Page(html)
+    document = Page(html)
     assert "<script" not in html
-    assert not found.tags("script")
-    assert evil in found.text
+    assert not document.tags("script")
+    assert evil in document.text
 
 
 def test_examples_can_be_left_out(run, small_model, tmp_path):
@@ -132,11 +132,11 @@ def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
     assert "because there are no sentences" in Page((tmp_path / "x.html").read_text()).text
 
 
-def test_without_jinja_it_is_told_in_words(run, small_model, tmp_path, monkeypatch):
+def test_without_jinja_a_message_says_so(run, small_model, tmp_path, monkeypatch):
     page.make_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    told = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
-    assert "a report needs jinja2, which is not installed: pip install jinja2" in told
+    message = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
+    assert "a report needs jinja2, which is not installed: pip install jinja2" in message
 
 
 def test_it_needs_no_pytorch():
@@ -150,23 +150,23 @@ def test_it_needs_no_pytorch():
 def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeypatch):
     from fencepost.runtime.recogniser import Recogniser
 
-    asked = []
+    sizes = []
     predict = Recogniser.predict
     monkeypatch.setattr(
-        Recogniser, "predict", lambda self, of, *more: asked.append(len(of)) or predict(self, of, *more)
+        Recogniser, "predict", lambda self, of, *more: sizes.append(len(of)) or predict(self, of, *more)
     )
     monkeypatch.setattr("fencepost.training.run.explain_failure", lambda *_: [])
     folder = tmp_path / "model"
     parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl"]
     result = run("train", *parts, "--out", folder, *SMALL, "--json")
-    assert asked == [20, 20, 20, 10]  # two epochs, the calibration, the test
+    assert sizes == [20, 20, 20, 10]  # two epochs, the calibration, the test
     assert f"the report is in {folder / 'report.html'}" in result.stderr
-    told = json.loads(result.stdout)
+    content = json.loads(result.stdout)
     html = (folder / "report.html").read_text(encoding="utf-8")
     text = Page(html).text
     assert "evaluated on the test data" in text
     table = {row[0]: row for row in rows(html) if len(row) == 8}
-    assert table["all"][3].startswith(f"{100 * told['test']['f1']:.1f} (")
+    assert table["all"][3].startswith(f"{100 * content['test']['f1']:.1f} (")
     assert ["", "training data", "the test data"] in rows(html)
     assert ["sentences", "60", "10"] in rows(html)
     assert "F1 by epoch" in text
@@ -194,9 +194,9 @@ def test_train_without_either_and_without_a_report(run, data, tmp_path):
     html = (tmp_path / "one" / "report.html").read_text()
     assert "There are no test scores" in Page(html).text
     assert ["sentences", "60"] in rows(html)
-    told = run("train", "--train", data / "train.jsonl", "--out", tmp_path / "two", *SMALL, "--no-report")
+    result = run("train", "--train", data / "train.jsonl", "--out", tmp_path / "two", *SMALL, "--no-report")
     assert not (tmp_path / "two" / "report.html").exists()
-    assert "report" not in told.stderr
+    assert "report" not in result.stderr
 
 
 def test_what_was_stopped_before_its_report_is_resumed_there(run, data, tmp_path, monkeypatch):

@@ -59,12 +59,12 @@ def test_what_was_taken_is_answered_before_the_end():
     with serving() as (address, process):
         _check_that_it_answers_to_no_other_name(address)
         answers: list[list[list[str]]] = []
-        asked = threading.Thread(target=lambda: answers.append(ask(address, texts)))
-        asked.start()
+        thread = threading.Thread(target=lambda: answers.append(ask(address, texts)))
+        thread.start()
         while _value(address, "fencepost_batch_texts_count") < 1:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        asked.join(60)
+        thread.join(60)
         assert len(answers[0]) == len(texts)
         assert all("Ada Lovelace" in one for one in answers[0])
         assert process.wait(60) == 0
@@ -116,7 +116,7 @@ def test_several_models_are_served_by_name(tmp_path):
 
 
 def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
-    """A connection with this number of requests on their way, whose answers nobody has read."""
+    """A connection with this number of requests on their way, whose answers have not been read."""
     content = json.dumps(body).encode()
     lines = (
         "POST /v1/entities HTTP/1.1",
@@ -205,7 +205,7 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--max-queue", "10"], "--max-queue 10 is less than --max-texts 256"),
         (["names", "names"], "is given more than once"),
@@ -214,8 +214,8 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
         (["--allow-origin", "https://example.org/page"], "for example https://example.org"),
     ],
 )
-def test_options_that_could_not_work_are_refused(refusal, arguments, told):
-    assert told in refusal(*arguments)
+def test_options_that_could_not_work_are_refused(refusal, arguments, message):
+    assert message in refusal(*arguments)
 
 
 def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
@@ -228,19 +228,19 @@ def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
     assert "FENCEPOST_TOKEN: a token has at least 8" in refusal()
 
 
-def test_a_port_that_is_taken_is_told(refusal):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+def test_a_port_that_is_taken_is_reported(refusal):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
         assert f"--port {port}: cannot listen on this address: Address already in use" in refusal(
             "--port", port
         )
 
 
-def test_a_folder_without_a_model_is_told(refusal, tmp_path):
+def test_a_folder_without_a_model_is_reported(refusal, tmp_path):
     assert "there is no model here" in refusal(str(tmp_path))
 
 
-def test_what_is_not_installed_is_told(refusal, monkeypatch):
+def test_what_is_not_installed_is_named(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "pip install 'fencepost[serve]'" in refusal()
 

@@ -83,7 +83,7 @@ def reported(out, *arguments):
 
 
 @pytest.fixture(scope="module")
-def told(model, data):
+def content(model, data):
     """The scores of the model, and its report."""
     scores = evaluated(model, data / "test.jsonl", "--by-length")
     return {**scores, "stages": reported(data / "analysis", model, data / "test.jsonl")}
@@ -115,37 +115,40 @@ def gold(sentences, recogniser):
 
 def recounted(spans, gold):
     """The row of a stage, from the spans that each sentence has there."""
-    entities = [(found, entity) for found, of in zip(spans, gold, strict=True) for entity in of]
+    entities = [(candidates, entity) for candidates, of in zip(spans, gold, strict=True) for entity in of]
     return {
         "spans": sum(map(len, spans)),
         "per entity": sum(map(len, spans)) / len(entities),
-        "recall": sum(entity in found for found, entity in entities) / len(entities),
-        "recall, near": sum(any(iou(entity, span) > NEAR for span in found) for found, entity in entities)
+        "recall": sum(entity in candidates for candidates, entity in entities) / len(entities),
+        "recall, near": sum(
+            any(iou(entity, span) > NEAR for span in candidates) for candidates, entity in entities
+        )
         / len(entities),
     }
 
 
-def test_the_stages_are_those_of_the_method(told):
-    assert list(told["stages"]) == ["spans", "offsets in words"]
-    assert list(told["stages"]["spans"]) == STAGES
-    assert told["f1"] > 0.5
+def test_the_stages_are_those_of_the_method(content):
+    assert list(content["stages"]) == ["spans", "offsets in words"]
+    assert list(content["stages"]["spans"]) == STAGES
+    assert content["f1"] > 0.5
 
 
-def test_seeds_are_all_enumerated_spans(told, sentences, gold):
+def test_seeds_are_all_enumerated_spans(content, sentences, gold):
     spans = [
         {(start, start + long) for long in range(1, 6) for start in range(len(sentence) - long + 1)}
         for sentence in sentences
     ]
-    assert told["stages"]["spans"]["seeds"] == pytest.approx(recounted(spans, gold))
+    assert content["stages"]["spans"]["seeds"] == pytest.approx(recounted(spans, gold))
 
 
-def test_selected_spans_are_those_predicted(told, sentences, gold, recogniser):
+def test_selected_spans_are_those_predicted(content, sentences, gold, recogniser):
     spans = [
-        {(entity.start, entity.end) for entity in found.entities} for found in predict(recogniser, sentences)
+        {(entity.start, entity.end) for entity in sentence.entities}
+        for sentence in predict(recogniser, sentences)
     ]
-    row = told["stages"]["spans"]["selected"]
+    row = content["stages"]["spans"]["selected"]
     assert row == pytest.approx(recounted(spans, gold))
-    assert row["recall"] >= told["true_positives"] / told["support"]  # types are left aside
+    assert row["recall"] >= content["true_positives"] / content["support"]  # types are left aside
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +163,7 @@ def proposals(sentences, recogniser):
     return proposals
 
 
-def test_stages_between_are_counted_span_by_span(told, gold, proposals):
+def test_stages_between_are_counted_span_by_span(content, gold, proposals):
     spans = {
         "after the filter": [{row[:2] for row in rows} for rows in proposals],
         "after the regressor": [{row[2:4] for row in rows} for rows in proposals],
@@ -169,13 +172,13 @@ def test_stages_between_are_counted_span_by_span(told, gold, proposals):
     for name, of_stage in spans.items():
         # in a batch, sums are taken in another order, and a span may be more or less by that
         expected = recounted(of_stage, gold)
-        found = told["stages"]["spans"][name]
-        assert found["spans"] == pytest.approx(expected["spans"], abs=2)
-        assert found == pytest.approx(expected, rel=0.03)
+        row = content["stages"]["spans"][name]
+        assert row["spans"] == pytest.approx(expected["spans"], abs=2)
+        assert row == pytest.approx(expected, rel=0.03)
 
 
-def test_the_stages_leave_ever_less(told):
-    counts = [row["spans"] for row in told["stages"]["spans"].values()]
+def test_the_stages_leave_ever_less(content):
+    counts = [row["spans"] for row in content["stages"]["spans"].values()]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 3 * counts[1]
     assert counts[-1] > 40
@@ -185,8 +188,8 @@ def name_of(move):
     return {0: "0", -4: "-4 or less", 4: "+4 or more"}.get(move, f"{move:+d}")
 
 
-def test_offsets_are_counted_proposal_by_proposal(told, proposals):
-    rows = told["stages"]["offsets in words"]
+def test_offsets_are_counted_proposal_by_proposal(content, proposals):
+    rows = content["stages"]["offsets in words"]
     assert list(rows) == [name_of(move) for move in range(-4, 5)]
     every = [row for rows in proposals for row in rows]
     for side, at in (("start", 0), ("end", 1)):
@@ -196,80 +199,80 @@ def test_offsets_are_counted_proposal_by_proposal(told, proposals):
                 assert rows[name_of(move)][column] == pytest.approx(moves[move], abs=2), (column, move)
 
 
-def test_the_columns_of_offsets_add_up_to_the_proposals(told):
-    rows = told["stages"]["offsets in words"].values()
+def test_the_columns_of_offsets_add_up_to_the_proposals(content):
+    rows = content["stages"]["offsets in words"].values()
     sums = {column: sum(row[column] for row in rows) for column in next(iter(rows))}
-    filtered = told["stages"]["spans"]["after the filter"]["spans"]  # seeds are distinct
+    filtered = content["stages"]["spans"]["after the filter"]["spans"]  # seeds are distinct
     assert sums["start"] == sums["end"] == filtered
     assert sums["start, labelled"] == sums["end, labelled"] <= filtered
-    assert sums["start, labelled"] >= told["stages"]["spans"]["labelled"]["spans"]  # which may coincide
+    assert sums["start, labelled"] >= content["stages"]["spans"]["labelled"]["spans"]  # which may coincide
 
 
-def test_trained_lengths_are_marked(told):
-    marked = {int(length) for length, row in told["by_length"].items() if row["enumerated"]}
-    assert marked == set(TRAINED) & {int(length) for length in told["by_length"]}
-    assert {4, 6} <= {int(length) for length in told["by_length"]}  # there is something not to mark
+def test_trained_lengths_are_marked(content):
+    marked = {int(length) for length, row in content["by_length"].items() if row["enumerated"]}
+    assert marked == set(TRAINED) & {int(length) for length in content["by_length"]}
+    assert {4, 6} <= {int(length) for length in content["by_length"]}  # there is something not to mark
 
 
-def test_groups_of_lengths_add_up(told):
-    groups = told["by_length_group"]
+def test_groups_of_lengths_add_up(content):
+    groups = content["by_length_group"]
     assert list(groups) == ["1-4", "5-9", "10 or more"]
     for count in ("true_positives", "predicted", "support"):
-        assert sum(row[count] for row in groups.values()) == told[count]
-    groups = {**groups, "longer": told["longer_than_enumerated"]}
+        assert sum(row[count] for row in groups.values()) == content[count]
+    groups = {**groups, "longer": content["longer_than_enumerated"]}
     for name, lengths in {"1-4": range(1, 5), "5-9": range(5, 10), "longer": range(6, 100)}.items():
-        rows = [told["by_length"][str(long)] for long in lengths if str(long) in told["by_length"]]
+        rows = [content["by_length"][str(long)] for long in lengths if str(long) in content["by_length"]]
         assert groups[name]["support"] == sum(row["support"] for row in rows)
         assert groups[name]["predicted"] == sum(row["predicted"] for row in rows)
     assert groups["longer"]["support"] > 5
 
 
-def test_what_is_asked_for_changes_no_scores(model, data, told):
+def test_what_is_asked_for_changes_no_scores(model, data, content):
     plain = evaluated(model, data / "test.jsonl")
     added = {"by_length_group", "longer_than_enumerated"}
-    assert told.keys() - plain.keys() == added | {"stages"}
+    assert content.keys() - plain.keys() == added | {"stages"}
     changing = {"sentences_per_second", "peak_memory_mb", "by_length"}
     assert {name: plain[name] for name in plain.keys() - changing} == {
-        name: told[name] for name in plain.keys() - changing
+        name: content[name] for name in plain.keys() - changing
     }
     bare = {
         length: {name: value for name, value in row.items() if name != "enumerated"}
-        for length, row in told["by_length"].items()
+        for length, row in content["by_length"].items()
     }
     assert bare == plain["by_length"]
 
 
-def test_stages_heed_the_settings_of_prediction(model, data, told, tmp_path):
+def test_stages_follow_the_settings_of_prediction(model, data, content, tmp_path):
     def stages(*changes):
         arguments = [part for change in changes for part in ("--set", f"predict.{change}")]
         return reported(tmp_path, model, data / "test.jsonl", *arguments)["spans"]
 
     fewer = stages("lengths=trained")
-    assert fewer["seeds"]["spans"] < told["stages"]["spans"]["seeds"]["spans"]
+    assert fewer["seeds"]["spans"] < content["stages"]["spans"]["seeds"]["spans"]
     every = stages("filter=0")
-    assert every["after the filter"] == every["seeds"] == told["stages"]["spans"]["seeds"]
+    assert every["after the filter"] == every["seeds"] == content["stages"]["spans"]["seeds"]
     none = stages("filter=1")
     assert none["seeds"] == every["seeds"]
     for name in STAGES[1:]:
         assert set(none[name].values()) == {0}
     low = stages("threshold=1")
-    assert low["labelled"]["spans"] < told["stages"]["spans"]["labelled"]["spans"]
-    assert low["selected"]["spans"] < told["stages"]["spans"]["selected"]["spans"]
+    assert low["labelled"]["spans"] < content["stages"]["spans"]["labelled"]["spans"]
+    assert low["selected"]["spans"] < content["stages"]["spans"]["selected"]["spans"]
 
 
-def test_tables_are_shown(run, model, data, told, tmp_path):
-    shown = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
-    assert shown.index("model: spans") < shown.index("model: offsets in words")
+def test_tables_are_shown(run, model, data, content, tmp_path):
+    text = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
+    assert text.index("model: spans") < text.index("model: offsets in words")
     for row in (*STAGES, "-4 or less", "+4 or more"):
-        assert f"\n  {row} " in shown
-    seeds = told["stages"]["spans"]["seeds"]
-    [line] = [line for line in shown.splitlines() if line.startswith("  seeds ")]
+        assert f"\n  {row} " in text
+    seeds = content["stages"]["spans"]["seeds"]
+    [line] = [line for line in text.splitlines() if line.startswith("  seeds ")]
     assert line.split()[1:] == [f"{seeds['spans']:,}", *(f"{seeds[name]:.3f}" for name in list(seeds)[1:])]
-    shown = run("evaluate", model, data / "test.jsonl", "--by-length").stdout
-    assert shown.index("Strict scores") < shown.index("By number of words")
+    text = run("evaluate", model, data / "test.jsonl", "--by-length").stdout
+    assert text.index("Strict scores") < text.index("By number of words")
     for row in ("5-9", "10 or more", "over 5"):
-        assert f"\n  {row} " in shown
-    lengths = shown[shown.index("By number of words") :].splitlines()
+        assert f"\n  {row} " in text
+    lengths = text[text.index("By number of words") :].splitlines()
     marked = [int(line.split()[0]) for line in lengths if line.split()[1:2] == ["*"]]
     assert marked == TRAINED
     plain = run("evaluate", model, data / "test.jsonl").stdout
@@ -308,21 +311,21 @@ def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
     save_model(
         Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"
     )
-    told = evaluated(tmp_path / "other", data / "test.jsonl", "--by-length")
-    assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
-    assert not any("enumerated" in row for row in told["by_length"].values())
-    shown = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-length").stdout
-    assert "5-9" in shown
-    assert "training enumerates" not in shown
+    content = evaluated(tmp_path / "other", data / "test.jsonl", "--by-length")
+    assert list(content["by_length_group"]) == ["1-4", "5-9", "10 or more"]
+    assert not any("enumerated" in row for row in content["by_length"].values())
+    text = run("evaluate", tmp_path / "other", data / "test.jsonl", "--by-length").stdout
+    assert "5-9" in text
+    assert "training enumerates" not in text
 
 
 def test_files_have_lengths(run, data):
     files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
-    told = evaluated(*files, "--by-length")
-    assert list(told["by_length_group"]) == ["1-4", "5-9", "10 or more"]
-    assert sum(row["support"] for row in told["by_length_group"].values()) == told["support"]
-    assert all(row["f1"] == 1 for row in told["by_length_group"].values() if row["support"])
-    assert not any("enumerated" in row for row in told["by_length"].values())
-    shown = run("evaluate", *files, "--by-length").stdout
-    assert "\n  10 or more " in shown
-    assert "training enumerates" not in shown
+    content = evaluated(*files, "--by-length")
+    assert list(content["by_length_group"]) == ["1-4", "5-9", "10 or more"]
+    assert sum(row["support"] for row in content["by_length_group"].values()) == content["support"]
+    assert all(row["f1"] == 1 for row in content["by_length_group"].values() if row["support"])
+    assert not any("enumerated" in row for row in content["by_length"].values())
+    text = run("evaluate", *files, "--by-length").stdout
+    assert "\n  10 or more " in text
+    assert "training enumerates" not in text

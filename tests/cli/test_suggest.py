@@ -40,14 +40,14 @@ def suggest(run, exported_model, source):
 def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source, exported_model):
     import fencepost
 
-    said = suggest("--count", 5).stderr
-    assert "5 sentences of 24, with " in said
-    assert " (uncertainty) -> " in said
-    found = list(read(source.with_name("next.jsonl")))
-    wanted = choose(fencepost.load(exported_model), TEXTS, 5)
-    assert [sentence.meta["suggest"]["rank"] for sentence in found] == [1, 2, 3, 4, 5]
-    assert [sentence.words for sentence in found] == [sentence.words for sentence in wanted]
-    assert [s.entities for s in found] == [s.entities for s in wanted]
+    messages = suggest("--count", 5).stderr
+    assert "5 sentences of 24, with " in messages
+    assert " (uncertainty) -> " in messages
+    suggestions = list(read(source.with_name("next.jsonl")))
+    expected = choose(fencepost.load(exported_model), TEXTS, 5)
+    assert [sentence.meta["suggest"]["rank"] for sentence in suggestions] == [1, 2, 3, 4, 5]
+    assert [sentence.words for sentence in suggestions] == [sentence.words for sentence in expected]
+    assert [s.entities for s in suggestions] == [s.entities for s in expected]
     assert not source.with_name(f"next.jsonl{SUFFIX}").exists()
 
 
@@ -62,8 +62,8 @@ def test_other_formats_and_standard_output(suggest, source):
         "--count", 3, "--exclude", source.with_name("tasks.json"), output=None
     ).stdout.splitlines()
     assert len(lines) == 3
-    found = {"".join(json.loads(line)["words"]) for line in lines}  # unfinished tasks are excluded, too
-    assert not found & {"".join(task["data"]["text"].split()) for task in tasks}
+    sentences = {"".join(json.loads(line)["words"]) for line in lines}  # unfinished tasks are excluded, too
+    assert not sentences & {"".join(task["data"]["text"].split()) for task in tasks}
     assert "suggest" in json.loads(lines[0])["meta"]
     refused = suggest("--count", 3, output="next.conll", code=2).stderr
     assert "conll cannot hold overlapping entities" in refused
@@ -105,9 +105,10 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
         return prepare(self, text, limit)
 
     monkeypatch.setattr(Recogniser, "prepare", interrupt)
-    said = suggest(*options, code=130).stderr
+    message = suggest(*options, code=130).stderr
     assert (
-        f"interrupted; continue with the same command and --resume (the progress is in {unfinished})" in said
+        f"interrupted; continue with the same command and --resume (the progress is in {unfinished})"
+        in message
     )
     assert unfinished.exists()
     assert not source.with_name("next.jsonl").exists()
@@ -146,8 +147,8 @@ def test_existing_files_are_safe(suggest, source):
     suggest("--count", 2, "--force")
     assert len(list(read(out))) == 2
     for more in (["--exclude", out], []):
-        said = suggest("--force", *more, output="next.jsonl" if more else source.name, code=2).stderr
-        assert "would overwrite the input" in said
+        message = suggest("--force", *more, output="next.jsonl" if more else source.name, code=2).stderr
+        assert "would overwrite the input" in message
     assert len(source.read_text().splitlines()) == len(TEXTS)
 
 
@@ -163,11 +164,11 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     assert "one file of texts" in run("suggest", exported_model, source, source, code=2).stderr
     (tmp_path / "empty.txt").write_text("")
     out = tmp_path / "out.jsonl"
-    said = run("suggest", exported_model, tmp_path / "empty.txt", "--output", out, code=2).stderr
-    assert "empty.txt: nothing to suggest: it contains no sentences" in said
+    message = run("suggest", exported_model, tmp_path / "empty.txt", "--output", out, code=2).stderr
+    assert "empty.txt: nothing to suggest: it contains no sentences" in message
     write(SENTENCES, tmp_path / "train.jsonl")
-    said = suggest("--exclude", tmp_path / "train.jsonl", output="out.jsonl", code=2).stderr
-    assert "nothing to suggest: all sentences are excluded" in said
+    message = suggest("--exclude", tmp_path / "train.jsonl", output="out.jsonl", code=2).stderr
+    assert "nothing to suggest: all sentences are excluded" in message
     assert not out.exists()
     assert not Path(f"{out}{SUFFIX}").exists()
 

@@ -74,9 +74,9 @@ GRID = ["--grid", "method.epsilon=0,0.3", "--seeds", "2"]
 @pytest.fixture(scope="module")
 def swept(data: Path) -> tuple[Path, Result]:
     """A sweep, and what the command printed while it went on."""
-    wanted = arguments(data, data / "sweep", *GRID, "--json", str(data / "told.json"))
-    wanted.remove("--quiet")
-    result = CliRunner().invoke(app, wanted, catch_exceptions=False)
+    command = arguments(data, data / "sweep", *GRID, "--json", str(data / "told.json"))
+    command.remove("--quiet")
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return data / "sweep", result
 
@@ -98,14 +98,14 @@ def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], da
     assert re.split(r"\s{2,}", header.strip()) == [
         "seeds", "dev F1", "test precision", "recall", "F1", "ECE, raw", "ECE"
     ]  # fmt: skip
-    for row, told in zip(rows(out / "sweep.csv"), cells, strict=True):
-        name, seeds, dev, *_ = re.split(r"\s{2,}", told.strip())
+    for row, cell in zip(rows(out / "sweep.csv"), cells, strict=True):
+        name, seeds, dev, *_ = re.split(r"\s{2,}", cell.strip())
         assert (name, seeds) == (row["cell"], "2")
         assert dev == f"{100 * float(row['dev_f1_mean']):.2f} ± {100 * float(row['dev_f1_std']):.2f}"
     assert f"table as CSV: {out / 'sweep.csv'}" in result.stdout
-    told_json = json.loads((data / "told.json").read_text())
-    assert told_json["sweep"] == str(out)
-    assert [cell["settings"] for cell in told_json["cells"]] == [
+    content = json.loads((data / "told.json").read_text())
+    assert content["sweep"] == str(out)
+    assert [cell["settings"] for cell in content["cells"]] == [
         {"method.epsilon": value} for value in ("0", "0.3")
     ]
     assert load_model(out / "method.epsilon=0.3" / "seed-2").config.method.epsilon == 0.3  # type: ignore[attr-defined]
@@ -115,9 +115,9 @@ def test_again_and_with_one_more_seed(
     run: Run, swept: tuple[Path, Result], data: Path, tmp_path: Path
 ) -> None:
     out = shutil.copytree(swept[0], tmp_path / "sweep")
-    wanted = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
-    assert "4 already complete" in run(*wanted).stderr
-    more = run(*wanted[:-1], "3", "--no-keep-models").stderr.splitlines()
+    command = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
+    assert "4 already complete" in run(*command).stderr
+    more = run(*command[:-1], "3", "--no-keep-models").stderr.splitlines()
     assert more[0] == "2 cells x 3 seeds = 6 runs; 4 already complete"
     assert [line.split(":")[0] for line in more[1:]] == [
         "5/6 method.epsilon=0, seed 3",
@@ -129,11 +129,11 @@ def test_again_and_with_one_more_seed(
 
 @pytest.mark.slow
 def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> None:
-    """As a terminal sends it: to all processes. They end at once, and the same command goes on."""
+    """As a terminal sends it: to all processes. They end at once, and the same command continues."""
     out = tmp_path / "sweep"
-    wanted = [*arguments(data, out, *GRID[:2], "--workers=2"), "--epochs=8"]
+    command = [*arguments(data, out, *GRID[:2], "--workers=2"), "--epochs=8"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fencepost", *wanted],
+        [sys.executable, "-m", "fencepost", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -143,13 +143,15 @@ def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> 
     )
     _until(lambda: any(out.glob("*/*/checkpoints/*/trainer_state.json")))
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert said == "fencepost: interrupted; run the same command again to continue; complete runs are kept\n"
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert (
+        messages == "fencepost: interrupted; run the same command again to continue; complete runs are kept\n"
+    )
     _until(lambda: not _is_alive(process.pid))
-    wanted = [one for one in wanted if one != "--quiet"]
-    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to continue\n", run(*wanted, "--workers=1").stderr)
-    run(*wanted, "--workers=1", f"--out={tmp_path / 'undisturbed'}")
+    command = [one for one in command if one != "--quiet"]
+    assert re.match(r"2 cells x 1 seed = 2 runs; [12] to continue\n", run(*command, "--workers=1").stderr)
+    run(*command, "--workers=1", f"--out={tmp_path / 'undisturbed'}")
     assert (out / "runs.csv").read_text() == (tmp_path / "undisturbed" / "runs.csv").read_text()
 
 
@@ -175,8 +177,8 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
     result = run(*arguments(data, tmp_path, *grid), code=1)
     assert "1 of 2 runs failed; correct the cause and run the same command again" in result.stderr
     assert "encoder.features.vectors=nowhere/vectors.txt, seed 1: nowhere/vectors.txt" in result.stderr
-    done, failed = rows(tmp_path / "sweep.csv")
-    assert (done["seeds"], failed["seeds"]) == ("1", "0")
+    complete, failed = rows(tmp_path / "sweep.csv")
+    assert (complete["seeds"], failed["seeds"]) == ("1", "0")
     assert "encoder.features.vectors=null" in result.stdout
     assert [path.name[:38] for path in tmp_path.glob("*/seed-1")] == ["seed-1"]
 
@@ -209,9 +211,9 @@ def test_all_is_checked_before_anything_is_trained(
     assert not (tmp_path / "out").exists()
 
 
-def _planned(run: Run, *wanted: str) -> list[str]:
+def _planned(run: Run, *command: str) -> list[str]:
     """The cells that would be trained."""
-    return [cell["cell"] for cell in json.loads(run(*wanted, "--json", code=1).stdout)["cells"]]
+    return [cell["cell"] for cell in json.loads(run(*command, "--json", code=1).stdout)["cells"]]
 
 
 def _refuse(*_: object, **__: object) -> None:
@@ -251,13 +253,13 @@ def test_methods_can_be_compared(run: Run, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("refusing")
-def test_settings_without_effect_are_told_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
-    wanted = [
+def test_settings_without_effect_are_named_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
+    command = [
         one for one in arguments(data, tmp_path, "--grid", "encoder.window=null,100") if one != "--quiet"
     ]
-    said = run(*wanted, "--set=training.frozen_epochs=1", code=1).stderr
-    assert "for pretrained encoders, not for scratch (in encoder.window=100)\n" in said
-    assert "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights\n" in said
+    messages = run(*command, "--set=training.frozen_epochs=1", code=1).stderr
+    assert "for pretrained encoders, not for scratch (in encoder.window=100)\n" in messages
+    assert "training.frozen_epochs has no effect: the encoder scratch has no pretrained weights\n" in messages
 
 
 @pytest.fixture
@@ -269,22 +271,24 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_development_data_is_the_same_for_all_seeds(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: dict[str, tuple[list[Sentence], list[Sentence]]] = {}
+    parts: dict[str, tuple[list[Sentence], list[Sentence]]] = {}
 
-    def spy(config: Any, learnt: list[Sentence], out: Path, dev: list[Sentence], *_: Any, **__: Any) -> None:
-        seen[str(out.relative_to(tmp_path))] = (learnt, dev)
+    def spy(
+        config: Any, training: list[Sentence], out: Path, dev: list[Sentence], *_: Any, **__: Any
+    ) -> None:
+        parts[str(out.relative_to(tmp_path))] = (training, dev)
         raise RuntimeError
 
     monkeypatch.setattr(trials, "train", spy)
-    wanted = [one for one in arguments(data, tmp_path) if not one.startswith("--dev")]
-    run(*wanted, "--dev-share=0.2", "--seeds=2", "--share=0.5,1", "--boundary-noise=0.5", code=1)
-    kept, held = hold_out(list(read(data / "train.jsonl")), 0.2, 1)
-    assert [(name, len(learnt)) for name, (learnt, _) in seen.items()] == [
-        (f"share={share:g} boundary-noise=0.5/seed-{seed}", round(share * len(kept)))
+    command = [one for one in arguments(data, tmp_path) if not one.startswith("--dev")]
+    run(*command, "--dev-share=0.2", "--seeds=2", "--share=0.5,1", "--boundary-noise=0.5", code=1)
+    training, development = hold_out(list(read(data / "train.jsonl")), 0.2, 1)
+    assert [(name, len(training)) for name, (training, _) in parts.items()] == [
+        (f"share={share:g} boundary-noise=0.5/seed-{seed}", round(share * len(training)))
         for share in (0.5, 1)
         for seed in (1, 2)
     ]
-    assert all(dev == held for _, dev in seen.values())
+    assert all(dev == development for _, dev in parts.values())
 
 
 @pytest.mark.usefixtures("refusing")
@@ -297,8 +301,8 @@ def test_the_commands_of_the_documentation(
     monkeypatch.chdir(shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("sweep")))
     planned = {}
     for block in blocks:
-        _, *wanted = shlex.split(block.replace("\\\n", " ").replace(".conll", ".jsonl"))
-        planned[wanted[wanted.index("--out") + 1]] = _planned(run, *wanted, "--quiet")
+        _, *command = shlex.split(block.replace("\\\n", " ").replace(".conll", ".jsonl"))
+        planned[command[command.index("--out") + 1]] = _planned(run, *command, "--quiet")
     assert {name: len(cells) for name, cells in planned.items()} == {
         "epsilons": 2,
         "smoothing": 10,
@@ -309,8 +313,8 @@ def test_the_commands_of_the_documentation(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
 )
-def test_durations(seconds: float, told: str) -> None:
-    assert format_duration(seconds) == told
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -80,13 +80,13 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
     names = {path.name for path in folder.iterdir()}
     assert names >= {"config.json", "model.safetensors", "metrics.json", "metrics.jsonl", "README.md"}
     assert not names & {"checkpoints"}
-    told = json.loads((data / "run.json").read_text())
-    assert told["settings"]["training"]["batch_size"] == 8
-    assert told["settings"]["training"]["seed"] == 3
-    assert len(told["epochs"]) == 6
-    assert told["kept"]["dev_f1"] == max(epoch["dev_f1"] for epoch in told["epochs"]) > 0.3
-    assert told["calibration"] == json.loads((folder / "metrics.json").read_text())["calibration"]
-    assert told["test"]["support"] == sum(len(s.entities) for s in read(data / "test.jsonl"))
+    content = json.loads((data / "run.json").read_text())
+    assert content["settings"]["training"]["batch_size"] == 8
+    assert content["settings"]["training"]["seed"] == 3
+    assert len(content["epochs"]) == 6
+    assert content["kept"]["dev_f1"] == max(epoch["dev_f1"] for epoch in content["epochs"]) > 0.3
+    assert content["calibration"] == json.loads((folder / "metrics.json").read_text())["calibration"]
+    assert content["test"]["support"] == sum(len(s.entities) for s in read(data / "test.jsonl"))
 
 
 def test_train_says_why_there_is_no_calibration():
@@ -107,16 +107,16 @@ def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
     assert scores["sentences_per_second"] > 0
     assert scores["peak_memory_mb"] > 50
     assert scores["settings"]["encoder"]["name"] == "scratch"
-    shown = run("evaluate", folder, data / "test.jsonl").stdout
-    assert "sentences per second" in shown
-    assert "peak memory" in shown
+    text = run("evaluate", folder, data / "test.jsonl").stdout
+    assert "sentences per second" in text
+    assert "peak memory" in text
 
 
 def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "found.jsonl"
-    told = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--to", "jsonl")
-    assert "40 texts, 40 sentences, " in told.stderr
+    result = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--to", "jsonl")
+    assert "40 texts, 40 sentences, " in result.stderr
     direct = json.loads(run("evaluate", folder, data / "test.jsonl", "--json").stdout)
     files = run("evaluate", "--gold", data / "test.jsonl", "--predicted", out, "--json")
     assert json.loads(files.stdout)["f1"] == direct["f1"]
@@ -130,12 +130,12 @@ def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, dat
 
 def test_predict_draws_without_an_output_and_keeps_to_the_limit(run, trained, data):
     folder, _ = trained
-    shown = run("predict", folder, "--input", data / "test.jsonl", "--limit", "2").stdout
+    text = run("predict", folder, "--input", data / "test.jsonl", "--limit", "2").stdout
     first, second, third = islice(read(data / "test.jsonl"), 3)
-    assert first.words[0] in shown
-    assert second.words[0] in shown
-    assert " ".join(third.words[:4]) not in shown
-    assert "╰" in shown
+    assert first.words[0] in text
+    assert second.words[0] in text
+    assert " ".join(third.words[:4]) not in text
+    assert "╰" in text
 
 
 def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp_path):
@@ -160,10 +160,10 @@ def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     assert 0 < len(list(read(out))) < 40
     best = ["predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best"]
     assert "already exists" in run(*best, code=2).stderr
-    told = run(*best, "--force")
-    assert "overlapping entities were dropped" in told.stderr
-    assert "conll has no place for these fields, so the output lacks them: " in told.stderr
-    assert "score" in told.stderr
+    result = run(*best, "--force")
+    assert "overlapping entities were dropped" in result.stderr
+    assert "conll has no place for these fields, so the output lacks them: " in result.stderr
+    assert "score" in result.stderr
 
 
 def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path):
@@ -173,8 +173,8 @@ def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path)
     broken.write_text("\n".join([*lines[:3], '{"words": ["a"], "entities": [{"start": 0', *lines[3:]]) + "\n")
     stopped = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", code=2)
     assert f"{broken}:4: " in stopped.stderr
-    told = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", "--skip-invalid")
-    assert f"{broken}:4: skipped" in told.stderr
+    result = run("predict", folder, "--input", broken, "--output", tmp_path / "x.jsonl", "--skip-invalid")
+    assert f"{broken}:4: skipped" in result.stderr
     assert len((tmp_path / "x.jsonl").read_text().splitlines()) == 6
     assert json.loads(run("evaluate", folder, broken, "--skip-invalid", "--json").stdout)["sentences"] == 6
 
@@ -200,27 +200,27 @@ def test_the_number_of_epochs_may_be_auto(run, data, tmp_path):
 def test_dev_share_holds_out_whole_documents(run, data, tmp_path):
     result = run("train", "--train", data / "train.jsonl", "--dev-share", 0.25, "--out", tmp_path / "m",
                  "--epochs", 1, *SMALL)  # fmt: skip
-    learnt, held = map(
+    training, development = map(
         int, re.search(r"over (\d+) sentences; the best epoch on (\d+) ", result.stderr).groups()
     )
-    assert learnt + held == 250
-    assert 62 <= held <= 70  # a quarter, and the rest of a document
+    assert training + development == 250
+    assert 62 <= development <= 70  # a quarter, and the rest of a document
     assert json.loads((tmp_path / "m" / "metrics.json").read_text())["dev"]["dev_f1"] >= 0
 
 
 def test_help_names_every_method(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    shown = run("train", "--help").stdout
-    assert all(method in shown for method in METHODS)
+    text = run("train", "--help").stdout
+    assert all(method in text for method in METHODS)
 
 
 def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
-    shown = run("train", "--set", "method.epsilon=0.3", "--epochs", 7, "--show-config").stdout
-    assert yaml.safe_load(shown)["method"]["epsilon"] == 0.3
+    text = run("train", "--set", "method.epsilon=0.3", "--epochs", 7, "--show-config").stdout
+    assert yaml.safe_load(text)["method"]["epsilon"] == 0.3
     file = tmp_path / "config.yaml"
-    file.write_text(shown)
+    file.write_text(text)
     again = run("train", "--config", file, "--set", "training.seed=9", "--show-config").stdout
-    assert again == shown.replace("seed: 1\n", "seed: 9\n")
+    assert again == text.replace("seed: 1\n", "seed: 9\n")
 
 
 @pytest.mark.parametrize(
@@ -251,12 +251,12 @@ def test_wrong_requests_end_with_2_and_say_what_is_wrong(run, arguments, message
 def test_settings_and_types_that_can_do_nothing_are_mentioned(run, data, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "robot"}]}\n')
-    told = run("train", "--train", data / "dev.jsonl", "--test", other, "--out", tmp_path / "m",
+    messages = run("train", "--train", data / "dev.jsonl", "--test", other, "--out", tmp_path / "m",
                "--epochs", 1, *SMALL, "--set", "encoder.context=1", "--set", "training.patience=2",
                "--set", "encoder.features.pos=4").stderr  # fmt: skip
     for key in ("encoder.context", "training.patience", "encoder.features.pos"):
-        assert f"{key} has no effect" in told
-    assert "types in the test data that are not in the training data: robot" in told
+        assert f"{key} has no effect" in messages
+    assert "types in the test data that are not in the training data: robot" in messages
 
 
 def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):
@@ -315,10 +315,10 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
     while not any((out / "checkpoints").glob("*/trainer_state.json")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    assert "interrupted; continue with the same command and --resume" in said
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert "Traceback" not in messages
+    assert "interrupted; continue with the same command and --resume" in messages
     assert "--resume" in run(*arguments, code=2).stderr
     run("train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl", "--test", data / "test.jsonl",
         "--out", out, "--resume")  # fmt: skip
@@ -329,8 +329,8 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
 def test_the_language_of_the_corpus_is_that_of_the_texts(run) -> None:
     assert "language: null" in run("train", "--show-config").stdout  # the training words will tell
     assert "language: de" in run("train", "--show-config", "--language", "de").stdout
-    given = run("train", "--show-config", "--language", "de", "--set", "text.language=fr").stdout
-    assert "language: de" in given  # a flag counts more than --set
+    text = run("train", "--show-config", "--language", "de", "--set", "text.language=fr").stdout
+    assert "language: de" in text  # a flag counts more than --set
 
 
 def test_a_language_that_is_given_counts_more_than_the_config(run, tmp_path) -> None:
@@ -368,13 +368,15 @@ def test_one_language_splits_the_corpus_and_the_texts(
     run, tmp_path, monkeypatch, command, more, language, words
 ) -> None:
     """Whether it comes from the option or from the settings, and whichever of them is English."""
-    seen = {}
+    values = {}
 
     def see(sentences: Sequence[Sentence], settings: Config) -> None:
-        seen.update(words=len(sentences[0]), language=settings.text.language)
+        values.update(words=len(sentences[0]), language=settings.text.language)
         raise _Stop
 
-    monkeypatch.setattr("fencepost.training.train", lambda settings, learnt, *_, **__: see(learnt, settings))
+    monkeypatch.setattr(
+        "fencepost.training.train", lambda settings, sentences, *_, **__: see(sentences, settings)
+    )
     monkeypatch.setattr(
         "fencepost.experiments.sweep.Sweep",
         lambda _, settings, __, data, **___: see(data.train, next(iter(settings.values()))),
@@ -385,15 +387,15 @@ def test_one_language_splits_the_corpus_and_the_texts(
     corpus = _write_contraction(tmp_path / "corpus")
     with pytest.raises(_Stop):
         run(command, "--train", corpus, "--dev", corpus, "--out", tmp_path / "out", *more)
-    assert seen == {"words": words, "language": language}
+    assert values == {"words": words, "language": language}
 
 
 def test_the_python_api_takes_the_language_of_the_reading_for_the_texts(tmp_path, monkeypatch) -> None:
-    seen = []
+    calls = []
     monkeypatch.setattr(
-        "fencepost.training.train", lambda settings, learnt, *_, **__: seen.append((settings, learnt))
+        "fencepost.training.train", lambda settings, sentences, *_, **__: calls.append((settings, sentences))
     )
     corpus = _write_contraction(tmp_path / "corpus")
     fencepost.train(corpus, tmp_path / "out", options=ReadOptions(language="de"))
     fencepost.train(corpus, tmp_path / "out", config={"text": {"language": "de"}})
-    assert [(settings.text.language, len(learnt[0])) for settings, learnt in seen] == [("de", 1)] * 2
+    assert [(settings.text.language, len(sentences[0])) for settings, sentences in calls] == [("de", 1)] * 2

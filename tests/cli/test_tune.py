@@ -67,11 +67,11 @@ def arguments(data: Path, out: Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def tuned(data: Path) -> tuple[Path, Result]:
     """A tuning on the sample, and what the command printed."""
-    out, told = data / "my tuning", data / "told.json"
-    wanted = ["--train=sample:train", "--dev=sample:dev", f"--test={data / 'test.jsonl'}", f"--out={out}"]
+    out, report = data / "my tuning", data / "told.json"
+    options = ["--train=sample:train", "--dev=sample:dev", f"--test={data / 'test.jsonl'}", f"--out={out}"]
     result = CliRunner().invoke(
         app,
-        ["tune", *wanted, *SMALL, *SEARCH, "--batch-size=32", "--trials=3", f"--json={told}"],
+        ["tune", *options, *SMALL, *SEARCH, "--batch-size=32", "--trials=3", f"--json={report}"],
         catch_exceptions=False,
     )
     assert result.exit_code == 0, result.output
@@ -88,29 +88,29 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
     assert re.fullmatch(r"1/3 trial 0: dev F1 \d+\.\d\d, \d+ s; about \d+ .*left", lines[0])
     assert re.match(r"3/3 trial 2: dev F1 \d+\.\d\d", lines[-1])
     assert len(lines) == 3
-    told = json.loads((data / "told.json").read_text())
-    best = told["best"]
+    content = json.loads((data / "told.json").read_text())
+    best = content["best"]
     with (out / "trials.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 3
-    shown = [re.split(r"\s{2,}", line.strip()) for line in result.stdout.splitlines()]
-    assert ["trial", "state", "dev F1", "epochs", "minutes", "learning_rate", "epsilon"] in shown
+    table = [re.split(r"\s{2,}", line.strip()) for line in result.stdout.splitlines()]
+    assert ["trial", "state", "dev F1", "epochs", "minutes", "learning_rate", "epsilon"] in table
     for row in rows:
         name = f"{row['trial']} best" if int(row["trial"]) == best["trial"] else row["trial"]
         state = f"as {row['same_as']}" if row["same_as"] else "complete"
-        (line,) = [one for one in shown if one[:2] == [name, state] and len(one) == 7]
+        (line,) = [one for one in table if one[:2] == [name, state] and len(one) == 7]
         assert line[2:4] == [f"{100 * float(row['dev_f1']):.2f}", "1"]
         assert float(line[5]) == float(row["training.learning_rate"])
     assert f"best trial: {best['trial']} with dev F1 {100 * best['dev_f1']:.2f}" in result.stdout
     assert "Strict scores of the best trial on the test data" in result.stdout
-    assert told["test"]["sentences"] == 10
+    assert content["test"]["sentences"] == 10
     for kind in ("png", "svg"):
         assert (out / f"tuning-history.{kind}").stat().st_size > 1000
-    assert told["tuning"] == str(out)
-    assert json.loads((out / "tuning.json").read_text())["trials"] == told["trials"]
+    assert content["tuning"] == str(out)
+    assert json.loads((out / "tuning.json").read_text())["trials"] == content["trials"]
 
 
-def test_trials_of_all_kinds_are_told(
+def test_trials_of_all_kinds_are_reported(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are played, not trained: F1 is the number of the trial, or below all others."""
@@ -127,13 +127,13 @@ def test_trials_of_all_kinds_are_told(
             after_epoch(epoch, 0.001 if count == 7 else (0.1 * count + 0.01 * epoch))
 
     monkeypatch.setattr(trials, "train", play)
-    found = run(*arguments(data, tmp_path / "t"), "--epochs=4", "--trials=8", "--set=training.warmup=0.1")
-    lines = found.stderr.splitlines()
+    result = run(*arguments(data, tmp_path / "t"), "--epochs=4", "--trials=8", "--set=training.warmup=0.1")
+    lines = result.stderr.splitlines()
     assert re.match(r"2/8 trial 1: dev F1 14.00, \d+ s; about \d+ s left", lines[2])
     assert re.match(r"4/8 trial 3: failed after \d+ s: there is not enough memory; best 24", lines[4])
     assert re.match(r"8/8 trial 7: stopped after epoch 2 with dev F1 0.10, \d+ s; best 64.00", lines[8])
-    assert "Importance of settings, in percent" in found.stdout
-    assert "best trial: 6 with dev F1 64.00" in found.stdout
+    assert "Importance of settings, in percent" in result.stdout
+    assert "best trial: 6 with dev F1 64.00" in result.stdout
     assert (tmp_path / "t" / "tuning-importance.svg").is_file()
     states = [trial["state"] for trial in json.loads((tmp_path / "t" / "tuning.json").read_text())["trials"]]
     assert states == [*["complete"] * 3, "failed", *["complete"] * 3, "pruned"]
@@ -149,10 +149,10 @@ def test_in_a_narrow_terminal_no_value_is_cut() -> None:
     one = TrialRecord(0, "complete", dict.fromkeys(keys, 0.001234), {1: 0.12})
     console = Console(width=80, record=True, file=io.StringIO())
     _print_trials(console, SimpleNamespace(best=one, space=dict.fromkeys(keys), trials=[one]))  # type: ignore[arg-type]
-    told = console.export_text()
-    assert "…" not in told
-    assert "0 best   complete    12.00" in told
-    assert told.count("=0.001234") == 5
+    text = console.export_text()
+    assert "…" not in text
+    assert "0 best   complete    12.00" in text
+    assert text.count("=0.001234") == 5
 
 
 def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_pa
 @pytest.mark.slow
 def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuning"
-    wanted = [*arguments(data, out, "--trials=2"), "--epochs=30"]
+    command = [*arguments(data, out, "--trials=2"), "--epochs=30"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fencepost", *wanted],
+        [sys.executable, "-m", "fencepost", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -185,12 +185,12 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert said.splitlines()[-1] == (
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert messages.splitlines()[-1] == (
         "fencepost: interrupted; run the same command again to continue; finished trials are kept"
     )
-    on = run(*wanted, "--trials=1").stderr.splitlines()
+    on = run(*command, "--trials=1").stderr.splitlines()
     assert on[0].endswith("; 1 to continue")
     assert on[1].startswith("1/1 trial 0: dev F1 ")
     (only,) = json.loads((out / "tuning.json").read_text())["trials"]
@@ -208,9 +208,9 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
     path = tmp_path / "space.yaml"
     path.write_text(usual)
     assert run("tune", "--show-space", "--space", path).stdout == usual
-    changed = run("tune", "--show-space", "--space", path, "--search=method.epsilon=0..0.5:0.1").stdout
-    assert "method.epsilon: {low: 0.0, high: 0.5, step: 0.1}" in changed.splitlines()
-    assert len(changed.splitlines()) == len(usual.splitlines())
+    space = run("tune", "--show-space", "--space", path, "--search=method.epsilon=0..0.5:0.1").stdout
+    assert "method.epsilon: {low: 0.0, high: 0.5, step: 0.1}" in space.splitlines()
+    assert len(space.splitlines()) == len(usual.splitlines())
     only = run("tune", "--show-space", "--search=method.epsilon=0,0.1").stdout
     assert only == "method.epsilon: [0.0, 0.1]\n"
     assert (
@@ -220,7 +220,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (["--dev=x"], "give the training data with --train and the folder for all trials with --out"),
         (["--train=x", "--out=y"], "give development data with --dev, or a share of the training data"),
@@ -245,30 +245,31 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
         (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_told(run: Run, more: list[str], told: str) -> None:
-    assert told in run("tune", *more, code=2).stderr
+def test_what_is_wrong_is_reported(run: Run, more: list[str], message: str) -> None:
+    assert message in run("tune", *more, code=2).stderr
 
 
 def test_another_tuning_in_the_folder(run: Run, tuned: tuple[Path, Result], data: Path) -> None:
-    said = run(*arguments(data, tuned[0]), code=2).stderr
-    assert "contains another study; continue with the same settings and data" in said
-    assert "it has other training data; it has other development data" in said
+    message = run(*arguments(data, tuned[0]), code=2).stderr
+    assert "contains another study; continue with the same settings and data" in message
+    assert "it has other training data; it has other development data" in message
 
 
 def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path: Path) -> None:
-    wanted = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
-    found = run(*wanted, "--dev-share=0.25", "--minutes=0")
-    assert "0 of 20 trials are finished; run the same command again to continue" in found.stdout
-    assert "importance of settings not computed: it needs 4 complete trials, but there are 0" in found.stdout
-    told = json.loads(run(*wanted, "--dev-share=0.25", "--minutes=0", "--json", "--quiet").stdout)
-    assert (told["trials"], told["best"]) == ([], None)
+    command = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
+    result = run(*command, "--dev-share=0.25", "--minutes=0")
+    assert "0 of 20 trials are finished; run the same command again to continue" in result.stdout
+    assert "importance of settings not computed: it needs 4 complete trials, but there are 0" in result.stdout
+    content = json.loads(run(*command, "--dev-share=0.25", "--minutes=0", "--json", "--quiet").stdout)
+    assert (content["trials"], content["best"]) == ([], None)
 
 
 def test_without_optuna(run: Run, monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path) -> None:
     for name in [name for name in sys.modules if name.startswith(("optuna", "fencepost.experiments.tuning"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    said = run(*arguments(data, tmp_path / "tuning"), code=2).stderr
+    message = run(*arguments(data, tmp_path / "tuning"), code=2).stderr
     assert (
-        said == "fencepost: this needs optuna, which is not installed: pip install 'fencepost[train,tune]'\n"
+        message
+        == "fencepost: this needs optuna, which is not installed: pip install 'fencepost[train,tune]'\n"
     )

@@ -19,7 +19,7 @@ SENTENCE = Sentence(
 )
 
 
-def written(path, name):
+def write_record(path, name):
     account = write([SENTENCE, SENTENCE], path, name)
     lines = path.read_text().splitlines()
     assert len(lines) == 2
@@ -27,7 +27,7 @@ def written(path, name):
 
 
 def test_doccano_gets_triples_of_characters(tmp_path):
-    record, lost = written(tmp_path / "out.jsonl", "doccano")
+    record, lost = write_record(tmp_path / "out.jsonl", "doccano")
     assert record == {
         "id": "7",
         "doc": "news",
@@ -39,7 +39,7 @@ def test_doccano_gets_triples_of_characters(tmp_path):
 
 
 def test_prodigy_gets_tokens_and_spans_of_them(tmp_path):
-    record, lost = written(tmp_path / "out.jsonl", "prodigy")
+    record, lost = write_record(tmp_path / "out.jsonl", "prodigy")
     assert record["tokens"][3:] == [
         {"id": 3, "text": "Rome", "start": 13, "end": 17, "ws": False},
         {"id": 4, "text": ".", "start": 17, "end": 18, "ws": False},

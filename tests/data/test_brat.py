@@ -196,9 +196,9 @@ def test_a_text_without_annotations_is_mentioned(folder):
 def test_only_a_new_or_empty_folder_is_written(tmp_path):
     (tmp_path / "empty").mkdir()
     write([sentence("a")], tmp_path / "empty", "brat")
-    for taken in (tmp_path / "empty", tmp_path / "empty" / "a.ann"):
+    for path in (tmp_path / "empty", tmp_path / "empty" / "a.ann"):
         with pytest.raises(UsageError, match="already exists and is not an empty folder; give another name"):
-            write([sentence("a")], taken, "brat")
+            write([sentence("a")], path, "brat")
     with pytest.raises(UsageError, match="cannot be written to standard output"):
         write([sentence("a")], "-", "brat")
     with pytest.raises(UsageError, match="cannot be written: No such file"):

@@ -155,7 +155,7 @@ def test_weibo_has_characters_with_positions(reading):
     assert second.words == ("对",)
 
 
-def test_weibo_is_detected_behind_document_marks(reading):
+def test_weibo_is_detected_after_document_marks(reading):
     reader = reading("-DOCSTART-\tO\n\n科0\tO\n技1\tO\n")
     assert [s.words for s in reader] == [("科", "技")]
 

@@ -28,19 +28,24 @@ documents = st.lists(
 
 def neighbours(sentences, index, step, number):
     """The words of the sentences next to one, outwards, as long as the document is the same."""
-    doc, found = sentences[index].doc, []
+    doc, neighbouring = sentences[index].doc, []
     at = index + step
-    while doc is not None and len(found) < number and 0 <= at < len(sentences) and sentences[at].doc == doc:
-        found.append(sentences[at].words)
+    while (
+        doc is not None
+        and len(neighbouring) < number
+        and 0 <= at < len(sentences)
+        and sentences[at].doc == doc
+    ):
+        neighbouring.append(sentences[at].words)
         at += step
-    return tuple(word for words in found[::step] for word in words)
+    return tuple(word for words in neighbouring[::step] for word in words)
 
 
 @given(documents, st.integers(0, 4))
 def test_equals_looking_around(sentences, number):
-    found = list(add_context(sentences, number))
-    assert len(found) == len(sentences)
-    for index, (before, after) in enumerate(zip(sentences, found, strict=True)):
+    results = list(add_context(sentences, number))
+    assert len(results) == len(sentences)
+    for index, (before, after) in enumerate(zip(sentences, results, strict=True)):
         assert after.left == (before.left or neighbours(sentences, index, -1, number))
         assert after.right == (before.right or neighbours(sentences, index, +1, number))
         for name in ("words", "id", "doc", "meta"):

@@ -42,11 +42,11 @@ SMALL = ["gum/dev.jsonl", "genia/train.jsonl", "weibo/dev.conll", "resume/dev.bm
 @pytest.mark.parametrize("name", SENTENCES_AND_ENTITIES)
 def test_counts_are_those_of_the_readme(shared_data, name):
     reader = Reader(shared_data / name)
-    found = statistics(reader)
+    figures = statistics(reader)
     sentences, entities = SENTENCES_AND_ENTITIES[name]
     assert reader.format.name == DETECTED[name.split("/")[0]]
-    assert found.sentences == sentences
-    assert entities is None or found.entities == entities
+    assert figures.sentences == sentences
+    assert entities is None or figures.entities == entities
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_flat_corpora_are_read_as_seqeval_reads_them(shared_data, name):
     blocks = re.split(r"\n\s*\n", text.strip())
     tags = [[re.sub("^M-", "I-", line.split()[-1]) for line in block.splitlines()] for block in blocks]
     expected = list(map(get_entities, tags))
-    found = [[(e.type, e.start, e.end - 1) for e in s.entities] for s in read(shared_data / name)]
-    assert found == expected
+    spans = [[(e.type, e.start, e.end - 1) for e in s.entities] for s in read(shared_data / name)]
+    assert spans == expected
 
 
 def test_gum_named_is_a_corpus_of_names(shared_data):
@@ -72,13 +72,13 @@ def test_gum_named_is_a_corpus_of_names(shared_data):
 def test_every_format_that_can_hold_a_corpus_gives_it_back(shared_data, tmp_path, name, target, count):
     sentences = list(islice(read(shared_data / name), count))
     allowed = FORMATS[target].overlaps
-    kept = [s for s in sentences if not has_forbidden_overlap(s.entities, allowed)]
+    fitting = [s for s in sentences if not has_forbidden_overlap(s.entities, allowed)]
     refused = []
-    write(kept, tmp_path / "out", target, on_refused=lambda sentence, _: refused.append(sentence))
-    kept = [s for s in kept if s not in refused]
-    assert len(kept) > 0.1 * len(sentences)
+    write(fitting, tmp_path / "out", target, on_refused=lambda sentence, _: refused.append(sentence))
+    fitting = [s for s in fitting if s not in refused]
+    assert len(fitting) > 0.1 * len(sentences)
     reader = Reader(tmp_path / "out")
-    assert_same(list(reader), kept, target)
+    assert_same(list(reader), fitting, target)
     assert reader.format.name == READ_AS.get(target, target)
 
 
@@ -98,6 +98,6 @@ def test_brat_keeps_the_characters_of_every_document(shared_data, tmp_path, name
         s for s in islice(read(shared_data / name), count) if FORMATS["brat"].find_obstacle(s) is None
     ]
     write(sentences, tmp_path / "out", "brat")
-    found = read(tmp_path / "out", options=ReadOptions(pretokenized=pretokenized))
-    flat = [sorted(itertools.chain.from_iterable(characters(s).values())) for s in (found, sentences)]
+    documents = read(tmp_path / "out", options=ReadOptions(pretokenized=pretokenized))
+    flat = [sorted(itertools.chain.from_iterable(characters(s).values())) for s in (documents, sentences)]
     assert flat[0] == flat[1]

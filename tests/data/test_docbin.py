@@ -31,13 +31,13 @@ def saved(tmp_path):
 
 def doc(*, sentences=True, ents=(), **spans):
     starts = [index in (0, 4) for index in range(len(WORDS))] if sentences else None
-    made = Doc(
+    document = Doc(
         NLP.vocab, words=WORDS, spaces=[True, True, False, True, True, False, False], sent_starts=starts
     )
-    made.set_ents([Span(made, *span[:2], label=span[2]) for span in ents])
+    document.set_ents([Span(document, *span[:2], label=span[2]) for span in ents])
     for key, group in spans.items():
-        made.spans[key] = [Span(made, *span[:2], label=span[2]) for span in group]
-    return made
+        document.spans[key] = [Span(document, *span[:2], label=span[2]) for span in group]
+    return document
 
 
 def test_entities_alone_are_read(saved):
@@ -126,19 +126,19 @@ def test_duplicates_keep_their_order_scores_and_meta(tmp_path):
     ],
 )
 def test_foreign_user_data_under_our_name_are_refused(saved, extra):
-    made = doc(sentences=False)
-    made.user_data["fencepost"] = extra
+    document = doc(sentences=False)
+    document.user_data["fencepost"] = extra
     with pytest.raises(
         DataError, match=r"corpus.spacy:1: document 1 cannot be read: the user data under 'fencepost' are not"
     ):
-        list(read(saved(made, user_data=True)))
+        list(read(saved(document, user_data=True)))
 
 
 @pytest.mark.parametrize("extra", ["nonsense", "[]", 3, '{"id": 3, "meta": []}', "[" * 100_000])
 def test_user_data_that_say_nothing_are_passed_over(saved, extra):
-    made = doc(sentences=False)
-    made.user_data["fencepost"] = extra
-    [sentence] = read(saved(made, user_data=True))
+    document = doc(sentences=False)
+    document.user_data["fencepost"] = extra
+    [sentence] = read(saved(document, user_data=True))
     assert sentence.id is None
 
 
@@ -154,9 +154,9 @@ def test_a_damaged_file_is_refused(saved, damage):
 
 def test_very_many_spans_and_sentences_take_no_quadratic_time(saved):
     count = 10_000
-    made = Doc(NLP.vocab, words=["a", "."] * count, sent_starts=[True, False] * count)
-    made.spans["sc"] = [Span(made, start, start + 1, label="X") for start in range(2 * count)]
-    assert sum(len(s.entities) for s in read(saved(made))) == 2 * count
+    document = Doc(NLP.vocab, words=["a", "."] * count, sent_starts=[True, False] * count)
+    document.spans["sc"] = [Span(document, start, start + 1, label="X") for start in range(2 * count)]
+    assert sum(len(s.entities) for s in read(saved(document))) == 2 * count
 
 
 def test_a_span_group_that_no_document_has_is_refused(tmp_path):
@@ -220,13 +220,13 @@ def test_a_small_file_takes_no_memory_and_makes_no_long_message(tmp_path, bomb):
     assert path.stat().st_size < 10_000
     tracemalloc.start()
     try:
-        said = str([sentence.words for sentence in read(path, "spacy")])
+        outcome = str([sentence.words for sentence in read(path, "spacy")])
     except DataError as error:
-        said = str(error)
+        outcome = str(error)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30_000_000
-    assert len(said) < 500
+    assert len(outcome) < 500
 
 
 def test_a_document_with_too_many_tokens_is_refused_before_spacy_makes_it(tmp_path, monkeypatch):
@@ -246,10 +246,10 @@ def test_what_unpacks_to_too_much_is_refused(saved, monkeypatch):
 
 
 def test_older_span_groups_are_read(tmp_path):
-    made = doc()
-    made.spans["mine"] = [Span(made, 0, 2, label="PER")]
-    documents = DocBin(docs=[made])
-    documents.span_groups = [srsly.msgpack_dumps([made.spans["mine"].to_bytes()])]
+    document = doc()
+    document.spans["mine"] = [Span(document, 0, 2, label="PER")]
+    documents = DocBin(docs=[document])
+    documents.span_groups = [srsly.msgpack_dumps([document.spans["mine"].to_bytes()])]
     documents.to_disk(tmp_path / "corpus.spacy")
     first, _ = read(tmp_path / "corpus.spacy")
     assert first.entities == (Entity(0, 2, "PER"),)

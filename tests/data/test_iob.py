@@ -22,17 +22,17 @@ def as_the_scorer_reads(tags):
     """The rules of the CoNLL scorer, one by one: where a chunk starts, and where the one before ends."""
     letters = [tag[0].translate(str.maketrans("MLU", "IES")) for tag in tags]
     types = [tag[2:] for tag in tags]
-    found, start = [], None
+    entities, start = [], None
     for i in range(len(tags) + 1):
         here, before = (letters[i] if i < len(tags) else "O"), (letters[i - 1] if i else "O")
-        changed = (types[i] if i < len(tags) else "") != (types[i - 1] if i else "")
-        ends = before in "ES" or (before in "BI" and (here in "BSO" or changed))
+        differs = (types[i] if i < len(tags) else "") != (types[i - 1] if i else "")
+        ends = before in "ES" or (before in "BI" and (here in "BSO" or differs))
         if start is not None and ends:
-            found.append(Entity(start, i, types[start]))
+            entities.append(Entity(start, i, types[start]))
             start = None
-        if here in "BS" or (here in "IE" and (before in "ESO" or changed)):
+        if here in "BS" or (here in "IE" and (before in "ESO" or differs)):
             start = i
-    return found
+    return entities
 
 
 @given(tags_of("BIESMLU"))

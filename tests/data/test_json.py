@@ -98,7 +98,7 @@ UNDECIDED = tokens((0, 1, {}))
         (tokens((0, 1, {"text": "a"}), words=["a", " ", "b"]), 1),  # unless nothing else tells
     ],
 )
-def test_one_sign_decides_for_the_objects_before_and_behind(reading, evidence, ends):
+def test_one_sign_decides_for_the_objects_before_and_after(reading, evidence, ends):
     sentences = list(reading(lines(tokens(), UNDECIDED, evidence, UNDECIDED)))
     assert [s.entities[0].end for s in (sentences[1], sentences[3])] == [ends, ends]
 
@@ -455,7 +455,7 @@ def test_texts_that_differ_on_purpose_are_kept(reading):
     assert sentence.entities[0].meta == {"text": "can't"}
 
 
-def test_reading_stops_where_it_is_told_to(tmp_path):
+def test_reading_stops_where_it_should(tmp_path):
     path = tmp_path / "corpus.jsonl"
     path.write_text(lines(SHAPES["jsonl"]) + "broken\n")
     sentences = read(path)
@@ -464,7 +464,7 @@ def test_reading_stops_where_it_is_told_to(tmp_path):
 
 
 @pytest.mark.parametrize("between", [" ", " anything, [", "\n,\n", "\u3000", "]"])
-def test_nothing_may_stand_behind_an_array(skipping, between):
+def test_nothing_may_follow_an_array(skipping, between):
     one = '[{"words": ["a"], "entities": []}]'
     _, sentences, rejected = skipping(one + between + one)
     assert [sentence.words for sentence in sentences] == [("a",)]

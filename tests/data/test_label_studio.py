@@ -51,7 +51,7 @@ def test_of_several_annotations_the_ground_truth_is_read(skipping):
         assert counts == ({"further annotation of a task, skipped": further} if further else {})
 
 
-def test_a_task_that_nobody_has_finished_is_no_gold_data(skipping):
+def test_a_task_that_is_not_finished_is_no_gold_data(skipping):
     prediction = {"model_version": "m", "score": 0.5, "result": [label(0, 3, "PER", score=0.25)]}
     tasks = [task(), task(annotation(was_cancelled=True)), task(predictions=[prediction])]
     content = json.dumps([*tasks, task(annotation())])
@@ -117,8 +117,8 @@ def test_a_broken_task_is_reported_and_others_are_read(skipping, broken, problem
 
 def test_what_is_certain_is_written_as_annotations_and_the_rest_as_predictions(tmp_path):
     gold = Sentence(["Ada", "in", "London"], [Entity(0, 1, "PER"), Entity(2, 3, "LOC")], id="1")
-    found = gold.with_entities([Entity(0, 1, "PER", 0.5), Entity(2, 3, "LOC", 1.0)])
-    write([gold, found], tmp_path / "out.json", "label-studio")
+    other = gold.with_entities([Entity(0, 1, "PER", 0.5), Entity(2, 3, "LOC", 1.0)])
+    write([gold, other], tmp_path / "out.json", "label-studio")
     [certain, predicted] = json.loads((tmp_path / "out.json").read_text())
     assert "predictions" not in certain
     value = {"start": 7, "end": 13, "text": "London", "labels": ["LOC"]}

@@ -28,7 +28,7 @@ def test_overlapping_is_what_some_pair_does(allowed, entities):
 
 
 @given(strategies.nested_entities(8), strategies.flat_entities(8))
-def test_nested_and_flat_entities_are_told_apart(nested, flat):
+def test_nested_and_flat_entities_are_distinguished(nested, flat):
     assert not has_forbidden_overlap(nested, "nested")
     assert not has_forbidden_overlap(flat, "none")
 
@@ -37,19 +37,19 @@ def test_nested_and_flat_entities_are_told_apart(nested, flat):
 @pytest.mark.parametrize("prefer", ["outermost", "innermost", "best"])
 @given(entities=ENTITIES)
 def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one(allowed, prefer, entities):
-    kept = select_compatible(entities, allowed, prefer)
-    assert not has_forbidden_overlap(kept, allowed)
+    selection = select_compatible(entities, allowed, prefer)
+    assert not has_forbidden_overlap(selection, allowed)
     rank = {"outermost": lambda e: -len(e), "innermost": len, "best": lambda e: -e.score}[prefer]
     for entity in entities:
-        if entity not in kept:
-            assert any(clash(entity, other, allowed) and rank(other) <= rank(entity) for other in kept)
-    assert select_compatible(reversed(entities), allowed, prefer) == kept
+        if entity not in selection:
+            assert any(clash(entity, other, allowed) and rank(other) <= rank(entity) for other in selection)
+    assert select_compatible(reversed(entities), allowed, prefer) == selection
 
 
 def test_types_are_renamed_and_chosen():
     sentence = Sentence(["a", "b"], [Entity(0, 1, "PER.NAM"), Entity(0, 1, "PER.NOM"), Entity(1, 2, "LOC")])
-    [renamed] = TypeChanges(["PER.*=PER", "*=X"]).apply([sentence])
-    assert [e.key for e in renamed.entities] == [(0, 1, "PER"), (1, 2, "X")]
+    [result] = TypeChanges(["PER.*=PER", "*=X"]).apply([sentence])
+    assert [e.key for e in result.entities] == [(0, 1, "PER"), (1, 2, "X")]
     [chosen] = TypeChanges([], {"LOC"}).apply([sentence])
     assert [e.key for e in chosen.entities] == [(1, 2, "LOC")]
     assert list(TypeChanges().apply([sentence])) == [sentence]

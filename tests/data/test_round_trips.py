@@ -24,15 +24,15 @@ def fitting(sentences, path, name, options=None):
     refused = []
     shutil.rmtree(path, ignore_errors=True)
     write(sentences, path, name, options, prefer="outermost", on_refused=lambda s, _: refused.append(s))
-    kept = []
+    result = []
     for sentence in sentences:
         if sentence in refused:
             continue
         if has_forbidden_overlap(sentence.entities, FORMATS[name].overlaps):
             entities = select_compatible(sentence.entities, FORMATS[name].overlaps, "outermost")
             sentence = sentence.with_entities(entities)
-        kept.append(sentence)
-    return kept
+        result.append(sentence)
+    return result
 
 
 def projected(sentence, name):
@@ -58,8 +58,8 @@ def projected(sentence, name):
     return replace(sentence, entities=kept_entities, **changes)
 
 
-def assert_same(found, expected, name):
-    assert [projected(sentence, name) for sentence in found] == [
+def assert_same(result, expected, name):
+    assert [projected(sentence, name) for sentence in result] == [
         projected(sentence, name) for sentence in expected
     ]
 
@@ -104,8 +104,8 @@ def weibo(sentence):
 def test_columns_keep_where_documents_change(name, sentences, tmp_path):
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
-    found = list(read(path, name))
-    assert changes_of_document(found) == changes_of_document(expected)
+    result = list(read(path, name))
+    assert changes_of_document(result) == changes_of_document(expected)
 
 
 def changes_of_document(sentences):
@@ -152,9 +152,9 @@ def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tm
     expected = fitting(sentences, path, "brat")
     if not expected:
         return
-    found = list(read(path, options=ReadOptions(pretokenized=pretokenized)))
+    result = list(read(path, options=ReadOptions(pretokenized=pretokenized)))
     flat = lambda documents: sorted(itertools.chain.from_iterable(documents.values()))  # noqa: E731
-    assert flat(characters(found)) == flat(characters(expected))
+    assert flat(characters(result)) == flat(characters(expected))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
@@ -175,9 +175,9 @@ def test_texts_keep_words_where_white_space_separates_them(name, sentences, tmp_
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
     reader = Reader(path, options=ReadOptions(pretokenized=True))
-    found = list(reader)
+    result = list(reader)
     assert reader.format.name == READ_AS.get(name, name)
-    assert [(s.words, s.entities) for s in found] == [(s.words, s.entities) for s in expected]
+    assert [(s.words, s.entities) for s in result] == [(s.words, s.entities) for s in expected]
 
 
 @settings(max_examples=25)
@@ -187,6 +187,6 @@ def test_brat_keeps_words_and_documents_of_tokenised_text(sentences, tmp_path):
     path = tmp_path / "corpus"
     fitting(sentences, path, "brat")
     reader = Reader(path, options=ReadOptions(pretokenized=True))
-    found = list(reader)
-    assert [(s.words, s.entities, s.doc) for s in found] == [(s.words, s.entities, s.doc) for s in sentences]
+    result = list(reader)
+    assert [(s.words, s.entities, s.doc) for s in result] == [(s.words, s.entities, s.doc) for s in sentences]
     assert reader.format.name == "brat"

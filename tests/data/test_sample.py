@@ -159,7 +159,7 @@ def test_ambiguous_words_have_several_types(corpus: dict[str, list[Row]]) -> Non
 
 def test_equal_words_in_an_equal_context_are_annotated_alike(rows: list[Row]) -> None:
     """No contradictions: with three words on each side equal, a span has equal types, or none."""
-    seen: dict[tuple[tuple[str, ...], int], tuple[set[str], str]] = {}
+    by_context: dict[tuple[tuple[str, ...], int], tuple[set[str], str]] = {}
     for row in rows:
         types: dict[tuple[int, int], set[str]] = defaultdict(set)
         for entity in row["entities"]:
@@ -167,7 +167,7 @@ def test_equal_words_in_an_equal_context_are_annotated_alike(rows: list[Row]) ->
         words = ("", "", "", *row["words"], "", "", "")
         for start, end in combinations(range(len(row["words"]) + 1), 2):
             key = (words[start : end + 6], end - start)
-            first_types, first_row = seen.setdefault(key, (types[start, end], row["id"]))
+            first_types, first_row = by_context.setdefault(key, (types[start, end], row["id"]))
             assert first_types == types[start, end], (key, first_row, row["id"])
 
 

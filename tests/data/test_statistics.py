@@ -35,24 +35,24 @@ def test_figures_are_those_of_all_pairs(sentences):
             for entity in sentence.entities
         )
 
-    found = statistics(sentences)
+    result = statistics(sentences)
     spans = [
         {entity.span: {e.type for e in s.entities if e.span == entity.span} for entity in s.entities}
         for s in sentences
     ]
-    assert found.nested == count(lambda other, entity: other.contains(entity))
-    assert found.nested_same_type == count(lambda o, e: o.contains(e) and o.type == e.type)
-    assert found.crossing == count(lambda other, entity: other.crosses(entity))
-    assert found.duplicates == sum(len(s.entities) - len({e.key for e in s.entities}) for s in sentences)
-    assert found.same_span_conflicts == sum(len(types) > 1 for by in spans for types in by.values())
-    assert found.depth == max((depth(set(s.entities)) for s in sentences), default=0)
-    assert found.sentences == len(sentences)
-    assert found.tokens == sum(map(len, sentences))
-    assert found.longest_sentence == max(map(len, sentences), default=0)
-    assert found.sentences_without_entities == sum(not s.entities for s in sentences)
-    assert found.by_type == Counter(e.type for s in sentences for e in s.entities)
-    assert found.by_length == Counter(len(e) for s in sentences for e in s.entities)
-    assert found.entities == sum(found.by_type.values())
+    assert result.nested == count(lambda other, entity: other.contains(entity))
+    assert result.nested_same_type == count(lambda o, e: o.contains(e) and o.type == e.type)
+    assert result.crossing == count(lambda other, entity: other.crosses(entity))
+    assert result.duplicates == sum(len(s.entities) - len({e.key for e in s.entities}) for s in sentences)
+    assert result.same_span_conflicts == sum(len(types) > 1 for by in spans for types in by.values())
+    assert result.depth == max((depth(set(s.entities)) for s in sentences), default=0)
+    assert result.sentences == len(sentences)
+    assert result.tokens == sum(map(len, sentences))
+    assert result.longest_sentence == max(map(len, sentences), default=0)
+    assert result.sentences_without_entities == sum(not s.entities for s in sentences)
+    assert result.by_type == Counter(e.type for s in sentences for e in s.entities)
+    assert result.by_length == Counter(len(e) for s in sentences for e in s.entities)
+    assert result.entities == sum(result.by_type.values())
 
 
 def test_documents_are_counted_by_their_changes():
@@ -65,11 +65,11 @@ def test_means_shares_and_json():
         Sentence(["a", "b", "c"], [Entity(0, 3, "X"), Entity(0, 1, "Y"), Entity(1, 2, "Y")]),
         Sentence(["a"]),
     ]
-    found = statistics(sentences)
-    assert found.mean_sentence_length == 2
-    assert found.mean_entity_length == pytest.approx(5 / 3)
-    assert found.nested_share == pytest.approx(2 / 3)
-    figures = found.to_dict()
+    result = statistics(sentences)
+    assert result.mean_sentence_length == 2
+    assert result.mean_entity_length == pytest.approx(5 / 3)
+    assert result.nested_share == pytest.approx(2 / 3)
+    figures = result.to_dict()
     assert list(figures["by_type"]) == ["Y", "X"]
     assert figures["by_length"] == {"1": 2, "3": 1}
     assert figures["depth"] == 2
@@ -77,23 +77,23 @@ def test_means_shares_and_json():
 
 
 def test_an_empty_corpus_has_figures_too():
-    found = statistics([])
-    assert (found.mean_sentence_length, found.mean_entity_length, found.nested_share) == (0, 0, 0)
+    result = statistics([])
+    assert (result.mean_sentence_length, result.mean_entity_length, result.nested_share) == (0, 0, 0)
 
 
 def test_a_sentence_with_very_many_entities_is_counted_quickly():
     length = 5000
     crossing = [Entity(start, start + 3, "X") for start in range(length - 3) for _ in range(10)]
-    found = statistics([Sentence(["w"] * length, crossing)])
-    assert found.crossing == len(crossing)
+    result = statistics([Sentence(["w"] * length, crossing)])
+    assert result.crossing == len(crossing)
 
 
 @pytest.mark.corpora
 def test_gum_is_as_its_readme_says(shared_data):
-    found = statistics(read(shared_data / "gum" / "train.jsonl"))
-    assert (found.sentences, found.entities) == (10_330, 50_004)
-    assert round(100 * found.nested_share) == 37
-    assert round(100 * found.nested_same_type / found.entities) == 15
-    assert found.depth == 8
-    assert round(100 * sum(n for length, n in found.by_length.items() if length > 15) / found.entities) == 2
-    assert len(found.by_type) == 10
+    result = statistics(read(shared_data / "gum" / "train.jsonl"))
+    assert (result.sentences, result.entities) == (10_330, 50_004)
+    assert round(100 * result.nested_share) == 37
+    assert round(100 * result.nested_same_type / result.entities) == 15
+    assert result.depth == 8
+    assert round(100 * sum(n for length, n in result.by_length.items() if length > 15) / result.entities) == 2
+    assert len(result.by_type) == 10

@@ -37,8 +37,8 @@ Nothing here,
 """
 
 
-def content(found):
-    return [(" ".join(one.words), [(e.start, e.end, e.type) for e in one.entities]) for one in found]
+def content(sentences):
+    return [(" ".join(one.words), [(e.start, e.end, e.type) for e in one.entities]) for one in sentences]
 
 
 FOUND = {
@@ -119,8 +119,8 @@ def test_train_takes_columns_for_files_and_frames(table):
     from fencepost.data.collect import collect_sentences
 
     for data in (table("body,marks\nAda met Bob,\n"), pd.DataFrame([{"body": "Ada met Bob", "marks": []}])):
-        found = collect_sentences(data, "train", {"text": "body", "spans": "marks"})[0]
-        assert content(found) == [("Ada met Bob", [])]
+        sentences = collect_sentences(data, "train", {"text": "body", "spans": "marks"})[0]
+        assert content(sentences) == [("Ada met Bob", [])]
 
 
 @pytest.mark.parametrize(
@@ -140,12 +140,12 @@ def test_train_takes_columns_for_files_and_frames(table):
 )
 def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text, line, reason):
     rejected = []
-    found = content(Reader(table(text), on_invalid=rejected.append))
+    sentences = content(Reader(table(text), on_invalid=rejected.append))
     [one] = rejected
     assert (one.line, one.reason[: len(reason)]) == (line, reason)
     whole = next(whole for start, whole in FOUND.items() if text[:9] == start[:9])
-    assert found
-    assert all(sentence in whole for sentence in found)
+    assert sentences
+    assert all(sentence in whole for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_columns_are_not_for_other_formats(table):
 
 
 def test_a_table_is_written_for_people_and_read_again(tmp_path):
-    drawn = [fencepost.Sentence(["Ada", "="], [fencepost.Entity(0, 1, "PER", 0.5)], id="a", doc="=1+1")]
+    sentences = [fencepost.Sentence(["Ada", "="], [fencepost.Entity(0, 1, "PER", 0.5)], id="a", doc="=1+1")]
     for name in ("out.csv", "out.xlsx", "out.parquet", "out.tsv"):
-        write(drawn, tmp_path / name, "csv" if name.endswith("tsv") else None)
-        assert list(read(tmp_path / name)) == drawn
+        write(sentences, tmp_path / name, "csv" if name.endswith("tsv") else None)
+        assert list(read(tmp_path / name)) == sentences
     assert (tmp_path / "out.tsv").read_text().startswith("id\tdoc\ttext\twords\tentities\na\t=1+1\tAda =\t")
     assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["B2"].data_type == "s"  # no formula
 

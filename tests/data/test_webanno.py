@@ -97,9 +97,9 @@ def test_sentences_over_which_an_entity_runs_are_joined(skipping):
         block("d e", "3-1 6-7 d X[1]", "3-2 8-9 e Z[2]"),
         block("f", "4-1 10-11 f X[1]"),
     )
-    _, [joined, last], _ = skipping(document(*blocks))
-    assert joined.words == ("a", "b", "c", "d", "e")
-    assert keys(joined) == [("b c d", "X"), ("c", "Y"), ("e", "Z")]
+    _, [first, last], _ = skipping(document(*blocks))
+    assert first.words == ("a", "b", "c", "d", "e")
+    assert keys(first) == [("b c d", "X"), ("c", "Y"), ("e", "Z")]
     assert keys(last) == [("f", "X")]
 
 

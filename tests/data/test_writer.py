@@ -38,37 +38,37 @@ def test_brackets_hold_nesting_but_no_crossing(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("prefer", "kept"),
+    ("prefer", "expected"),
     [
         ("outermost", [[(0, 3, "PER")], [(0, 2, "A")], [(0, 1, "A")]]),
         ("innermost", [[(2, 3, "LOC")], [(0, 2, "A")], [(0, 1, "A")]]),
         ("best", [[(2, 3, "LOC")], [(1, 3, "B")], [(0, 1, "A")]]),
     ],
 )
-def test_the_preferred_of_overlapping_entities_are_kept(tmp_path, prefer, kept):
+def test_the_preferred_of_overlapping_entities_are_kept(tmp_path, prefer, expected):
     path = tmp_path / "out.conll"
-    written = write([NESTED, CROSSING, TWO_TYPES], path, prefer=prefer)
-    assert [[e.key for e in s.entities] for s in read(path)] == kept
-    assert (written.entities, written.entities_dropped) == (3, 3)
+    counts = write([NESTED, CROSSING, TWO_TYPES], path, prefer=prefer)
+    assert [[e.key for e in s.entities] for s in read(path)] == expected
+    assert (counts.entities, counts.entities_dropped) == (3, 3)
 
 
 def test_where_nesting_is_held_only_crossing_entities_are_dropped(tmp_path):
     path = tmp_path / "out.xml"
     three = FLAT.with_entities([*NESTED.entities, Entity(1, 3, "B")])
     crossed = three.with_entities([*three.entities, Entity(0, 2, "A")])
-    written = write([three, crossed], path, prefer="outermost")
-    assert written.entities_dropped == 1
+    counts = write([three, crossed], path, prefer="outermost")
+    assert counts.entities_dropped == 1
     assert [len(s.entities) for s in read(path)] == [3, 3]
 
 
 def test_refused_sentences_are_given_away_and_counted(tmp_path):
     refused = []
     bad = Sentence(["a\tb"], doc="x")
-    written = write(
+    counts = write(
         [FLAT, bad, FLAT], tmp_path / "x.conll", on_refused=lambda s, why: refused.append((s, why))
     )
     assert refused == [(bad, "conll cannot hold a word that is empty or contains a tab or a line end")]
-    assert (written.sentences, written.left_out) == (2, 1)
+    assert (counts.sentences, counts.left_out) == (2, 1)
     assert len(list(read(tmp_path / "x.conll"))) == 2
 
 
@@ -92,9 +92,9 @@ def test_parts_for_which_there_is_no_place_are_counted(tmp_path):
 
 
 def test_the_positions_of_weibo_are_kept_and_other_meta_are_not(tmp_path):
-    kept = Sentence(["科"], meta={"positions": [3]})
+    sentence = Sentence(["科"], meta={"positions": [3]})
     other = Sentence(["科"], meta={"positions": [3], "x": 1})
-    assert not write([kept], tmp_path / "x", "weibo").parts_lost
+    assert not write([sentence], tmp_path / "x", "weibo").parts_lost
     assert write([other], tmp_path / "x", "weibo").parts_lost == {"meta": 1}
 
 

@@ -19,11 +19,11 @@ ROOM = dict.fromkeys(KINDS, 38) | {"roberta": 40 - 1 - 1 - 2, "modernbert": 510,
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, tuple[Path, torch.nn.Module]]:
-    found = {}
+    encoders = {}
     for kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
-        found[kind] = folder, tiny.save_encoder(kind, folder)
-    return found
+        encoders[kind] = folder, tiny.save_encoder(kind, folder)
+    return encoders
 
 
 @pytest.fixture(params=KINDS)
@@ -72,10 +72,10 @@ def test_word_vectors_equal_the_slow_way(folders, kind, prompts):
     encoder = build(folder, prompts)
     assert encoder.embedder.room == ROOM[kind] - prompts
     of = tiny.sentences(1, 3, 7, 2)
-    found, of_prompts = encoded(encoder, of)
+    vectors, of_prompts = encoded(encoder, of)
     for index, sentence in enumerate(of):
         words, its_prompts = slowly(transformer, sentence.words, encoder.prompts)
-        assert tiny.same(found[index], words)
+        assert tiny.same(vectors[index], words)
         assert prompts == 0 or tiny.same(of_prompts[index], its_prompts)
 
 
@@ -85,8 +85,8 @@ def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
     parts = encoder.inputs.split(Sentence(tiny.cycled(300)))
     assert len(parts) > 1 or encoder.inputs.room >= 300
     of = [*tiny.sentences(2, 10, 1, 8), *(part.sentence for part in parts)]
-    found, _ = encoded(encoder, of)
-    for vectors, sentence in zip(found, of, strict=True):
+    batch, _ = encoded(encoder, of)
+    for vectors, sentence in zip(batch, of, strict=True):
         (alone,), _ = encoded(encoder, [sentence])
         assert tiny.same(vectors, alone)
         assert vectors.isfinite().all()
@@ -97,7 +97,7 @@ def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
 def test_saved_and_loaded_it_gives_the_same(folders, kind, prompts, tmp_path):
     encoder = build(folders[kind][0], prompts)
     encoder.save(tmp_path)
-    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # nobody's business
+    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # it is not saved
     loaded = Encoder.read(encoder.settings, tmp_path, prompts)().eval()
     loaded.load_state_dict(encoder.state_dict())
     of = tiny.sentences(4, 9)

@@ -148,12 +148,12 @@ def test_the_lstm_reads_each_sentence_to_its_end(layers):
     encoder = build(lstm={"size": 8, "layers": layers})
     assert encoder.width == 8
     of = sentences(3, 1, 7, 2)
-    found = encoded(encoder, of)
+    result = encoded(encoder, of)
     without, _ = encoder.embedder(encoder.collate(of))
     for index, sentence in enumerate(of):
         expected = by_one_lstm(encoder.lstm.lstm, without[index, : len(sentence)])
-        assert same(found.vectors[index, : len(sentence)], expected)
-        assert not found.vectors[index, len(sentence) :].any()
+        assert same(result.vectors[index, : len(sentence)], expected)
+        assert not result.vectors[index, len(sentence) :].any()
 
 
 def test_without_lstm_the_vectors_are_those_of_the_words():
@@ -175,28 +175,28 @@ def test_dropout_is_before_the_lstm_and_in_training_only():
 def test_prompts_and_words_are_one_sequence_to_the_lstm():
     encoder = build(prompts=3, lstm={"size": 8})
     of = sentences(4, 1, 6)
-    found = encoded(encoder, of)
-    assert found.prompts.shape == (3, 3, 8)
+    result = encoded(encoder, of)
+    assert result.prompts.shape == (3, 3, 8)
     without, _ = encoder.embedder(encoder.collate(of))
     for index, sentence in enumerate(of):
         expected = by_one_lstm(encoder.lstm.lstm, encoder.prompts, without[index, : len(sentence)])
-        assert same(found.prompts[index], expected[:3])
-        assert same(found.vectors[index, : len(sentence)], expected[3:])
+        assert same(result.prompts[index], expected[:3])
+        assert same(result.vectors[index, : len(sentence)], expected[3:])
 
 
 def test_prompts_have_no_features():
     plain = build(prompts=3)
     assert torch.equal(encoded(plain, TRAINING).prompts, plain.prompts.expand(3, -1, -1))
     encoder = build(prompts=3, features={"pos": 5})
-    found = encoded(encoder, TRAINING)
-    assert found.prompts.shape == (3, 3, 12 + 5)
-    assert torch.equal(found.prompts[0, :, :12], encoder.prompts)
-    assert not found.prompts[..., 12:].any()
+    result = encoded(encoder, TRAINING)
+    assert result.prompts.shape == (3, 3, 12 + 5)
+    assert torch.equal(result.prompts[0, :, :12], encoder.prompts)
+    assert not result.prompts[..., 12:].any()
 
 
 def test_features_and_prompts_through_the_lstm():
     encoder = build(prompts=2, lstm={"size": 8}, features={"pos": 5})
-    found = encoded(encoder, TRAINING)
+    result = encoded(encoder, TRAINING)
     batch = encoder.collate(TRAINING)
     words, _ = encoder.embedder(batch)
     tags = encoder.features[0](batch)
@@ -204,8 +204,8 @@ def test_features_and_prompts_through_the_lstm():
     for index, sentence in enumerate(TRAINING):
         both = torch.cat((words[index], tags[index]), dim=1)[: len(sentence)]
         expected = by_one_lstm(encoder.lstm.lstm, prompts, both)
-        assert same(found.prompts[index], expected[:2])
-        assert same(found.vectors[index, : len(sentence)], expected[2:])
+        assert same(result.prompts[index], expected[:2])
+        assert same(result.vectors[index, : len(sentence)], expected[2:])
 
 
 def test_every_weight_learns():
@@ -257,9 +257,9 @@ def test_saved_and_loaded_it_gives_the_same_without_the_file_of_vectors(glove, t
     loaded = Encoder.read(encoder.settings, folder, prompts=2)().eval()
     loaded.load_state_dict(encoder.state_dict())
     of = [*TRAINING, Sentence(["Toronto", "", "ж", "Zürich", "unheard"])]
-    expected, found = encoded(encoder, of), encoded(loaded, of)
-    assert torch.equal(expected.vectors, found.vectors)
-    assert torch.equal(expected.prompts, found.prompts)
+    expected, result = encoded(encoder, of), encoded(loaded, of)
+    assert torch.equal(expected.vectors, result.vectors)
+    assert torch.equal(expected.prompts, result.prompts)
     frozen = [one.requires_grad for one in encoder.parameters()]
     assert [one.requires_grad for one in loaded.parameters()] == frozen
 

@@ -41,7 +41,7 @@ def letters_of(word: str) -> list[int]:
 
 
 def by_convolution(reader: nn.Conv1d, letters: torch.Tensor) -> torch.Tensor:
-    """Three letters at a time, nothing before the first and behind the last; the maximum of it all."""
+    """Three letters at a time, zeros before the first and after the last; the maximum of it all."""
     nothing = torch.zeros(1, letters.shape[1])
     padded = torch.cat((nothing, letters, nothing))
     at_each = [
@@ -74,8 +74,8 @@ def test_characters_of_a_batch_are_those_of_each_word(kind, alone, sentences):
     with torch.inference_mode():
         vectors = feature(spelt(sentences))
         assert vectors.shape == (len(sentences), max(map(len, sentences)), 6)
-        for found, sentence in zip(vectors, sentences, strict=True):
-            for vector, word in zip(found, sentence.words, strict=False):
+        for rows, sentence in zip(vectors, sentences, strict=True):
+            for vector, word in zip(rows, sentence.words, strict=False):
                 letters = feature.embedding(torch.tensor(letters_of(word)))
                 assert same(vector, alone(feature.reader, letters))
 
@@ -94,7 +94,7 @@ def test_characters_beyond_the_longest_word_are_not_read(kind):
 def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
     vectors = READERS[kind](spelt([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
     assert torch.equal(vectors[0], vectors[1])
-    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that nobody knows
+    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that is unknown
     assert not torch.equal(vectors[0], vectors[3])
     assert not torch.equal(vectors[0], vectors[4])
 
@@ -147,10 +147,10 @@ def test_names_go_by_frequency_then_spelling():
 def test_the_order_of_the_training_data_does_not_matter(names, random):
     shuffled = list(names)
     random.shuffle(shuffled)
-    found = sort_by_frequency(names)
-    assert sort_by_frequency(shuffled) == found
-    assert sorted(found) == sorted(set(names))
-    assert [names.count(name) for name in found] == sorted(map(names.count, set(names)), reverse=True)
+    order = sort_by_frequency(names)
+    assert sort_by_frequency(shuffled) == order
+    assert sorted(order) == sorted(set(names))
+    assert [names.count(name) for name in order] == sorted(map(names.count, set(names)), reverse=True)
 
 
 SENTENCES = [Sentence(["b", "ab"], pos=["NN", "VB"]), Sentence(["b", "c"], pos=["NN", "NN"]), Sentence(["c"])]
@@ -175,6 +175,6 @@ def test_features_are_off_unless_asked_for(tmp_path):
     assert make_features(EncoderSettings(), {}, 0) == []
     every = {"characters": 6, "pos": 3, "vectors": tmp_path / "no such file"}
     known = {"characters": ["a"], "pos": ["NN"], "vectors": ["a", "b"]}
-    found = make_features(EncoderSettings(features=every), known, vector_width=7)
-    assert [type(one) for one in found] == [Characters, NamedEmbedding, WordVectors]
-    assert [one.width for one in found] == [6, 3, 7]
+    features = make_features(EncoderSettings(features=every), known, vector_width=7)
+    assert [type(one) for one in features] == [Characters, NamedEmbedding, WordVectors]
+    assert [one.width for one in features] == [6, 3, 7]

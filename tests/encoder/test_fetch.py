@@ -22,15 +22,15 @@ def fetch(name: str | Path) -> Pretrained:
 @pytest.fixture
 def no_network(monkeypatch):
     """No host is found; returned is what was asked for, and how long somebody wanted to wait for it."""
-    asked: list[str | float] = []
+    calls: list[str | float] = []
 
     def unknown(host, *_, **__):
-        asked.append(host)
+        calls.append(host)
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(time, "sleep", asked.append)
-    return asked
+    monkeypatch.setattr(time, "sleep", calls.append)
+    return calls
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_an_unknown_name_is_refused_at_once_without_a_network(no_network, caplog
     assert "give minilm, scratch, a folder" in message
     assert "\n" not in message
     assert len(no_network) <= 2  # ours, and one of the client's that has no second try
-    assert all(isinstance(one, str) for one in no_network)  # and nobody waited
+    assert all(isinstance(one, str) for one in no_network)  # and nothing waited
     assert "etry" not in caplog.text + "".join(capfd.readouterr())
 
 
@@ -111,20 +111,20 @@ def test_a_folder_that_is_not_there_is_called_that(hub_without_answer):
 
 @pytest.mark.parametrize("away", [True, False])
 def test_the_hub_is_asked_only_where_it_answers(monkeypatch, away):
-    asked = {}
+    request = {}
 
     def from_pretrained(name, **options):
-        asked.update(options, name=name)
+        request.update(options, name=name)
         raise OSError("no such\nencoder")
 
     monkeypatch.setattr(module, "_hub_is_offline", lambda: away)
     monkeypatch.setattr(module.AutoModel, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match=r"'some/encoder' cannot be loaded: no such \(give"):
         fetch("some/encoder")
-    assert asked["name"] == "some/encoder"
-    assert asked["local_files_only"] is away
-    assert asked["trust_remote_code"] is False
-    assert asked["use_safetensors"] is True
+    assert request["name"] == "some/encoder"
+    assert request["local_files_only"] is away
+    assert request["trust_remote_code"] is False
+    assert request["use_safetensors"] is True
 
 
 def test_an_error_without_words_is_called_by_its_name(monkeypatch, hub_without_answer):

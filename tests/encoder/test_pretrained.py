@@ -72,9 +72,9 @@ def slowly(bert, tokenizer, words, pooling="mean", layers=1, prompts=None):
 @pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("pooling", POOLING)
 def test_word_vectors_equal_the_slow_way(minilm, bert, bert_tokenizer, pooling, layers):
-    found, none = encoded(with_settings(minilm, pooling=pooling, layers=layers), MIXED)
+    batch, none = encoded(with_settings(minilm, pooling=pooling, layers=layers), MIXED)
     assert none is None
-    for vectors, sentence in zip(found, MIXED, strict=True):
+    for vectors, sentence in zip(batch, MIXED, strict=True):
         assert same(vectors, slowly(bert, bert_tokenizer, sentence.words, pooling, layers)[0])
 
 
@@ -84,8 +84,8 @@ def test_a_batch_changes_nothing(minilm):
     alone = [encoded(minilm, [sentence])[0][0] for sentence in of]
     for size in (2, 3, 5, len(of)):
         order = torch.randperm(len(of))[:size].tolist()
-        found, _ = encoded(minilm, [of[index] for index in order])
-        for vectors, index in zip(found, order, strict=True):
+        batch, _ = encoded(minilm, [of[index] for index in order])
+        for vectors, index in zip(batch, order, strict=True):
             assert same(vectors, alone[index])
 
 
@@ -100,7 +100,7 @@ def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, l
     parts = inputs_of(embedder).split(Sentence(words))
     assert len(parts) > 1
     assert [word for part in parts for word in range(part.own_start, part.own_end)] == list(range(length))
-    shown = [range(part.start, part.start + len(part.sentence)) for part in parts]
+    windows = [range(part.start, part.start + len(part.sentence)) for part in parts]
     for part in parts:
         assert part.size == sum(inputs_of(embedder).sizes(part.sentence.words)) <= embedder.room
         assert same(
@@ -108,7 +108,9 @@ def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, l
         )
         for word in range(part.own_start, part.own_end):
             around = [
-                min(sum(sizes[of.start : word]), sum(sizes[word + 1 : of.stop])) for of in shown if word in of
+                min(sum(sizes[of.start : word]), sum(sizes[word + 1 : of.stop]))
+                for of in windows
+                if word in of
             ]
             start, end = part.start, part.start + len(part.sentence)
             own = min(sum(sizes[start:word]), sum(sizes[word + 1 : end]))
@@ -127,8 +129,8 @@ def test_a_word_longer_than_the_window_is_cut_to_it(minilm):
     embedder = with_settings(minilm, window=16)
     inputs = inputs_of(embedder)
     for part in inputs.split(Sentence(["met", "x," * 40, "1." * 40, "London"])):
-        (found,), _ = encoded(embedder, [part.sentence])
-        assert found.any(dim=1).all()
+        (vectors,), _ = encoded(embedder, [part.sentence])
+        assert vectors.any(dim=1).all()
     assert inputs([Sentence(["x," * 40])])["piece_counts"].tolist() == [16]
 
 
@@ -149,14 +151,14 @@ def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
     prompts = torch.randn(3, 384) / 10
     embedder = with_settings(minilm, prompts=3)
     assert embedder.room == 507
-    found, of_prompts = encoded(embedder, MIXED, prompts)
+    batch, of_prompts = encoded(embedder, MIXED, prompts)
     assert of_prompts.shape == (len(MIXED), 3, 384)
     without, _ = encoded(minilm, MIXED)
     for index, sentence in enumerate(MIXED):
         words, its_prompts = slowly(bert, bert_tokenizer, sentence.words, prompts=prompts)
-        assert same(found[index], words)
+        assert same(batch[index], words)
         assert same(of_prompts[index], its_prompts)
-        assert not same(found[index], without[index], atol=1e-3)
+        assert not same(batch[index], without[index], atol=1e-3)
 
 
 def test_no_word_is_lost_to_the_prompts(minilm):
@@ -164,9 +166,9 @@ def test_no_word_is_lost_to_the_prompts(minilm):
     of = [Sentence(["a"] * 490), Sentence(["b"])]
     assert inputs_of(embedder)(of)["piece_counts"].tolist() == [512 - 20, 3]
     assert len(inputs_of(embedder).split(Sentence(["a"] * 491))) > 1
-    found, of_prompts = encoded(embedder, of, torch.randn(20, 384))
+    batch, of_prompts = encoded(embedder, of, torch.randn(20, 384))
     assert of_prompts.shape == (2, 20, 384)
-    assert all(vectors.any(dim=1).all() for vectors in found)
+    assert all(vectors.any(dim=1).all() for vectors in batch)
 
 
 def test_prompts_start_as_the_embeddings_of_their_names_or_at_random(minilm_folder, bert, bert_tokenizer):
@@ -193,13 +195,13 @@ def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
 def test_context_is_seen_but_not_returned(minilm, bert, bert_tokenizer):
     left, words, right = ["She", "was", "born", "in"], ["Toronto", "'s"], ["suburbs", ",", "long", "ago"]
     of = [Sentence(words, left=left, right=right), Sentence(words), Sentence(words, right=right)]
-    found, _ = encoded(with_settings(minilm, context=1), of)
-    for vectors, sentence in zip(found, of, strict=True):
+    batch, _ = encoded(with_settings(minilm, context=1), of)
+    for vectors, sentence in zip(batch, of, strict=True):
         everything = [*sentence.left, *words, *sentence.right]
         slow, _ = slowly(bert, bert_tokenizer, everything)
         assert same(vectors, slow[len(sentence.left) :][: len(words)])
-    assert not same(found[0], found[1], atol=1e-3)
-    assert not same(found[0], found[2], atol=1e-3)
+    assert not same(batch[0], batch[1], atol=1e-3)
+    assert not same(batch[0], batch[2], atol=1e-3)
 
 
 def test_context_that_was_not_asked_for_is_not_seen(minilm):
@@ -213,12 +215,12 @@ def test_context_takes_only_what_the_sentence_leaves(minilm, bert, bert_tokenize
     embedder = with_settings(minilm, context=2, window=16)
     sentence = Sentence(["a"] * length, left=["b"] * 1000 + ["c"], right=["d"] + ["e"] * 1000)
     assert inputs_of(embedder)([sentence])["piece_counts"].max() <= 16
-    (found,), _ = encoded(embedder, [sentence])
-    assert found.any(dim=1).all()
+    (vectors,), _ = encoded(embedder, [sentence])
+    assert vectors.any(dim=1).all()
     room = 14 - length
-    shown = [*sentence.left[1001 - room // 2 :], *sentence.words, *sentence.right[: room - room // 2]]
-    slow, _ = slowly(bert, bert_tokenizer, shown)
-    assert same(found, slow[room // 2 :][:length])
+    context = [*sentence.left[1001 - room // 2 :], *sentence.words, *sentence.right[: room - room // 2]]
+    slow, _ = slowly(bert, bert_tokenizer, context)
+    assert same(vectors, slow[room // 2 :][:length])
 
 
 def with_gradient(encoder: Encoder) -> set[str]:
@@ -237,9 +239,9 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_does(layers, embeddings):
     if embeddings:
         frozen += ("embedder.transformer.embeddings.",)
     expected = {name for name in everything if not name.startswith(frozen)}
-    found = with_gradient(encoder)
-    assert {name for name in found if "key.bias" not in name} == expected
-    assert not any(name.startswith(frozen) for name in found)
+    names = with_gradient(encoder)
+    assert {name for name in names if "key.bias" not in name} == expected
+    assert not any(name.startswith(frozen) for name in names)
 
 
 def test_only_the_transformer_learns_at_the_lower_rate():
@@ -293,9 +295,9 @@ def test_saved_and_loaded_it_gives_the_same(tmp_path):
     assert batch.keys() == again.keys()
     assert all(torch.equal(batch[name], again[name]) for name in batch)
     with torch.inference_mode():
-        expected, found = encoder(batch), loaded(again)
-    assert torch.equal(expected.vectors, found.vectors)
-    assert torch.equal(expected.prompts, found.prompts)
+        expected, result = encoder(batch), loaded(again)
+    assert torch.equal(expected.vectors, result.vectors)
+    assert torch.equal(expected.prompts, result.prompts)
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ def path(tmp_path):
     return tmp_path / "vectors.txt"
 
 
-def read(path, text=None, limit=1000, wanted=()):
+def read(path, text=None, limit=1000, needed=()):
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    words, vectors = read_vectors(path, limit, wanted)
+    words, vectors = read_vectors(path, limit, needed)
     assert vectors.dtype == np.float32
     assert vectors.shape[0] == len(words)
     return words, vectors.tolist()
@@ -63,8 +63,8 @@ def test_the_first_vector_of_a_word_counts(path):
 def test_the_first_lines_and_what_is_wanted(path):
     text = "".join(f"w{number} {number} 0\n" for number in range(20))
     assert read(path, text, limit=2)[0] == ["w0", "w1"]
-    assert read(path, text, limit=2, wanted={"w1", "w7", "w19", "x"})[0] == ["w0", "w1", "w7", "w19"]
-    assert read(path, text, limit=0, wanted={"w5"}) == (["w5"], [[5, 0]])
+    assert read(path, text, limit=2, needed={"w1", "w7", "w19", "x"})[0] == ["w0", "w1", "w7", "w19"]
+    assert read(path, text, limit=0, needed={"w5"}) == (["w5"], [[5, 0]])
     assert read(path, f"20 2\n{text}", limit=2)[0] == ["w0", "w1"]
 
 
@@ -144,7 +144,7 @@ def test_a_large_file_takes_only_what_is_kept(path):
     assert path.stat().st_size > 3_000_000
     tracemalloc.start()
     try:
-        words, _ = read(path, limit=5, wanted={"w5999"})
+        words, _ = read(path, limit=5, needed={"w5999"})
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

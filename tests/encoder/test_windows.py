@@ -30,12 +30,12 @@ def context_around(sizes, window, word):
 @example(([], 5))
 def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
     sizes, room = case
-    taken = []
-    for start, end, first, behind in split_windows(sizes, room, room):
-        assert start <= first < behind <= end
+    indices = []
+    for start, end, first, stop in split_windows(sizes, room, room):
+        assert start <= first < stop <= end
         assert sum(sizes[start:end]) <= room
-        taken += range(first, behind)
-    assert taken == list(range(len(sizes)))
+        indices += range(first, stop)
+    assert indices == list(range(len(sizes)))
 
 
 @given(sizes_and_room())
@@ -44,10 +44,10 @@ def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
 @example(([16, 25, 18, 8, 3, 24, 2, 3, 5], 30))  # a window beside long words that has nothing to give
 def test_no_other_window_shows_more_around_a_word(case):
     sizes, room = case
-    found = list(split_windows(sizes, room, room))
-    for start, end, first, behind in found:
-        for word in range(first, behind):
-            best = max(context_around(sizes, window[:2], word) for window in found)
+    windows = list(split_windows(sizes, room, room))
+    for start, end, first, stop in windows:
+        for word in range(first, stop):
+            best = max(context_around(sizes, window[:2], word) for window in windows)
             assert context_around(sizes, (start, end), word) == best
 
 
@@ -55,8 +55,8 @@ def test_no_other_window_shows_more_around_a_word(case):
 def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
     """Or all that there is, near the ends of the sentence."""
     sizes = [1] * length
-    for start, end, first, behind in split_windows(sizes, room, room):
-        for word in range(first, behind):
+    for start, end, first, stop in split_windows(sizes, room, room):
+        for word in range(first, stop):
             quarter = room // 4 - 2
             assert word - start >= min(quarter, word)
             assert end - word - 1 >= min(quarter, length - word - 1)
@@ -71,13 +71,13 @@ def test_time_is_linear_in_the_words():
 @given(sizes_and_room())
 def test_windows_move_on_by_about_half(case):
     sizes, room = case
-    found = list(split_windows(sizes, room, room))
-    for (start, end, *_), (next_start, next_end, *_) in pairwise(found):
+    windows = list(split_windows(sizes, room, room))
+    for (start, end, *_), (next_start, next_end, *_) in pairwise(windows):
         assert start < next_start <= end <= next_end
         if max(sizes) == 1 and room > 1:
             assert abs(next_start - (start + end) / 2) <= 1
     if sum(sizes) <= room and sizes:
-        assert found == [(0, len(sizes), 0, len(sizes))]
+        assert windows == [(0, len(sizes), 0, len(sizes))]
 
 
 def test_hand_worked():

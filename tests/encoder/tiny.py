@@ -156,7 +156,7 @@ def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
 
 
 def sentences(*lengths: int) -> list[Sentence]:
-    """Sentences of so many words, none like the other."""
+    """Sentences of these lengths, none like the other."""
     return [Sentence(cycled(length, index)) for index, length in enumerate(lengths)]
 
 

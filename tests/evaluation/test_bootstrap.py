@@ -25,17 +25,17 @@ from fencepost.evaluation import (
 WORDS = tuple("abcdefgh")
 
 
-def corpus(size: int, seed: int, found: float, wrong: float) -> tuple[list[Sentence], list[Sentence]]:
+def corpus(size: int, seed: int, recall: float, wrong: float) -> tuple[list[Sentence], list[Sentence]]:
     """Gold that depends on the seed's hundreds alone; so much of it is predicted, and so much else."""
     of_gold, chance = np.random.default_rng(seed // 100), np.random.default_rng(seed)
     gold, predicted = [], []
     for _ in range(size):
         true = [Entity(int(start), int(start) + 1, "AB"[start % 2]) for start in of_gold.choice(8, 3, False)]
         true = true[: of_gold.integers(0, 4)]
-        kept = [entity for entity in true if chance.random() < found]
+        correct = [entity for entity in true if chance.random() < recall]
         more = [Entity(0, 4, "C")] if chance.random() < wrong else []
         gold.append(Sentence(WORDS, true))
-        predicted.append(Sentence(WORDS, kept + more))
+        predicted.append(Sentence(WORDS, correct + more))
     return gold, predicted
 
 
@@ -64,16 +64,16 @@ def worst() -> Matches:
 
 def test_values_are_those_of_evaluate(good: Matches) -> None:
     expected = evaluate(*corpus(60, 100, 0.8, 0.2))
-    found = compute_intervals(good, 100)
-    assert list(found) == [None, "A", "B", "C"]
+    intervals = compute_intervals(good, 100)
+    assert list(intervals) == [None, "A", "B", "C"]
     for name, score in [(None, expected.overall), *expected.by_type.items()]:
         for part in ("precision", "recall", "f1"):
-            interval = getattr(found[name], part)
+            interval = getattr(intervals[name], part)
             assert interval.value == pytest.approx(getattr(score, part))
             assert interval.low <= interval.value <= interval.high
             assert interval.low >= 0
             assert interval.high <= 1
-    assert found["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # there is none in the gold
+    assert intervals["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # there is none in the gold
 
 
 def test_bounds_are_those_of_sentences_drawn_one_by_one(good: Matches) -> None:
@@ -176,10 +176,10 @@ def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
         some = chance.integers(0, len(ours), len(ours))
         draws.append(f1(ours[some]) - f1(theirs[some]))
     low, high = np.quantile(draws, [0.025, 0.975])
-    found = compare_models(good, worse, 4000, 100)
-    assert found.f1.value == pytest.approx(f1(ours) - f1(theirs))
-    assert found.f1.low == pytest.approx(low, abs=0.08 * (high - low))
-    assert found.f1.high == pytest.approx(high, abs=0.08 * (high - low))
+    comparison = compare_models(good, worse, 4000, 100)
+    assert comparison.f1.value == pytest.approx(f1(ours) - f1(theirs))
+    assert comparison.f1.low == pytest.approx(low, abs=0.08 * (high - low))
+    assert comparison.f1.high == pytest.approx(high, abs=0.08 * (high - low))
 
 
 def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
@@ -202,9 +202,9 @@ def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
         rng=np.random.default_rng(0),
     )
     assert 0.001 < expected.pvalue < 0.5  # or nothing is compared
-    found = compare_models(good, worse, 100, 20_000).p
+    p = compare_models(good, worse, 100, 20_000).p
     error = np.sqrt(expected.pvalue * (1 - expected.pvalue) / 4000)
-    assert found == pytest.approx(expected.pvalue, abs=4 * error)
+    assert p == pytest.approx(expected.pvalue, abs=4 * error)
 
 
 @settings(max_examples=15)
@@ -219,21 +219,21 @@ def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
         mask = np.array(exchanged)[:, None]
         one, other = np.where(mask, theirs, ours), np.where(mask, ours, theirs)
         as_large += abs(f1(one) - f1(other)) >= observed - 1e-12
-    found = compare_models(first, second, 100, 8000)
-    assert found.f1.value == pytest.approx(f1(ours) - f1(theirs))
-    assert found.p == pytest.approx(as_large / 64, abs=0.03)
+    comparison = compare_models(first, second, 100, 8000)
+    assert comparison.f1.value == pytest.approx(f1(ours) - f1(theirs))
+    assert comparison.p == pytest.approx(as_large / 64, abs=0.03)
 
 
 def test_if_models_differ_by_chance_alone_p_is_even() -> None:
     """Of pairs that are equally good, one in ten has p below 0.1."""
-    found = [
+    values = [
         compare_models(
             match(*corpus(40, 100 * seed, 0.7, 0.3)), match(*corpus(40, 100 * seed + 1, 0.7, 0.3)), 100, 200
         ).p
         for seed in range(1, 151)
     ]
-    assert 0.03 < np.mean(np.array(found) < 0.1) < 0.19
-    assert 0.38 < np.mean(np.array(found) < 0.5) < 0.62
+    assert 0.03 < np.mean(np.array(values) < 0.1) < 0.19
+    assert 0.38 < np.mean(np.array(values) < 0.5) < 0.62
 
 
 def test_only_the_same_sentences_can_be_compared(good: Matches) -> None:
@@ -258,11 +258,11 @@ def test_holm_by_hand() -> None:
 def test_holm_is_what_its_steps_decide(values: list[float]) -> None:
     """At any level, Holm's procedure goes up from the least and stops at the first that is too large."""
     adjusted = adjust_p_values(values)
-    assert all(value <= found <= 1 for value, found in zip(values, adjusted, strict=True))
+    assert all(value <= p <= 1 for value, p in zip(values, adjusted, strict=True))
     for level in (0.01, 0.05, 0.3):
         rejected = set()
         for rank, index in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
             if values[index] * (len(values) - rank) > level:
                 break
             rejected.add(index)
-        assert {index for index, found in enumerate(adjusted) if found <= level} == rejected
+        assert {index for index, p in enumerate(adjusted) if p <= level} == rejected

@@ -27,8 +27,8 @@ def sentence(*of: Key | Entity) -> Sentence:
 
 def classify(gold: list[Key], predicted: list[Key]) -> list[Summary]:
     """Return the kind, the prediction and the gold entity of each error in one sentence."""
-    found = classify_errors([sentence(*gold)], [sentence(*predicted)])
-    return [summarize(one) for one in found.all]
+    errors = classify_errors([sentence(*gold)], [sentence(*predicted)])
+    return [summarize(one) for one in errors.all]
 
 
 def summarize(one: ErrorCase) -> Summary:
@@ -189,10 +189,10 @@ def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Summary])
 def test_empty_sentences_and_numbers_of_sentences() -> None:
     gold = [Sentence([]), sentence(), sentence((0, 2, "A")), Sentence([])]
     predicted = [Sentence([]), sentence((3, 4, "B")), sentence((0, 3, "A")), Sentence([])]
-    found = classify_errors(gold, predicted)
-    assert [(one.kind, one.sentence) for one in found.all] == [("spurious", 1), ("end", 2)]
-    assert (found.sentences, len(found)) == (4, 2)
-    assert found.score == Score.of(0, 2, 1)
+    errors = classify_errors(gold, predicted)
+    assert [(one.kind, one.sentence) for one in errors.all] == [("spurious", 1), ("end", 2)]
+    assert (errors.sentences, len(errors)) == (4, 2)
+    assert errors.score == Score.of(0, 2, 1)
     nothing = classify_errors([], [])
     assert (nothing.all, nothing.sentences, nothing.score) == ((), 0, Score.of(0, 0, 0))
     assert set(nothing.counts().values()) == {0}
@@ -200,7 +200,7 @@ def test_empty_sentences_and_numbers_of_sentences() -> None:
     assert nothing.shifts() == {"start": {}, "end": {}}
 
 
-def test_of_two_equal_predictions_the_surest_is_told() -> None:
+def test_of_two_equal_predictions_the_surest_is_reported() -> None:
     twice = sentence(Entity(0, 2, "A", 0.3), Entity(0, 2, "A", 0.8), Entity(0, 2, "A", 0.5))
     [one] = classify_errors([sentence()], [twice]).all
     assert one.predicted is not None
@@ -208,13 +208,13 @@ def test_of_two_equal_predictions_the_surest_is_told() -> None:
 
 
 def test_shifts_of_boundaries() -> None:
-    found = classify_errors(
+    errors = classify_errors(
         [sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A"))],
         [sentence((1, 5, "A")), sentence((2, 9, "A")), sentence((1, 4, "A")), sentence((2, 6, "B"))],
     )
-    assert [one.shift for one in found.all] == [(-1, 0), (0, 4), (-1, -1), (0, 1)]
-    assert found.shifts() == {"start": {-1: 2}, "end": {-1: 1, 4: 1}}  # with another type, it is not one
-    assert list(found.shifts()["end"]) == [-1, 4]
+    assert [one.shift for one in errors.all] == [(-1, 0), (0, 4), (-1, -1), (0, 1)]
+    assert errors.shifts() == {"start": {-1: 2}, "end": {-1: 1, 4: 1}}  # with another type, it is not one
+    assert list(errors.shifts()["end"]) == [-1, 4]
     [missed] = classify_errors([sentence((2, 5, "A"))], [sentence()]).all
     assert missed.span == (2, 5)
     with pytest.raises(ValueError, match="no boundaries to compare"):
@@ -223,25 +223,25 @@ def test_shifts_of_boundaries() -> None:
 
 def test_f1_without_kinds_by_hand() -> None:
     """3 entities; 1 is found, 1 has its end wrong, 1 is missed; 1 prediction is spurious: P 1/3, R 1/3."""
-    found = classify_errors(
+    errors = classify_errors(
         [sentence((0, 1, "A"), (3, 5, "A"), (7, 9, "A"))], [sentence((0, 1, "A"), (3, 6, "A"), (10, 11, "A"))]
     )
-    assert found.score.f1 == pytest.approx(1 / 3)
-    assert found.f1_without() == pytest.approx(1 / 3)
-    assert found.f1_without("end") == pytest.approx(2 / 3)  # 2 of 3, 2 of 3
-    assert found.f1_without("missed") == pytest.approx(2 * 2 / (4 + 3))  # 2 of 4, 2 of 3
-    assert found.f1_without("spurious") == pytest.approx(2 * 1 / (2 + 3))  # 1 of 2, 1 of 3
-    assert found.f1_without("missed", "spurious") == pytest.approx(2 / 3)
-    assert found.f1_without(*KINDS) == 1.0
-    assert found.f1_without("type") == found.score.f1
+    assert errors.score.f1 == pytest.approx(1 / 3)
+    assert errors.f1_without() == pytest.approx(1 / 3)
+    assert errors.f1_without("end") == pytest.approx(2 / 3)  # 2 of 3, 2 of 3
+    assert errors.f1_without("missed") == pytest.approx(2 * 2 / (4 + 3))  # 2 of 4, 2 of 3
+    assert errors.f1_without("spurious") == pytest.approx(2 * 1 / (2 + 3))  # 1 of 2, 1 of 3
+    assert errors.f1_without("missed", "spurious") == pytest.approx(2 / 3)
+    assert errors.f1_without(*KINDS) == 1.0
+    assert errors.f1_without("type") == errors.score.f1
 
 
 def test_confusion() -> None:
-    found = classify_errors(
+    errors = classify_errors(
         [sentence((0, 2, "A"), (3, 5, "A"), (7, 9, "B"))], [sentence((0, 2, "B"), (3, 6, "A"), (10, 11, "C"))]
     )
     expected = {("A", "B"): 1, ("A", "A"): 1, ("B", None): 1, (None, "C"): 1}
-    assert found.confusion() == expected
+    assert errors.confusion() == expected
 
 
 def test_other_sentences_are_refused() -> None:
@@ -283,14 +283,14 @@ WITH_GOLD = set(KINDS) - {"extra level", "spurious"}
 @given(judged())
 def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
     gold, predicted = pair
-    found = classify_errors(gold, predicted)
+    errors = classify_errors(gold, predicted)
     true = {(number, entity.key) for number, one in enumerate(gold) for entity in one.entities}
     guessed = {(number, entity.key) for number, one in enumerate(predicted) for entity in one.entities}
-    wrong = [(one.sentence, one.predicted.key) for one in found.all if one.predicted is not None]
-    missed = [(one.sentence, one.gold.key) for one in found.all if one.gold is not None]
+    wrong = [(one.sentence, one.predicted.key) for one in errors.all if one.predicted is not None]
+    missed = [(one.sentence, one.gold.key) for one in errors.all if one.gold is not None]
     assert Counter(wrong) == Counter(guessed - true)
     assert Counter(missed) == Counter(true - guessed)
-    for one in found.all:
+    for one in errors.all:
         assert (one.predicted is not None) == (one.kind in WITH_PREDICTION)
         assert (one.gold is not None) == (one.kind in WITH_GOLD)
 
@@ -299,21 +299,21 @@ def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
 @given(judged())
 def test_counts_are_those_of_evaluate(pair: Pair) -> None:
     gold, predicted = pair
-    found = classify_errors(gold, predicted)
+    errors = classify_errors(gold, predicted)
     overall = evaluate(gold, predicted).overall
-    counts = found.counts()
-    assert found.score == overall
-    assert found.sentences == len(gold)
+    counts = errors.counts()
+    assert errors.score == overall
+    assert errors.sentences == len(gold)
     assert list(counts) == list(KINDS)
-    assert sum(counts.values()) == len(found)
+    assert sum(counts.values()) == len(errors)
     assert sum(counts[kind] for kind in KINDS if kind in WITH_PREDICTION) == (
         overall.predicted - overall.true_positives
     )
     assert sum(counts[kind] for kind in KINDS if kind in WITH_GOLD) == (
         overall.support - overall.true_positives
     )
-    assert sum(found.confusion().values()) == len(found)
-    moved = found.shifts()
+    assert sum(errors.confusion().values()) == len(errors)
+    moved = errors.shifts()
     assert sum(moved["start"].values()) == counts["start"] + counts["start and end"]
     assert sum(moved["end"].values()) == counts["end"] + counts["start and end"]
 
@@ -340,11 +340,11 @@ def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
 @few
 @given(judged())
 def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
-    """No spurious prediction and missed entity have the same words, or so many that they should be a pair."""
+    """No spurious prediction and missed entity share all words, or enough to be a pair."""
     gold, predicted = pair
-    found = classify_errors(gold, predicted)
-    for wrong in found.of("spurious", "extra level"):
-        for missed in found.of("missed", "missing level"):
+    errors = classify_errors(gold, predicted)
+    for wrong in errors.of("spurious", "extra level"):
+        for missed in errors.of("missed", "missing level"):
             one, other = wrong.predicted, missed.gold
             if one is None or other is None or wrong.sentence != missed.sentence:
                 continue
@@ -363,11 +363,11 @@ def _covered(one: Entity, other: Entity) -> int:
 @given(judged())
 def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
     gold, predicted = pair
-    found = classify_errors(gold, predicted)
+    errors = classify_errors(gold, predicted)
     for number, (true, guessed) in enumerate(zip(gold, predicted, strict=True)):
         keys = {entity.key for entity in true.entities}
         right = [entity for entity in guessed.entities if entity.key in keys]
-        own = [one for one in found.all if one.sentence == number]
+        own = [one for one in errors.all if one.sentence == number]
         pairs = [(one.predicted, one.gold) for one in own if one.predicted and one.gold]
         for one in own:
             if one.gold is None and one.predicted is not None:
@@ -383,12 +383,12 @@ def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
 @few
 @given(judged())
 def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
-    found = classify_errors(*pair)
-    assert found.f1_without(*KINDS) == (1.0 if found.score.support else 0.0)
-    assert found.f1_without() == found.score.f1
-    for kind, count in found.counts().items():
-        mended = found.f1_without(kind)
-        assert mended == pytest.approx(found.score.f1) if not count else mended >= found.score.f1
+    errors = classify_errors(*pair)
+    assert errors.f1_without(*KINDS) == (1.0 if errors.score.support else 0.0)
+    assert errors.f1_without() == errors.score.f1
+    for kind, count in errors.counts().items():
+        f1 = errors.f1_without(kind)
+        assert f1 == pytest.approx(errors.score.f1) if not count else f1 >= errors.score.f1
 
 
 @few
@@ -408,7 +408,7 @@ def test_neither_order_nor_duplicates_matter(pair: Pair, chance: Random) -> None
     assert other.score == plain.score
 
 
-def renamed(sentences: list[Sentence], names: dict[str, str]) -> list[Sentence]:
+def rename_types(sentences: list[Sentence], names: dict[str, str]) -> list[Sentence]:
     return [
         one.with_entities(Entity(e.start, e.end, names[e.type], e.score) for e in one.entities)
         for one in sentences
@@ -428,7 +428,7 @@ def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, othe
         for of in pair
     )
     plain = classify_errors(gold, predicted)
-    other = classify_errors(renamed(gold, names), renamed(predicted, names))
+    other = classify_errors(rename_types(gold, names), rename_types(predicted, names))
     assert other.counts() == plain.counts()
     assert other.shifts() == plain.shifts()
 
@@ -439,7 +439,7 @@ def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
     names = dict(zip(sorted(TYPES), ["1", "2", "a", "ä"], strict=True))
     gold, predicted = pair
     plain = classify_errors(gold, predicted)
-    other = classify_errors(renamed(gold, names), renamed(predicted, names))
+    other = classify_errors(rename_types(gold, names), rename_types(predicted, names))
     assert [one.kind for one in other.all] == [one.kind for one in plain.all]
 
 

@@ -29,8 +29,8 @@ def compare(pairs: list[Pair]) -> Matches:
 
 def test_groups_of_lengths() -> None:
     gold = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "A"), Entity(0, 5, "A"), Entity(3, 30, "A"))
-    found = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "B"), Entity(3, 30, "A"), Entity(4, 30, "A"))
-    result = evaluate([gold], [found])
+    predicted = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "B"), Entity(3, 30, "A"), Entity(4, 30, "A"))
+    result = evaluate([gold], [predicted])
     assert result.by_length_group([1, 4, 5]) == {
         "1-3": Score.of(1, 1, 1),
         "4": Score.of(0, 1, 1),
@@ -43,13 +43,13 @@ def test_groups_of_lengths() -> None:
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
-    """One sentence with so many entities, and predictions with confidence and verdict."""
+    """One sentence with this number of entities, and predictions with confidence and verdict."""
     length = gold + len(predictions) + 1
     right = iter(range(gold))
     wrong = iter(range(gold, length))
     true = sentence(length, *(Entity(i, i + 1, "A") for i in range(gold)))
-    found = [Entity(i := next(right if hit else wrong), i + 1, "A", score) for score, hit in predictions]
-    return compare([(true, sentence(length, *found))])
+    predicted = [Entity(i := next(right if hit else wrong), i + 1, "A", score) for score, hit in predictions]
+    return compare([(true, sentence(length, *predicted))])
 
 
 def test_the_best_threshold_by_hand() -> None:
@@ -57,7 +57,7 @@ def test_the_best_threshold_by_hand() -> None:
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
     assert fit_threshold(matches) == pytest.approx(0.4)
     assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is behind it
+    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is below it
     assert fit_threshold(scored(3, (0.9, False))) is None
     assert fit_threshold(scored(3)) is None
 
@@ -79,8 +79,8 @@ def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]
     threshold = fit_threshold(matches)
 
     def f1(least: float) -> float:
-        kept = [hit for score, hit in predictions if score >= least]
-        return Score.of(sum(kept), len(kept), gold).f1
+        hits = [hit for score, hit in predictions if score >= least]
+        return Score.of(sum(hits), len(hits), gold).f1
 
     if not any(hit for _, hit in predictions):
         assert threshold is None
@@ -260,12 +260,12 @@ def test_different_words(gold: Sentence, predicted: Sentence, message: str) -> N
 
 @st.composite
 def entities(draw: st.DrawFn, words: int) -> list[Entity]:
-    found = []
+    result = []
     for _ in range(draw(st.integers(0, 6)) if words else 0):
         start = draw(st.integers(0, words - 1))
         end = draw(st.integers(start + 1, words))
-        found.append(Entity(start, end, draw(st.sampled_from("CAB")), draw(st.floats(0, 1))))
-    return found
+        result.append(Entity(start, end, draw(st.sampled_from("CAB")), draw(st.floats(0, 1))))
+    return result
 
 
 @st.composite
@@ -335,15 +335,15 @@ def test_counts_by_sentence_add_up_and_sides_agree(pairs: list[Pair]) -> None:
 
 
 def entities_from_tags(tags: list[str]) -> list[Entity]:
-    """IOB2, strictly: an entity begins with B and goes on with I of its own type."""
-    found = []
+    """IOB2, strictly: an entity begins with B and continues with I of its own type."""
+    spans = []
     for start, tag in enumerate(tags):
         if tag.startswith("B-"):
             end = start + 1
             while end < len(tags) and tags[end] == "I" + tag[1:]:
                 end += 1
-            found.append(Entity(start, end, tag[2:]))
-    return found
+            spans.append(Entity(start, end, tag[2:]))
+    return spans
 
 
 tag = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])

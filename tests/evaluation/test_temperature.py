@@ -41,7 +41,7 @@ def fitted(predictions: Predictions) -> Temperature:
     return Temperature.fit([score for score, _ in predictions], [correct for _, correct in predictions])
 
 
-def drawn(count: int, temperature: Temperature, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def draw_scores(count: int, temperature: Temperature, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Confidences that are right when this temperature is applied to them."""
     chance = np.random.default_rng(seed)
     scores = chance.beta(2, 1, count)
@@ -70,16 +70,16 @@ def test_the_identity_changes_nothing_at_all(scores: list[float]) -> None:
 @example([0.0, 0.5, 1.0], Temperature(0.05, 1000))
 @example([0.0, 0.5, 1.0], Temperature(0.05, -1000))
 def test_the_order_stays_and_all_are_probabilities(scores: list[float], temperature: Temperature) -> None:
-    found = temperature.apply(np.sort(np.array(scores)))
-    assert ((found >= 0) & (found <= 1)).all()
-    assert (np.diff(found) >= -1e-15).all()
+    confidences = temperature.apply(np.sort(np.array(scores)))
+    assert ((confidences >= 0) & (confidences <= 1)).all()
+    assert (np.diff(confidences) >= -1e-15).all()
 
 
 @given(st.lists(confidence, max_size=30), temperatures)
 def test_equals_the_plain_formula(scores: list[float], temperature: Temperature) -> None:
-    found = temperature.apply(np.array(scores))
+    confidences = temperature.apply(np.array(scores))
     # the logit of 1 - 1e-6 is known to ten digits, of which a low temperature takes one or two
-    assert found == pytest.approx([plain(score, temperature) for score in scores], rel=1e-6, abs=1e-12)
+    assert confidences == pytest.approx([plain(score, temperature) for score in scores], rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, 21.0, math.nan, math.inf])
@@ -112,9 +112,9 @@ def test_undone_by_hand() -> None:
 @example([1e-6, 1 - 1e-6], Temperature(20, -1000))
 def test_undo_gives_back_what_was_applied(scores: list[float], temperature: Temperature) -> None:
     """Even if what it became lies nearer to 0 or 1 than a millionth."""
-    found = temperature.undo(temperature.apply(np.array(scores)))
-    assert found == pytest.approx(scores, rel=1e-3, abs=1e-7)
-    assert 1 - found == pytest.approx(1 - np.array(scores), rel=1e-3, abs=1e-7)
+    confidences = temperature.undo(temperature.apply(np.array(scores)))
+    assert confidences == pytest.approx(scores, rel=1e-3, abs=1e-7)
+    assert 1 - confidences == pytest.approx(1 - np.array(scores), rel=1e-3, abs=1e-7)
 
 
 @given(st.lists(confidence, min_size=1, max_size=30), temperatures)
@@ -123,9 +123,9 @@ def test_undo_gives_back_what_was_applied(scores: list[float], temperature: Temp
 def test_undone_the_order_stays_and_all_are_probabilities(
     scores: list[float], temperature: Temperature
 ) -> None:
-    found = temperature.undo(np.sort(np.array(scores)))
-    assert ((found >= 0) & (found <= 1)).all()
-    assert (np.diff(found) >= -1e-15).all()
+    confidences = temperature.undo(np.sort(np.array(scores)))
+    assert ((confidences >= 0) & (confidences <= 1)).all()
+    assert (np.diff(confidences) >= -1e-15).all()
     again = temperature.undo(temperature.apply(np.sort(np.array(scores))))
     assert (np.diff(again) >= -1e-9).all()
 
@@ -143,11 +143,11 @@ def test_of_the_identity_there_is_nothing_to_undo(scores: list[float]) -> None:
     [Temperature(), Temperature(2.5), Temperature(0.5, -0.7), Temperature(1.4, 1.0), Temperature(6, -3)],
 )
 def test_finds_what_the_confidences_lack(true: Temperature) -> None:
-    scores, correct = drawn(100_000, true)
-    found = Temperature.fit(scores, correct)
-    assert found.temperature == pytest.approx(true.temperature, rel=0.05)
-    assert found.shift == pytest.approx(true.shift, abs=0.05 * true.temperature)
-    after = reliability(found.apply(scores), correct).ece
+    scores, correct = draw_scores(100_000, true)
+    fit = Temperature.fit(scores, correct)
+    assert fit.temperature == pytest.approx(true.temperature, rel=0.05)
+    assert fit.shift == pytest.approx(true.shift, abs=0.05 * true.temperature)
+    after = reliability(fit.apply(scores), correct).ece
     assert after is not None
     assert after < 0.01
 
@@ -159,14 +159,14 @@ def test_finds_what_the_confidences_lack(true: Temperature) -> None:
 @example([(index / 400, index > 200) for index in range(401)])
 def test_no_other_temperature_is_likelier(predictions: Predictions) -> None:
     """Against a general optimiser, from where it ended and from the identity."""
-    found = fitted(predictions)
+    fit = fitted(predictions)
 
     def cost(point: np.ndarray) -> float:
         temperature = Temperature(1 / min(max(point[0], 0.05), 20), point[1] / min(max(point[0], 0.05), 20))
         return log_loss(predictions, temperature) + prior(temperature)
 
-    own = cost(np.array([1 / found.temperature, found.shift / found.temperature]))
-    starts = ([1.0, 0.0], [1 / found.temperature, found.shift / found.temperature])
+    own = cost(np.array([1 / fit.temperature, fit.shift / fit.temperature]))
+    starts = ([1.0, 0.0], [1 / fit.temperature, fit.shift / fit.temperature])
     for start in starts:
         other = minimize(cost, start, method="L-BFGS-B", bounds=[(0.05, 20), (-50, 50)])
         assert own <= other.fun + 1e-7 * (1 + own)
@@ -174,23 +174,23 @@ def test_no_other_temperature_is_likelier(predictions: Predictions) -> None:
 
 @given(judged)
 def test_the_log_loss_is_never_worse_than_before(predictions: Predictions) -> None:
-    found = fitted(predictions)
-    assert log_loss(predictions, found) + prior(found) <= log_loss(predictions, Temperature()) + 1e-9
+    fit = fitted(predictions)
+    assert log_loss(predictions, fit) + prior(fit) <= log_loss(predictions, Temperature()) + 1e-9
 
 
 @given(st.lists(st.tuples(confidence, st.booleans()), max_size=5), st.integers(1, 10_000))
 def test_it_stays_within_its_bounds(predictions: Predictions, times: int) -> None:
     scores = [score for score, _ in predictions] * times
-    found = Temperature.fit(scores, [correct for _, correct in predictions] * times)
-    assert 0.05 <= found.temperature <= 20
-    assert abs(found.shift) < 300
+    fit = Temperature.fit(scores, [correct for _, correct in predictions] * times)
+    assert 0.05 <= fit.temperature <= 20
+    assert abs(fit.shift) < 300
 
 
 @pytest.mark.parametrize("correct", [False, True])
 def test_few_predictions_change_little(correct: bool) -> None:
-    found = fitted([(0.8, correct)])
-    assert 0.5 < found.temperature < 2
-    assert 0.5 < found.apply(np.array([0.8]))[0] < 0.95
+    fit = fitted([(0.8, correct)])
+    assert 0.5 < fit.temperature < 2
+    assert 0.5 < fit.apply(np.array([0.8]))[0] < 0.95
 
 
 def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
@@ -203,16 +203,16 @@ def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
     assert wrong.min() > 1e-3
 
 
-def test_what_can_be_told_apart_entirely_does_not_become_a_step() -> None:
-    found = fitted([(0.4, False), (0.6, True)] * 50)
-    assert 0.1 < found.temperature < 0.5
-    assert found.shift == pytest.approx(0, abs=1e-6)
+def test_what_can_be_separated_entirely_does_not_become_a_step() -> None:
+    fit = fitted([(0.4, False), (0.6, True)] * 50)
+    assert 0.1 < fit.temperature < 0.5
+    assert fit.shift == pytest.approx(0, abs=1e-6)
 
 
 def test_an_order_that_is_wrong_is_not_turned_round() -> None:
-    found = fitted([(0.9, False), (0.1, True)] * 1000)
-    assert found.temperature == 20
-    low, high = found.apply(np.array([0.1, 0.9]))
+    fit = fitted([(0.9, False), (0.1, True)] * 1000)
+    assert fit.temperature == 20
+    low, high = fit.apply(np.array([0.1, 0.9]))
     assert 0.4 < low < high < 0.6
 
 

@@ -54,7 +54,7 @@ def test_a_name_is_safe(value):
     assert len(Path("out", cell.name).parts) == 2
     assert not set(cell.name) & set('/\\:*?"<>|\n')
     assert len(cell.name.encode()) <= MAX_NAME_BYTES
-    assert cell.name != cell.label or value == ".."  # which is no folder above, behind a key
+    assert cell.name != cell.label or value == ".."  # which is no parent folder after a key
     assert cell.name == GridCell(cell.changes).name
 
 

@@ -41,8 +41,8 @@ CORPORA = {
 
 
 def test_there_is_one_for_each_paper_and_corpus() -> None:
-    wanted = {f"{method}/{corpus}" for method, names in CORPORA.items() for corpus in names.split()}
-    assert {one.name for one in recipes()} == wanted
+    names = {f"{method}/{corpus}" for method, names in CORPORA.items() for corpus in names.split()}
+    assert {one.name for one in recipes()} == names
     assert len(recipes()) == 28
     assert list(CORPORA) == list(dict.fromkeys(one.name.split("/")[0] for one in recipes()))
 
@@ -93,10 +93,10 @@ def test_an_unknown_one_is_refused_with_the_nearest() -> None:
 
 def test_the_page_has_them_all_in_their_order() -> None:
     rows = re.findall(r"^\| `([\w-]+/\w+)` \| (.*?) \| (.*?) \| `(.*?)` \| ([\d.]+) \|$", PAGE, re.MULTILINE)
-    told = [
+    expected = [
         (one.name, f"{one.paper}, {one.table}", one.corpus, one.encoder, f"{one.f1:.2f}") for one in recipes()
     ]
-    assert rows == told
+    assert rows == expected
 
 
 # What comes before what
@@ -159,14 +159,14 @@ class Ablation(NamedTuple):
 
 def ablations() -> list[Ablation]:
     """Every one-liner of the page, with the recipe of its section."""
-    found = []
+    rows = []
     for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]:
         name = section.split("`")[1]
         for line in re.findall(r"^\| .*? \| `(--set .*?)` \|", section, re.MULTILINE):
             words = shlex.split(line)
             assert words[::2] == ["--set"] * (len(words) // 2)
-            found.append(Ablation(name, tuple(words[1::2])))
-    return found
+            rows.append(Ablation(name, tuple(words[1::2])))
+    return rows
 
 
 NETWORK, LOSS, FOUND, ENCODER = "its weights", "its loss", "what it finds", "the encoder it asks for"
@@ -239,7 +239,7 @@ class Measured(NamedTuple):
 
     network: dict[str, torch.Size]
     loss: float
-    found: list[Any]
+    predictions: list[Any]
 
 
 @cache
@@ -263,10 +263,10 @@ def measured(name: str, changes: tuple[str, ...]) -> Measured:
         batch = model.collate(sentences())
         loss = float(model(batch)["loss"])
         scores = model.network.score(model.encoder(batch), Gold.from_columns(batch["gold"]))
-    said = [(part.shape, part.sum().item()) for part in tensors(scores)]
-    found = [(entity.key, entity.score) for one in predict(model, sentences()) for entity in one.entities]
+    sums = [(part.shape, part.sum().item()) for part in tensors(scores)]
+    entities = [(entity.key, entity.score) for one in predict(model, sentences()) for entity in one.entities]
     shapes = {key: weights.shape for key, weights in model.state_dict().items()}
-    return Measured(shapes, loss, [*said, *found])
+    return Measured(shapes, loss, [*sums, *entities])
 
 
 def tensors(scores: Any) -> list[torch.Tensor]:
@@ -295,8 +295,8 @@ def test_an_ablation_changes_the_settings_that_it_names_and_no_others(one: Ablat
         for changes in ((), one.changes)
     )
     assert before.keys() == after.keys()
-    changed = {key for key in before if before[key] != after[key]}
-    assert changed == {change.split("=")[0] for change in one.changes}
+    keys = {key for key in before if before[key] != after[key]}
+    assert keys == {change.split("=")[0] for change in one.changes}
 
 
 @pytest.mark.parametrize("one", ablations(), ids=lambda one: f"{one.recipe.split('/')[0]} {one.changes}")
@@ -305,7 +305,7 @@ def test_each_change_of_an_ablation_changes_what_it_is_about(one: Ablation, monk
         others = tuple(other for other in one.changes if other != change)
         effect = EFFECTS[change.split("=")[0]]
         if effect == ENCODER:
-            asked_for = [asked(one.recipe, changes, monkeypatch) for changes in (others, one.changes)]
+            asked_for = [show_settings(one.recipe, changes, monkeypatch) for changes in (others, one.changes)]
             assert asked_for == [recipe(one.recipe).encoder, change.split("=")[1]]
             continue
         without, with_it = measured(one.recipe, others), measured(one.recipe, one.changes)
@@ -316,10 +316,10 @@ def test_each_change_of_an_ablation_changes_what_it_is_about(one: Ablation, monk
             assert with_it.loss != pytest.approx(without.loss, rel=1e-6)
         else:
             assert (with_it.network, with_it.loss) == (without.network, without.loss)
-            assert with_it.found != without.found
+            assert with_it.predictions != without.predictions
 
 
-def asked(name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> str:
+def show_settings(name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> str:
     """The encoder that a model with these settings is built on: what transformers is asked for."""
     names: list[str] = []
 
@@ -336,10 +336,10 @@ def asked(name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) 
 
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:
     """The settings by their keys, as JSON."""
-    found = {}
+    values = {}
     for key, value in tree.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
+            values |= flat(value, f"{prefix}{key}.")
         else:
-            found[prefix + key] = json.dumps(value)
-    return found
+            values[prefix + key] = json.dumps(value)
+    return values

@@ -52,7 +52,7 @@ def go(sweep: Sweep, workers: int = 1) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cells with two seeds each that nobody disturbed."""
+    """Two cells with two seeds each, without an interruption."""
     out = tmp_path_factory.mktemp("whole") / "sweep"
     assert len(go(swept(out))) == 4
     return out
@@ -97,13 +97,13 @@ def test_a_run_is_what_train_makes_of_the_same(whole: Path, tmp_path: Path) -> N
 
 
 def test_mean_and_standard_deviation_of_a_cell(whole: Path) -> None:
-    told = metrics(whole)
+    results = metrics(whole)
     runs = rows(whole / "runs.csv")
     assert [(row["cell"], row["method.epsilon"], row["seed"]) for row in runs] == [
         (f"method.epsilon={epsilon}", epsilon, seed) for epsilon in ("0", "0.3") for seed in ("1", "2")
     ]
     for row in runs:
-        result = told[f"{row['folder']}/metrics.json"]
+        result = results[f"{row['folder']}/metrics.json"]
         assert float(row["dev_f1"]) == result["dev"]["dev_f1"]
         assert float(row["test_recall"]) == result["test"]["recall"]
         assert float(row["test_ece_raw"]) == result["calibration"]["test_ece_before"]
@@ -133,17 +133,17 @@ def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
 def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> None:
     cells = make_cells([], [0.5, 1], [0, 0.9])
     sweep = swept(tmp_path, cells, 1)
-    seen: dict[str, tuple[Any, ...]] = {}
+    data: dict[str, tuple[Any, ...]] = {}
 
     def spy(config: Config, sentences: Any, out: Path, *others: Any, **_: Any) -> None:
-        seen[out.parent.name] = (sentences, *others)
+        data[out.parent.name] = (sentences, *others)
         raise FencepostError("enough")
 
     with patch.object(trials, "train", spy):
         go(sweep)
-    assert list(seen) == [cell.name for cell in cells]
-    assert all(others == [DEV, DEV[:6]] for _, *others in seen.values())
-    half, noisy_half, clean, noisy = (sentences for sentences, *_ in seen.values())
+    assert list(data) == [cell.name for cell in cells]
+    assert all(others == [DEV, DEV[:6]] for _, *others in data.values())
+    half, noisy_half, clean, noisy = (sentences for sentences, *_ in data.values())
     assert clean == LEARNT
     assert [one.words for one in noisy] == [one.words for one in clean] != []
     assert noisy != clean
@@ -273,7 +273,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
-def test_results_that_cannot_be_read_are_told(content: bytes, copied: Path) -> None:
+def test_results_that_cannot_be_read_are_reported(content: bytes, copied: Path) -> None:
     (copied / RUN / "metrics.json").write_bytes(content)
     message = r"seed-1/metrics.json: not the results of a training run \(.{5,200}\); remove"
     with pytest.raises(DataError, match=message):
@@ -319,12 +319,12 @@ def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
     sweep = swept(tmp_path, cells, 1)
     with patch.object(sweep_module, "run_trial", _failing):
         assert len(go(sweep)) == 3
-    told = {run.cell.name: failure.message for run, failure in sweep.failed.items()}
-    assert told == {"share=0.25": "the loss is no number", "share=0.5": "ZeroDivisionError: by hand"}
+    messages = {run.cell.name: failure.message for run, failure in sweep.failed.items()}
+    assert messages == {"share=0.25": "the loss is no number", "share=0.5": "ZeroDivisionError: by hand"}
     report = tmp_path / "share=0.5" / "seed-1.error.txt"
     assert "Traceback" in report.read_text()
     assert json.loads((tmp_path / "sweep.json").read_text())["failed"] == {
-        f"{name}, seed 1": message for name, message in told.items()
+        f"{name}, seed 1": message for name, message in messages.items()
     }
     assert [row["seeds"] for row in rows(tmp_path / "sweep.csv")] == ["0", "0", "1"]
     again = swept(tmp_path, cells, 1)

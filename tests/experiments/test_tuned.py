@@ -33,13 +33,13 @@ class TunableSettings(MethodSettings):
 
 
 class TunableDecoder(TaggerDecoder):
-    """Confidences are so low that none would pass a threshold that nobody has thought about."""
+    """Confidences are so low that none would pass an arbitrary threshold."""
 
     def candidates(self, scores: Any, predict: PredictSettings) -> Any:
-        found = super().candidates(
+        candidates = super().candidates(
             scores, Threshold(threshold=min(1.0, predict.lowest_threshold() / HIGHEST))
         )
-        return Candidates(found.start, found.end, found.type, HIGHEST * found.confidence)
+        return Candidates(candidates.start, candidates.end, candidates.type, HIGHEST * candidates.confidence)
 
 
 @pytest.fixture(autouse=True)
@@ -74,28 +74,28 @@ def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_p
     outcome = train(settings(), LEARNT, tmp_path / "model", DEV)
     assert outcome.best is not None
     assert outcome.best["dev_f1"] > 0
-    found = threshold(tmp_path / "model")
-    assert found is not None
+    best = threshold(tmp_path / "model")
+    assert best is not None
     model = load_model(tmp_path / "model")
     assert outcome.model.config == model.config
     assert evaluate(DEV, predict(model, DEV)).overall.f1 == outcome.best["dev_f1"]
-    for other in (0, found / 2, found * 0.9, found * 1.1, 1.0):
+    for other in (0, best / 2, best * 0.9, best * 1.1, 1.0):
         assert evaluate(DEV, predict(model, DEV, threshold=other)).overall.f1 <= outcome.best["dev_f1"]
 
 
 def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
-    seen = []
+    thresholds = []
 
     def noted(model: Model, folder: Any) -> None:
         assert isinstance(model.config.predict.threshold, dict)
-        seen.append(next(iter(model.config.predict.threshold.values())))
+        thresholds.append(next(iter(model.config.predict.threshold.values())))
         save_model(model, folder)
 
     with pytest.MonkeyPatch.context() as patch, scripted(tmp_path / "model", [0.5, 0.2, 0.1]):
         patch.setattr(trainer_module, "save_model", noted)
         patch.setattr(run_module, "save_model", noted)
         train(settings(), LEARNT, tmp_path / "model", DEV)
-    *epochs, last = seen
+    *epochs, last = thresholds
     assert len(set(epochs)) == 3
     assert threshold(tmp_path / "model") == last == epochs[0]
 
@@ -124,9 +124,9 @@ def test_a_run_that_is_resumed_ends_with_the_same(tmp_path: Path) -> None:
 
     with before_step(2 * STEPS + 3, interrupt), pytest.raises(KeyboardInterrupt):
         train(settings(), LEARNT, tmp_path / "resumed", DEV)
-    kept = find_last_checkpoint(tmp_path / "resumed" / "checkpoints")
-    assert kept is not None
-    assert threshold(kept) is not None
+    checkpoint = find_last_checkpoint(tmp_path / "resumed" / "checkpoints")
+    assert checkpoint is not None
+    assert threshold(checkpoint) is not None
     train(settings(), LEARNT, tmp_path / "resumed", DEV, resume=True)
     train(settings(), LEARNT, tmp_path / "undisturbed", DEV)
     assert_same(tmp_path / "resumed", tmp_path / "undisturbed")

@@ -85,7 +85,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_may_be_written() -> None:
-    found = space(
+    domains = space(
         "training.learning_rate=1e-4..1e-2:log",
         "training.warmup=0..0.4:0.1",
         "training.batch_size=2..8",
@@ -94,7 +94,7 @@ def test_what_may_be_written() -> None:
         "training.schedule=linear,cosine",
         "encoder.name=../a,../b",
     )
-    assert found == {
+    assert domains == {
         "training.learning_rate": Range(1e-4, 1e-2, log=True),
         "training.warmup": Range(0.0, 0.4, step=0.1),
         "training.batch_size": Range(2, 8),
@@ -103,7 +103,7 @@ def test_what_may_be_written() -> None:
         "training.schedule": Choices(("linear", "cosine")),
         "encoder.name": Choices(("../a", "../b")),
     }
-    assert isinstance(found["training.batch_size"].to_tree()["low"], int)  # type: ignore[call-overload]
+    assert isinstance(domains["training.batch_size"].to_tree()["low"], int)  # type: ignore[call-overload]
 
 
 def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
@@ -112,27 +112,27 @@ def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
         "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text, as YAML sees it
         "method.epsilon: [0, 1e-1, 0.2]\n"
     )
-    found = parse_space(read_space(path), config())
-    assert found == space()
-    path.write_text(dump_space_yaml(found))
+    domains = parse_space(read_space(path), config())
+    assert domains == space()
+    path.write_text(dump_space_yaml(domains))
     assert path.read_text().splitlines() == [
         "training.learning_rate: {low: 0.0001, high: 0.01, log: true}",
         "method.epsilon: [0.0, 0.1, 0.2]",
     ]
-    assert parse_space(read_space(path), config()) == found
+    assert parse_space(read_space(path), config()) == domains
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("encoder", ["minilm", "scratch"])
 def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
-    found = parse_space(default_space(settings), settings)
-    assert ("training.encoder_learning_rate" in found) == (encoder == "minilm")
-    assert [key for key in found if key.startswith("method.")] == [
+    domains = parse_space(default_space(settings), settings)
+    assert ("training.encoder_learning_rate" in domains) == (encoder == "minilm")
+    assert [key for key in domains if key.startswith("method.")] == [
         f"method.{key}" for key in METHODS[method].settings.searched
     ]
     assert METHODS[method].settings.searched
-    for key, domain in found.items():  # so that the first trial can be the settings as they are
+    for key, domain in domains.items():  # so that the first trial can be the settings as they are
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
             value = value[part]
@@ -140,7 +140,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("text", "message"),
     [
         ("training.learning_rat=1..2", "no such key; did you mean training.learning_rate"),
         ("training.learning_rate=0..1:log", "training.learning_rate: should be greater than 0, not 0.0"),
@@ -164,13 +164,13 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("method=1..2", r"method: should be a mapping \(keys: name, "),
     ],
 )
-def test_what_may_not(written: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        space(written)
+def test_what_may_not(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        space(text)
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("text", "message"),
     [
         ("", "a search space maps keys to ranges or lists"),
         ("[1]", "a search space maps keys"),
@@ -183,10 +183,10 @@ def test_what_may_not(written: str, told: str) -> None:
         ("training..epochs: [1, 2]", "not a key"),
     ],
 )
-def test_what_a_file_may_not_say(written: str, told: str, tmp_path: Path) -> None:
+def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
-    path.write_text(written)
-    with pytest.raises((UsageError, DataError), match=told):
+    path.write_text(text)
+    with pytest.raises((UsageError, DataError), match=message):
         parse_space(read_space(path), config())
 
 
@@ -221,26 +221,26 @@ def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuning of 3 trials that nobody disturbs."""
+    """A tuning of 3 trials, without an interruption."""
     out = tmp_path_factory.mktemp("whole") / "tuning"
     go(tuning(out), 3)
     return out
 
 
 def results(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "tuning.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((out / "tuning.json").read_text())
+    return content
 
 
 def test_what_there_is_at_the_end(whole: Path) -> None:
-    told = results(whole)
-    trials = told["trials"]
+    content = results(whole)
+    trials = content["trials"]
     assert [one["state"] for one in trials] == ["complete"] * 3
     assert trials[0]["values"] == {"training.learning_rate": 0.001, "method.epsilon": 0.1}  # as they are
     assert len({one["values"]["training.learning_rate"] for one in trials}) == 3
     assert all(1e-4 <= one["values"]["training.learning_rate"] <= 1e-2 for one in trials)
     best = max(trials, key=lambda one: one["dev_f1"])
-    assert told["best"] == {
+    assert content["best"] == {
         "trial": best["trial"],
         "dev_f1": best["dev_f1"],
         "values": best["values"],
@@ -257,8 +257,8 @@ def test_what_there_is_at_the_end(whole: Path) -> None:
         assert Config.compose(folder / "run.yaml") == change_config(
             config(ALL_SPANS, **LITTLE), one["values"]
         )
-    assert told["importance"] is None
-    assert told["no_importance"] == "it needs 4 complete trials, but there are 3"
+    assert content["importance"] is None
+    assert content["no_importance"] == "it needs 4 complete trials, but there are 3"
     with (whole / "trials.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [float(row["dev_f1"]) for row in rows] == [one["dev_f1"] for one in trials]
@@ -278,11 +278,11 @@ def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
     with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
         assert list(t.run(3)) == []
-        found = t.score()
-    assert found is not None
+        scores = t.score()
+    assert scores is not None
     load.assert_called_once_with(whole / results(whole)["best"]["model"], engine="pytorch")
-    assert found.overall.f1 == results(whole)["best"]["dev_f1"]  # it is the same data here
-    assert results(whole)["test"]["f1"] == found.overall.f1
+    assert scores.overall.f1 == results(whole)["best"]["dev_f1"]  # it is the same data here
+    assert results(whole)["test"]["f1"] == scores.overall.f1
 
 
 def _search_and_die(out: Path, step: int) -> None:
@@ -292,8 +292,8 @@ def _search_and_die(out: Path, step: int) -> None:
         go(tuning(out), 2)
 
 
-def test_killed_and_gone_on_with(whole: Path, tmp_path: Path) -> None:
-    """In the second epoch of the first trial, which goes on from its checkpoint."""
+def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
+    """In the second epoch of the first trial, which resumes from its checkpoint."""
     out = tmp_path / "tuning"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
@@ -329,17 +329,17 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     assert trial.by_epoch == {1: result(folder)["dev"]["dev_f1"]}
 
 
-def test_what_an_epoch_is_told_with_and_how_a_training_ends(tmp_path: Path) -> None:
-    seen = []
+def test_what_an_epoch_is_reported_with_and_how_a_training_ends(tmp_path: Path) -> None:
+    epochs = []
 
     def hook(epoch: int, f1: float) -> None:
-        seen.append((epoch, f1))
+        epochs.append((epoch, f1))
         if epoch == 2:
             raise TrialPruned
 
     with scripted(tmp_path, [0.1, 0.3, 0.2]), pytest.raises(TrialPruned):
         run(tmp_path, after_epoch=hook)
-    assert seen == [(1, 0.1), (2, 0.3)]
+    assert epochs == [(1, 0.1), (2, 0.3)]
     assert not (tmp_path / "metrics.json").exists()
     run(tmp_path, resume=True)
     assert len(result(tmp_path)["epochs"]) == 3
@@ -353,15 +353,15 @@ Play = Callable[[Config, int], float]
 @contextmanager
 def played(f1: Play) -> Iterator[list[Config]]:
     """In place of training: the development F1 after each epoch; the settings of all trials."""
-    seen: list[Config] = []
+    configs: list[Config] = []
 
     def fake(config: Config, *_: Any, after_epoch: AfterEpoch, **__: Any) -> None:
-        seen.append(config)
+        configs.append(config)
         for epoch in range(1, config.training.epochs + 1):
             after_epoch(epoch, f1(config, epoch))
 
     with patch.object(trials_module, "train", fake), patch.object(workers.gc, "collect"):
-        yield seen
+        yield configs
 
 
 def by_rate(config: Config, epoch: int) -> float:
@@ -372,10 +372,10 @@ def by_rate(config: Config, epoch: int) -> float:
 def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
     settings = config(epochs=4)
     with played(by_rate):
-        found = go(tuning(tmp_path, settings), 12)
-    assert {one.state for one in found} == {"complete", "pruned"}
-    for one in found:
-        before = [other for other in found[: one.number] if other.state == "complete"]
+        trials = go(tuning(tmp_path, settings), 12)
+    assert {one.state for one in trials} == {"complete", "pruned"}
+    for one in trials:
+        before = [other for other in trials[: one.number] if other.state == "complete"]
         expected = 4
         if len(before) >= 5:
             for epoch in (2, 3):  # the first quarter is let off, and the last one is over anyway
@@ -385,13 +385,13 @@ def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
                     expected = epoch
                     break
         assert (len(one.by_epoch), one.state) == (expected, "complete" if expected == 4 else "pruned")
-    assert results(tmp_path)["best"]["dev_f1"] == max(one.f1 or 0 for one in found)
+    assert results(tmp_path)["best"]["dev_f1"] == max(one.f1 or 0 for one in trials)
 
 
 def test_or_not(tmp_path: Path) -> None:
     with played(by_rate):
-        found = go(tuning(tmp_path, config(epochs=4), pruner="none"), 8)
-    assert {one.state for one in found} == {"complete"}
+        trials = go(tuning(tmp_path, config(epochs=4), pruner="none"), 8)
+    assert {one.state for one in trials} == {"complete"}
     with pytest.raises(UsageError, match="there is no pruner 'medium'; did you mean median"):
         tuning(tmp_path, pruner="medium")
 
@@ -406,10 +406,10 @@ def test_what_the_search_depends_on(tmp_path: Path) -> None:
         "other scores": (1, lambda config, epoch: 1 - by_rate(config, epoch)),
     }
     for name, (seed, play) in plays.items():
-        with played(play) as seen:
+        with played(play) as configs:
             go(tuning(tmp_path / name, config(seed=seed, epochs=1), startup_trials=3), 6)
-        rates[name] = [settings.training.learning_rate for settings in seen]
-        assert {settings.training.seed for settings in seen} == {seed}
+        rates[name] = [settings.training.learning_rate for settings in configs]
+        assert {settings.training.seed for settings in configs} == {seed}
     assert rates["one"] == rates["same"]
     assert not set(rates["one"][1:]) & set(rates["other seed"][1:])
     assert rates["one"][:3] == rates["other scores"][:3]
@@ -503,17 +503,17 @@ def test_a_trial_that_kills_its_process_each_time_has_failed(tmp_path: Path) -> 
 
 def test_the_same_values_are_not_trained_twice(tmp_path: Path) -> None:
     few = space("method.epsilon=0,0.1,0.2")
-    with played(lambda config, _: 0.5 + config.method.epsilon) as seen:  # type: ignore[attr-defined]
-        found = go(tuning(tmp_path, of=few), 8)
-    assert len(seen) == len({settings.method.epsilon for settings in seen}) <= 3  # type: ignore[attr-defined]
-    assert len(found) == 8
-    for one in found:
+    with played(lambda config, _: 0.5 + config.method.epsilon) as configs:  # type: ignore[attr-defined]
+        trials = go(tuning(tmp_path, of=few), 8)
+    assert len(configs) == len({settings.method.epsilon for settings in configs}) <= 3  # type: ignore[attr-defined]
+    assert len(trials) == 8
+    for one in trials:
         assert one.f1 == pytest.approx(0.5 + one.values["method.epsilon"])
         if one.same_as is not None:
-            assert found[one.same_as].values == one.values
-            assert found[one.same_as].same_as is None
+            assert trials[one.same_as].values == one.values
+            assert trials[one.same_as].same_as is None
     best = results(tmp_path)["best"]["trial"]
-    assert found[best].same_as is None  # where its model is
+    assert trials[best].same_as is None  # where its model is
 
 
 # What fails
@@ -541,9 +541,9 @@ def failing(*numbers: int) -> tuple[Play, list[Exception]]:
 
 def test_a_trial_that_fails_costs_no_other(tmp_path: Path) -> None:
     with played(failing(0, 1, 3)[0]):
-        found = go(tuning(tmp_path), 5)
-    assert [one.state for one in found] == ["failed", "failed", "complete", "failed", "complete"]
-    assert [one.failure for one in found] == [
+        trials = go(tuning(tmp_path), 5)
+    assert [one.state for one in trials] == ["failed", "failed", "complete", "failed", "complete"]
+    assert [one.failure for one in trials] == [
         "the loss is no number at step 3: the training diverges",
         "ZeroDivisionError: by hand",
         None,
@@ -612,11 +612,11 @@ def test_values_that_do_not_go_together_fail(tmp_path: Path) -> None:
     settings = Config.compose(changes=["method.name=diffusion", "encoder.name=scratch", "training.epochs=1"])
     of = space("method.size=8,128", "method.heads=4,16", settings=settings)
     with played(by_rate):
-        found = go(tuning(tmp_path, settings, of), 5)
-    for one in found:
+        trials = go(tuning(tmp_path, settings, of), 5)
+    for one in trials:
         together = one.values["method.size"] % one.values["method.heads"] == 0
         assert (one.failure is None) == together
-    assert "size should be a multiple of heads" in str([one.failure for one in found])
+    assert "size should be a multiple of heads" in str([one.failure for one in trials])
 
 
 # Importance
@@ -626,11 +626,11 @@ def test_the_setting_that_matters_is_found(tmp_path: Path) -> None:
     of = space("training.learning_rate=1e-4..1e-2:log", "training.warmup=0..0.5", "method.epsilon=0,0.1")
     with played(by_rate):
         go(tuning(tmp_path, config(epochs=1), of, startup_trials=20), 20)
-    found = results(tmp_path)["importance"]
-    assert next(iter(found)) == "training.learning_rate"
-    assert found["training.learning_rate"] > 0.5
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert sum(found.values()) == pytest.approx(1)
+    importance = results(tmp_path)["importance"]
+    assert next(iter(importance)) == "training.learning_rate"
+    assert importance["training.learning_rate"] > 0.5
+    assert list(importance.values()) == sorted(importance.values(), reverse=True)
+    assert sum(importance.values()) == pytest.approx(1)
 
 
 def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
@@ -648,7 +648,7 @@ def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
 def test_another_study_is_refused(tmp_path: Path) -> None:
     with played(by_rate):
         go(tuning(tmp_path), 1)
-    for other, told in (
+    for other, message in (
         (tuning(tmp_path, config(epochs=4)), "training.epochs is 2 there and 4 here"),
         (
             tuning(tmp_path, config(ALL_SPANS, **LITTLE, seed=5)),
@@ -666,7 +666,7 @@ def test_another_study_is_refused(tmp_path: Path) -> None:
         (tuning(tmp_path, data=Data(LEARNT[1:], DEV)), "it has other training data"),
         (tuning(tmp_path, data=Data(LEARNT, DEV[1:])), "it has other development data"),
     ):
-        with pytest.raises(UsageError, match=rf"contains another study; .*{told}"):
+        with pytest.raises(UsageError, match=rf"contains another study; .*{message}"):
             go(other, 2)
     assert [one["trial"] for one in results(tmp_path)["trials"]] == [0]
 
@@ -712,7 +712,7 @@ def test_all_models_can_be_kept(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("trials/*/model.safetensors"))) == 1
 
 
-def test_the_space_is_told_as_a_file_has_it(whole: Path) -> None:
+def test_the_space_is_shown_as_a_file_has_it(whole: Path) -> None:
     assert (
         results(whole)["space"]
         == dump_space(space())

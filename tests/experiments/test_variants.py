@@ -18,15 +18,15 @@ SAMPLE = list(read("sample:train"))
 seeds = st.integers(0, 2**32 - 1)
 shares = st.floats(0, 1, exclude_min=True)
 some_sentences = st.integers(0, 8).flatmap(
-    lambda length: entities(length).map(lambda found: [Sentence(["a"] * length, found)] * 2)
+    lambda length: entities(length).map(lambda spans: [Sentence(["a"] * length, spans)] * 2)
 )
 
 
 @given(st.integers(0, 200), shares, seeds)
 def test_a_part_is_what_the_seed_draws_in_its_order(count, share, seed):
     sentences = [Sentence([str(number)]) for number in range(count)]
-    drawn = np.random.default_rng(seed).permutation(count)[: max(1, round(share * count))]
-    assert [int(one.words[0]) for one in sample_share(sentences, share, seed)] == sorted(drawn)
+    indices = np.random.default_rng(seed).permutation(count)[: max(1, round(share * count))]
+    assert [int(one.words[0]) for one in sample_share(sentences, share, seed)] == sorted(indices)
 
 
 @given(shares, shares, seeds)
@@ -85,11 +85,11 @@ def test_noise_that_is_sure_and_noise_that_is_none(sentences, seed):
     assert add_boundary_noise(sentences, 0.0, seed) == sentences
     for before, after in zip(sentences, add_boundary_noise(sentences, 1.0, seed), strict=True):
         stayed = {e.key for e in before.entities} & {e.key for e in after.entities}
-        taken = {e.key for e in (*before.entities, *after.entities)}
+        keys = {e.key for e in (*before.entities, *after.entities)}
         for start, end, type_ in stayed:  # nothing else was possible
             steps = ((start + 1, end), (start - 1, end), (start, end + 1), (start, end - 1))
             free = [(*step, type_) for step in steps if 0 <= step[0] < step[1] <= len(before.words)]
-            assert set(free) <= taken
+            assert set(free) <= keys
 
 
 @pytest.mark.parametrize("probability", [0.05, 0.1, 0.5, 1.0])

@@ -1,4 +1,4 @@
-"""Data sets to sentences: the same as from files, and what is wrong in them told by row and column."""
+"""Data sets to sentences: the same as from files, and errors in them are named by row and column."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ READ_FLAT = [
 
 def table(rows: list[dict[str, Any]], **features: Any) -> Dataset:
     usual = {"id": Value("string"), "doc_id": Value("string"), "tokens": STRINGS}
-    given = {key: features.get(key) or usual[key] for key in rows[0]}
-    return Dataset.from_list(rows, features=Features(given))
+    types = {key: features.get(key) or usual[key] for key in rows[0]}
+    return Dataset.from_list(rows, features=Features(types))
 
 
 @pytest.fixture
@@ -70,15 +70,15 @@ def test_the_format_of_a_data_set_makes_no_difference(flat, form):
 def test_a_stream_is_read_as_one(flat):
     streamed = flat.to_iterable_dataset()
     assert list(sentences(streamed)) == READ_FLAT
-    asked = []
+    numbers = []
 
     def endless() -> Iterator[dict[str, Any]]:
         for number in range(10_000_000):
-            asked.append(number)
+            numbers.append(number)
             yield {"tokens": ["Ada"] * 20, "tags": ["S-PER"] * 20}
 
     assert len(list(islice(sentences(endless()), 5))) == 5
-    assert len(asked) < 20_000
+    assert len(numbers) < 20_000
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -103,8 +103,8 @@ def test_only_the_columns_that_are_needed_are_decoded(flat, streaming):
 @pytest.mark.parametrize("names", [("words", "tags"), ("tokens", "labels")])
 def test_tags_may_be_strings_of_any_scheme(tags, spans, names):
     words, column = names
-    (found,) = sentences(Dataset.from_list([{words: list("abcd"), column: tags}]))
-    assert [entity.key for entity in found.entities] == spans
+    (sentence,) = sentences(Dataset.from_list([{words: list("abcd"), column: tags}]))
+    assert [entity.key for entity in sentence.entities] == spans
 
 
 def test_tags_that_break_their_scheme_are_read_as_from_files_with_a_note():
@@ -147,8 +147,8 @@ def test_ends_are_what_the_content_shows():
     assert first.entities == (Entity(0, 2, "X"),)
     with pytest.raises(DataError, match=r'nothing shows .* options=ReadOptions\(ends="inclusive"\)'):
         list(sentences(inclusive))
-    (said,) = sentences(inclusive, options=ReadOptions(ends="inclusive"))
-    assert said == first
+    (sentence,) = sentences(inclusive, options=ReadOptions(ends="inclusive"))
+    assert sentence == first
     other = {"tokens": ["a", "b"], "spans": [{"start": 0, "end": 2, "type": "X"}]}
     with pytest.raises(DataError, match=r"^the data set, row 1: .* exclusive here, but inclusive in row 0"):
         list(sentences([sign, other]))
@@ -172,9 +172,9 @@ def test_raw_text_with_words_and_their_offsets_keeps_them(lists):
     if lists:
         tokens = {key: [token[key] for token in tokens] for key in tokens[0]}
     row = {"text": "Ada-x", "tokens": tokens, "spans": [{"start": 0, "end": 3, "label": "PER"}]}
-    (found,) = sentences(Dataset.from_list([row]))
-    assert found.words == ("Ada", "-x")
-    assert found.entities == (Entity(0, 1, "PER"),)
+    (sentence,) = sentences(Dataset.from_list([row]))
+    assert sentence.words == ("Ada", "-x")
+    assert sentence.entities == (Entity(0, 1, "PER"),)
 
 
 @pytest.mark.parametrize("column", ["sentence", "tokens", "words"])
@@ -188,8 +188,8 @@ def test_raw_text_may_have_other_text_beside_it(column, first):
 
 
 def test_words_are_where_the_lists_are():
-    (found,) = sentences([{"tokens": "Ada left", "words": ["Ada", "left"], "tags": ["B-PER", "O"]}])
-    assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")])
+    (sentence,) = sentences([{"tokens": "Ada left", "words": ["Ada", "left"], "tags": ["B-PER", "O"]}])
+    assert sentence == Sentence(["Ada", "left"], [Entity(0, 1, "PER")])
 
 
 def test_numbers_of_arrays_are_numbers():
@@ -199,8 +199,8 @@ def test_numbers_of_arrays_are_numbers():
         )
 
     row = {"id": np.int64(7), "tokens": ["Ada", "left"], "ner_tags": [np.int64(1), np.int32(0)]}
-    (found,) = sentences(Table([{**row, "pos": [np.int64(0), np.int64(1)]}]))
-    assert found == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
+    (sentence,) = sentences(Table([{**row, "pos": [np.int64(0), np.int64(1)]}]))
+    assert sentence == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
 
 
 def test_names_are_text_or_numbers_and_others_are_noted():
@@ -215,9 +215,9 @@ def test_names_are_text_or_numbers_and_others_are_noted():
 
 
 def test_columns_can_be_named(flat):
-    renamed = flat.rename_columns({"tokens": "w", "ner_tags": "t", "id": "key", "doc_id": "book"})
+    other = flat.rename_columns({"tokens": "w", "ner_tags": "t", "id": "key", "doc_id": "book"})
     columns = {"tokens": "w", "tags": "t", "id": "key", "doc": "book"}
-    assert list(sentences(renamed, columns)) == READ_FLAT
+    assert list(sentences(other, columns)) == READ_FLAT
     both = flat.add_column("spans", [[{"start": 0, "end": 4, "type": "X"}], []])
     with pytest.raises(UsageError, match="there are both tags and spans"):
         list(sentences(both))
@@ -402,15 +402,15 @@ OWN = Features(
 
 
 def bare(sentence: Sentence) -> Sentence:
-    """Without what a corpus says besides."""
+    """Without what else a corpus says."""
     return replace(sentence, meta={}, entities=[replace(e, meta={}) for e in sentence.entities])
 
 
 @settings(max_examples=25)
 @given(st.lists(strategies.odd_sentences(), min_size=1, max_size=4))
-def test_sentences_are_the_same_after_they_have_been_rows(drawn):
-    drawn = [bare(sentence) for sentence in drawn]
-    assert list(sentences(Dataset.from_list([own(s) for s in drawn], features=OWN))) == drawn
+def test_sentences_are_the_same_after_they_have_been_rows(examples):
+    examples = [bare(sentence) for sentence in examples]
+    assert list(sentences(Dataset.from_list([own(s) for s in examples], features=OWN))) == examples
 
 
 @st.composite
@@ -421,16 +421,16 @@ def flat_sentences(draw):
 
 @settings(max_examples=25)
 @given(st.lists(flat_sentences(), min_size=1, max_size=4), st.sampled_from(iob.WRITE_SCHEMES), st.booleans())
-def test_flat_sentences_are_the_same_after_they_have_been_tags(drawn, scheme, numbers):
-    tags = [iob.from_entities(len(s), s.entities, scheme) for s in drawn]
+def test_flat_sentences_are_the_same_after_they_have_been_tags(examples, scheme, numbers):
+    tags = [iob.from_entities(len(s), s.entities, scheme) for s in examples]
     names = sorted({tag for of_one in tags for tag in of_one} | {"O"})
-    rows = [{"tokens": list(s.words), "ner_tags": of_one} for s, of_one in zip(drawn, tags, strict=True)]
+    rows = [{"tokens": list(s.words), "ner_tags": of_one} for s, of_one in zip(examples, tags, strict=True)]
     of_tags = Value("string")
     if numbers:
         of_tags = ClassLabel(names=names)
         rows = [{**row, "ner_tags": [names.index(tag) for tag in row["ner_tags"]]} for row in rows]
-    told = ReadOptions(scheme="bioes" if scheme == "bmes" else scheme)  # of a few tags, none is certain
-    assert list(sentences(table(rows, ner_tags=List(of_tags)), options=told)) == drawn
+    options = ReadOptions(scheme="bioes" if scheme == "bmes" else scheme)  # of a few tags, none is certain
+    assert list(sentences(table(rows, ner_tags=List(of_tags)), options=options)) == examples
 
 
 @pytest.fixture
@@ -483,12 +483,12 @@ FEW = {**SETTINGS, "training": {**SETTINGS["training"], "epochs": 1}}
 
 
 def test_training_on_a_data_set_is_training_on_its_sentences(tmp_path, capfd):
-    learnt, dev = [bare(s) for s in LEARNT], [bare(s) for s in DEV]
-    train(config(epochs=1), learnt, tmp_path / "sentences", dev, dev[:5])
+    training, dev = [bare(s) for s in LEARNT], [bare(s) for s in DEV]
+    train(config(epochs=1), training, tmp_path / "sentences", dev, dev[:5])
     splits = DatasetDict(
         {
             name: Dataset.from_list([own(s) for s in part], features=OWN)
-            for name, part in (("train", learnt), ("validation", dev), ("test", dev[:5]))
+            for name, part in (("train", training), ("validation", dev), ("test", dev[:5]))
         }
     )
     outcome = fencepost.train(splits, tmp_path / "rows", config=FEW, quiet=True)
@@ -512,14 +512,14 @@ def test_data_from_everywhere(tmp_path, capfd):
     )
     assert (outcome.model.config.training.epochs, outcome.model.config.training.seed) == (1, 3)
     assert len(outcome.epochs) == 1
-    told = capfd.readouterr().err.splitlines()
-    assert told[0] == "types in the test data that are not in the training data: unheard-of"
-    assert told[1].split()[:2] == ["epoch", "1"]
+    messages = capfd.readouterr().err.splitlines()
+    assert messages[0] == "types in the test data that are not in the training data: unheard-of"
+    assert messages[1].split()[:2] == ["epoch", "1"]
 
 
 def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr("fencepost.training.train", lambda settings, *_, **__: seen.append(settings))
+    calls = []
+    monkeypatch.setattr("fencepost.training.train", lambda settings, *_, **__: calls.append(settings))
     (tmp_path / "my.yaml").write_text("training: {epochs: 7}")
     for number, options in enumerate(
         (
@@ -535,9 +535,9 @@ def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
         )
     ):
         fencepost.train(LEARNT, tmp_path / str(number), **options)
-    assert {(one.training.epochs, one.training.batch_size) for one in seen} == {(7, 3)}
-    assert [one.method.name for one in seen] == ["boundary-smoothing"] * 2 + ["diffusion"] * 2
-    assert seen[3].encoder.name == "scratch"
+    assert {(one.training.epochs, one.training.batch_size) for one in calls} == {(7, 3)}
+    assert [one.method.name for one in calls] == ["boundary-smoothing"] * 2 + ["diffusion"] * 2
+    assert calls[3].encoder.name == "scratch"
 
 
 def test_a_device_that_is_not_there_is_refused(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ ALL = {"README.md", "SHA256SUMS", "config.json", "model.safetensors", "vocabular
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories with branches, each a list of files; nobody without the token may write."""
+    """Repositories with branches, each a list of files; only the token allows writing."""
 
     daemon_threads = True
 
@@ -86,8 +86,8 @@ class Answer(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?", path):
-            name, kind, revision = found[1], found[2], found[3] or "main"
+        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?", path):
+            name, kind, revision = match[1], match[2], match[3] or "main"
             files = self.server.files(name, revision)
             if files is None:
                 known = any(one == name for one, _ in self.server.branches)
@@ -99,11 +99,11 @@ class Answer(BaseHTTPRequestHandler):
             else:
                 siblings = [{"rfilename": p} for p in files]
                 self.say(200, {"id": name, "sha": sha(files), "siblings": siblings})
-        elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            files = self.server.files(found[1], found[2]) or {}
+        elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            files = self.server.files(match[1], match[2]) or {}
             if self.command == "GET":
-                self.server.fetched.append(found[3])
-            content = files[found[3]]
+                self.server.fetched.append(match[3])
+            content = files[match[3]]
             etag = hashlib.sha1(content, usedforsecurity=False).hexdigest()
             self.say(200, content, X_Repo_Commit=sha(files), ETag=f'"{etag}"')
         else:
@@ -121,8 +121,8 @@ class Answer(BaseHTTPRequestHandler):
             self.say(200, {"errors": [], "warnings": []})
         elif path == "/api/repos/create":
             self.create(json.loads(body))
-        elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/(branch|preupload|commit)/([^/]+)", path):
-            getattr(self, found[2])(found[1], found[3], body, options)
+        elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/(branch|preupload|commit)/([^/]+)", path):
+            getattr(self, match[2])(match[1], match[3], body, options)
         else:
             self.say(404, {"error": f"unknown: {path}"})
 
@@ -136,9 +136,9 @@ class Answer(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(parts)
 
-    def create(self, wanted: dict[str, Any]) -> None:
-        name = f"{wanted['organization']}/{wanted['name']}"
-        self.server.made.append(wanted)
+    def create(self, request: dict[str, Any]) -> None:
+        name = f"{request['organization']}/{request['name']}"
+        self.server.made.append(request)
         there = (name, "main") in self.server.branches
         self.server.branches.setdefault((name, "main"), {".gitattributes": b""})
         self.say(409 if there else 200, {"url": f"{self.server.url}/{name}", "name": name})
@@ -162,8 +162,8 @@ class Answer(BaseHTTPRequestHandler):
             if line["key"] == "file"
         }
         deleted = {line["value"]["path"] for line in lines if line["key"] == "deletedFile"}
-        told = {"name": name, "branch": branch, "files": files, "deleted": deleted, **lines[0]["value"]}
-        self.server.commits.append({**told, "proposed": "create_pr" in options})
+        commit = {"name": name, "branch": branch, "files": files, "deleted": deleted, **lines[0]["value"]}
+        self.server.commits.append({**commit, "proposed": "create_pr" in options})
         answer = {"success": True, "commitOid": "1" * 40, "commitUrl": f"{self.server.url}/{name}/commit/111"}
         if "create_pr" in options:
             answer["pullRequestUrl"] = f"{self.server.url}/{name}/discussions/1"
@@ -192,7 +192,7 @@ def server(tmp_path, monkeypatch) -> Iterator[Hub]:
 
 @pytest.fixture(autouse=True)
 def nothing_of_the_user(tmp_path, monkeypatch) -> None:
-    """No token and no cache of whoever runs the tests; and nothing is asked of the real hub."""
+    """No token and no cache of the user who runs the tests; and nothing is asked of the real hub."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -214,7 +214,7 @@ def trained(tmp_path_factory) -> Path:
     return folder
 
 
-def found(recogniser: Recogniser) -> list[Any]:
+def predict(recogniser: Recogniser) -> list[Any]:
     return [(span.start, span.end, span.type, span.score) for span in recogniser(SENTENCE)]
 
 
@@ -234,7 +234,7 @@ def test_a_model_is_saved_whole_and_nothing_else(trained, tmp_path, engine):
     assert {name: (copy / name).read_bytes() for name in ALL} == {n: (trained / n).read_bytes() for n in ALL}
     again = Recogniser.from_pretrained(copy, engine=engine)
     assert again.engine == engine
-    assert found(again) == found(original) != []
+    assert predict(again) == predict(original) != []
 
 
 def test_from_a_folder_it_is_load(trained):
@@ -248,14 +248,14 @@ def test_a_model_in_memory_is_saved_too_and_gets_a_card(tmp_path):
     assert original.folder is None
     original.save_pretrained(tmp_path / "model")
     assert files_in(tmp_path / "model") == ALL - GRAPHS
-    assert found(Recogniser.from_pretrained(tmp_path / "model")) == found(original)
+    assert predict(Recogniser.from_pretrained(tmp_path / "model")) == predict(original)
     assert "has not been scored" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_what_is_changed_for_a_recogniser_is_not_saved(trained, tmp_path):
-    changed = load(trained).with_options(select="flat", min_confidence=0.9, types=["PER"])
-    changed.save_pretrained(tmp_path / "model")
-    assert load(tmp_path / "model").settings == load(trained).settings != changed.settings
+    other = load(trained).with_options(select="flat", min_confidence=0.9, types=["PER"])
+    other.save_pretrained(tmp_path / "model")
+    assert load(tmp_path / "model").settings == load(trained).settings != other.settings
 
 
 def test_graphs_without_their_facts_are_left_behind(trained, tmp_path):
@@ -269,9 +269,9 @@ def test_only_a_new_folder_will_do(trained, tmp_path):
     recogniser = load(trained)
     (tmp_path / "empty").mkdir()
     recogniser.save_pretrained(tmp_path / "empty")
-    for taken in (tmp_path / "empty", tmp_path / "empty" / "config.json"):
+    for path in (tmp_path / "empty", tmp_path / "empty" / "config.json"):
         with pytest.raises(UsageError, match="already exists and is not an empty folder; give another name"):
-            recogniser.save_pretrained(taken)
+            recogniser.save_pretrained(path)
     with pytest.raises(UsageError, match="cannot be written: Not a directory"):
         recogniser.save_pretrained(tmp_path / "empty" / "config.json" / "model")
 
@@ -420,7 +420,7 @@ def test_there_and_back(server, trained):
     original = load(trained)
     original.push_to_hub("me/model", token=TOKEN)
     again = Recogniser.from_pretrained("me/model", engine=original.engine)
-    assert found(again) == found(original)
+    assert predict(again) == predict(original)
     assert again.folder is not None
     assert files_in(again.folder) == ALL
     assert sorted(server.fetched) == sorted(ALL)  # each once
@@ -446,9 +446,9 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
     first = Recogniser.from_pretrained("you/model")
     server.branches.clear()
     again = Recogniser.from_pretrained("you/model", local_files_only=True)
-    assert found(again) == found(first)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
-    assert found(Recogniser.from_pretrained("you/model")) == found(first)
+    assert predict(again) == predict(first)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nothing answers
+    assert predict(Recogniser.from_pretrained("you/model")) == predict(first)
     again.save_pretrained(tmp_path / "copy")
     assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))
     assert files_in(tmp_path / "copy") == ALL
@@ -466,7 +466,7 @@ def test_an_incomplete_cache_is_an_error(server, trained, listed):
         UsageError, match=r"^you/model: .*(not completely in the cache|in the cache is incomplete)"
     ):
         Recogniser.from_pretrained("you/model", local_files_only=True)
-    assert found(Recogniser.from_pretrained("you/model")) != []
+    assert predict(Recogniser.from_pretrained("you/model")) != []
 
 
 def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):
@@ -481,16 +481,16 @@ def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):
 
 def test_a_token_goes_to_the_hub(server, trained, monkeypatch):
     server.add("you/model", trained)
-    seen = set()
+    tokens = set()
     say = Answer.say
 
     def noted(self: Answer, *args: Any, **headers: Any) -> None:
-        seen.add(self.headers.get("Authorization"))
+        tokens.add(self.headers.get("Authorization"))
         say(self, *args, **headers)
 
     monkeypatch.setattr(Answer, "say", noted)
     Recogniser.from_pretrained("you/model", token=TOKEN)
-    assert seen == {f"Bearer {TOKEN}"}
+    assert tokens == {f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize(

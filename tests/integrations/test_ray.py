@@ -85,7 +85,7 @@ def single(model, inputs, tmp_path_factory) -> dict[str, bytes]:
     return {name: (folder / f"{name}.jsonl").read_bytes() for name in NAMES}
 
 
-def asked(model: Path, inputs: Path, output: Path) -> list[object]:
+def make_command(model: Path, inputs: Path, output: Path) -> list[object]:
     return [
         *(model, "--engine", "ray:int8", "--input", inputs, "--output", output),
         *("--skip-invalid", "--workers", 2),
@@ -100,11 +100,11 @@ def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
         *(shard["output"] for shard in manifest["shards"]),
     }
     for name, shard in zip(NAMES, manifest["shards"], strict=True):
-        written = (output / shard["output"]).read_bytes()
-        assert written == single[name]
-        assert shard["sha256"] == hashlib.sha256(written).hexdigest()
-        assert shard["bytes"] == len(written)
-        records = [json.loads(line) for line in written.splitlines()]
+        content = (output / shard["output"]).read_bytes()
+        assert content == single[name]
+        assert shard["sha256"] == hashlib.sha256(content).hexdigest()
+        assert shard["bytes"] == len(content)
+        records = [json.loads(line) for line in content.splitlines()]
         assert shard["texts"] == len(records)
         assert shard["entities"] == sum(len(record["entities"]) for record in records) > 10
         assert Path(shard["input"]).name == name
@@ -113,15 +113,15 @@ def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path):
-    told = run(*asked(model, inputs, tmp_path / "out"))
+    result = run(*make_command(model, inputs, tmp_path / "out"))
     manifest = check(tmp_path / "out", single)
     assert [shard["parts"] for shard in manifest["shards"]] == [8, 8, 8]
     assert [shard["rejected"] for shard in manifest["shards"]] == [0, 2, 0]
     assert (manifest["texts"], manifest["rejected"]) == (181, 2)
     assert manifest["model"]["engine"] == "int8"
     assert manifest["model"]["settings"]["select"] == "nested"
-    assert not told.stdout
-    *notes, last = told.stderr.splitlines()
+    assert not result.stdout
+    *notes, last = result.stderr.splitlines()
     assert len(notes) == 3
     assert "b.jsonl:11: skipped: 'text' is missing" in notes[0]
     assert "b.jsonl:13: skipped: not JSON" in notes[1]
@@ -141,10 +141,10 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
         return assemble(self, shard, parts)
 
     monkeypatch.setattr(predict_ray.OutputFolder, "assemble", watched)
-    told = run(*asked(model, inputs, tmp_path / "out"))
+    result = run(*make_command(model, inputs, tmp_path / "out"))
     assert any(died)
-    assert "1 part repeated because a worker died" in told.stderr
-    assert not told.stdout
+    assert "1 part repeated because a worker died" in result.stderr
+    assert not result.stdout
     assert [path.name for path in (tmp_path / "out" / "unfinished").iterdir()] == ["died"]  # not its own
     shutil.rmtree(tmp_path / "out" / "unfinished")
     check(tmp_path / "out", single)
@@ -153,16 +153,18 @@ def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, mon
 @pytest.mark.slow
 def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkeypatch):
     output = tmp_path / "out"
-    arguments = asked(model, inputs, output)
+    arguments = make_command(model, inputs, output)
 
     def stop(progress):
         if progress.texts > 60:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(predict_ray, "predict", lambda *given: on_ray.predict(*given[:-1], stop))
-        told = run(*arguments, code=130).stderr
-    assert f"interrupted; finished parts are in {output}; continue with the same command and --resume" in told
+        patch.setattr(predict_ray, "predict", lambda *arguments: on_ray.predict(*arguments[:-1], stop))
+        message = run(*arguments, code=130).stderr
+    assert (
+        f"interrupted; finished parts are in {output}; continue with the same command and --resume" in message
+    )
     assert not (output / "manifest.json").exists()
 
     assert "use --resume to continue or --force to overwrite it" in run(*arguments, code=2).stderr
@@ -171,33 +173,35 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
 
     parts = sorted((output / "unfinished").glob("*.part"))
     parts[0].write_bytes(parts[0].read_bytes()[:-5])
-    sent = []
+    rows_sent = []
     results = on_ray._results
 
     def watched(rows, options, workers):
-        sent.extend(rows)
+        rows_sent.extend(rows)
         return results(rows, options, workers)
 
     monkeypatch.setattr(on_ray, "_results", watched)
     run(*arguments, "--resume")
-    assert str(parts[0]) in {row["output"] for row in sent}
-    assert len(sent) < 20
+    assert str(parts[0]) in {row["output"] for row in rows_sent}
+    assert len(rows_sent) < 20
     check(output, single)
     assert "already complete" in run(*arguments, "--resume").stderr
 
-    changed, missing, _ = sorted(output.glob("part-*"))
-    changed.write_bytes(changed.read_bytes().replace(b"Ada", b"Bob"))
+    damaged, missing, _ = sorted(output.glob("part-*"))
+    damaged.write_bytes(damaged.read_bytes().replace(b"Ada", b"Bob"))
     missing.unlink()
     monkeypatch.setattr(on_ray, "_results", lambda rows, options, _: map(Worker(options), rows))
-    told = run(*arguments, "--resume").stderr
-    for path in (changed, missing):
-        assert f"{path}: missing or changed, so it is written again" in told
+    message = run(*arguments, "--resume").stderr
+    for path in (damaged, missing):
+        assert f"{path}: missing or changed, so it is written again" in message
     check(output, single)
 
 
 def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path):
-    told = run(*asked(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
-    assert "--threads 3: a worker runs on one machine, but the largest has only 2 processors for Ray" in told
+    message = run(*make_command(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
+    assert (
+        "--threads 3: a worker runs on one machine, but the largest has only 2 processors for Ray" in message
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -210,17 +214,17 @@ def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
         "main()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script, "predict", *map(str, asked(model, inputs, tmp_path / "out"))],
+        [sys.executable, "-c", script, "predict", *map(str, make_command(model, inputs, tmp_path / "out"))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=heed_ctrl_c,
         start_new_session=True,
     )
-    out, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "continue with the same command and --resume" in said
-    assert "Traceback" not in said
+    out, messages = process.communicate(timeout=120)
+    assert process.returncode == 130, messages
+    assert "continue with the same command and --resume" in messages
+    assert "Traceback" not in messages
     assert not out
     deadline = time.monotonic() + 30
     while (left := of_session(process.pid)) and time.monotonic() < deadline:
@@ -230,7 +234,7 @@ def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
 
 def of_session(leader: int) -> list[str]:
     """The processes that a process and its children have started, and that have not ended."""
-    found = []
+    names = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, rest = status.read_text().rsplit(")", 1)
@@ -238,8 +242,8 @@ def of_session(leader: int) -> list[str]:
             continue
         state, _, _, session, *_ = rest.split()
         if int(session) == leader and state != "Z":
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 # Without Ray
@@ -248,8 +252,8 @@ def of_session(leader: int) -> list[str]:
 def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
     known = {"shard": 0, "part": 0, "start": 0, "end": 9, "texts": 2, "text_column": "text"}
     size = path.stat().st_size if path.exists() else 8
-    given = {"path": str(path), "kind": "text", "size": size, "output": str(output), "offsets": "characters"}
-    return {**known, **given, **changes}
+    fields = {"path": str(path), "kind": "text", "size": size, "output": str(output), "offsets": "characters"}
+    return {**known, **fields, **changes}
 
 
 def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
@@ -258,8 +262,8 @@ def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
     for _ in range(on_ray.MAX_TRIES):
         PartFile(tmp_path / "0.part").count_try()
     worker = Worker({"path": str(model), "engine": "onnx"})
-    told = worker(of_part)["problem"]
-    assert "in.txt: 4 workers died while predicting 2 texts, from 0 to 11 (bytes)" in told
+    problem = worker(of_part)["problem"]
+    assert "in.txt: 4 workers died while predicting 2 texts, from 0 to 11 (bytes)" in problem
     (tmp_path / "0.tries").unlink()
     assert worker(of_part) == {"shard": 0, "part": 0, "texts": 2, "tries": 1, "problem": ""}
     assert not (tmp_path / "0.tries").exists()

@@ -41,9 +41,9 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def make(monkeypatch):
-    """Pipelines that find what they are told to find."""
+    """Pipelines that find what they should find."""
 
-    def made(find, language="xx", **config):
+    def make_pipeline(find, language="xx", **config):
         def load(path, *, min_confidence, types, **options):
             return Recogniser(Double(find), min_confidence=min_confidence, types=types)
 
@@ -52,7 +52,7 @@ def make(monkeypatch):
         nlp.add_pipe("fencepost", config=config)
         return nlp
 
-    return made
+    return make_pipeline
 
 
 def nested(sentence):
@@ -117,7 +117,7 @@ def test_every_span_of_a_long_text_has_its_own_score(make) -> None:
     group = doc.spans["fencepost"]
     assert len(group) > 200
     assert [span._.fencepost_score for span in group] == group.attrs["scores"].tolist()
-    group.append(doc[0:2])  # now nobody can tell which score is whose
+    group.append(doc[0:2])  # now the scores cannot be assigned
     assert {span._.fencepost_score for span in group} == {None}
 
 
@@ -252,7 +252,7 @@ def test_the_tokens_of_a_document_are_respected(make, mode, expected, lost) -> N
     nlp = make(find, alignment_mode=mode)
     doc = own_tokens(nlp)
     tokens = [token.text for token in doc]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         nlp(doc)
         nlp(own_tokens(nlp))
@@ -261,11 +261,11 @@ def test_the_tokens_of_a_document_are_respected(make, mode, expected, lost) -> N
     unaligned = doc.spans["fencepost"].attrs["unaligned"]
     assert [one["text"] for one in unaligned] == lost
     assert all(doc.text[one["start"] : one["end"]] == one["text"] for one in unaligned)
-    assert len(told) == bool(lost)
+    assert len(messages) == bool(lost)
     if lost:
         assert unaligned[0] == {"start": 0, "end": 6, "label": "LOC", "score": 0.5, "text": "London"}
         assert "of the 4 entities in a text, 2 do not align with its tokens, such as 'London'" in str(
-            told[0].message
+            messages[0].message
         )
 
 
@@ -273,17 +273,17 @@ def test_contracting_keeps_whole_tokens_without_white_space_at_the_edges(make) -
     nlp = make(marking(("met", "him")), alignment_mode="contract")
     doc = nlp(Doc(nlp.vocab, words=["Ada.met", "\n", "him"], spaces=[True, False, False]))
     assert doc.text == "Ada.met \nhim"
-    found = [Found(4, 12, "LOC", 0.5, "met \nhim")]
-    assert align(doc, found, "contract") == ([Entity(2, 3, "LOC", 0.5)], [])
-    assert align(doc, found, "expand") == ([Entity(0, 3, "LOC", 0.5)], [])
-    assert align(doc, found, "strict") == ([], found)
+    spans = [Found(4, 12, "LOC", 0.5, "met \nhim")]
+    assert align(doc, spans, "contract") == ([Entity(2, 3, "LOC", 0.5)], [])
+    assert align(doc, spans, "expand") == ([Entity(0, 3, "LOC", 0.5)], [])
+    assert align(doc, spans, "strict") == ([], spans)
 
 
 @pytest.mark.parametrize("scores", [(0.2, 0.8), (0.8, 0.2)])
 def test_what_becomes_the_same_entity_has_the_better_score(scores) -> None:
     doc = Doc(VOCABULARY, words=["New-York"])
-    found = [Found(0, 3, "LOC", scores[0], "New"), Found(4, 8, "LOC", scores[1], "York")]
-    assert align(doc, found, "expand") == ([Entity(0, 1, "LOC", 0.8)], [])
+    spans = [Found(0, 3, "LOC", scores[0], "New"), Found(4, 8, "LOC", scores[1], "York")]
+    assert align(doc, spans, "expand") == ([Entity(0, 1, "LOC", 0.8)], [])
 
 
 VOCABULARY = spacy.blank("xx").vocab
@@ -299,43 +299,43 @@ def tokenised(draw):
         spaces=draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words))),
     )
     edges = st.integers(0, len(doc.text))
-    found = []
+    spans = []
     for start, end in draw(st.lists(st.tuples(edges, edges), max_size=6)):
         text = doc.text[start:end]
         if text and not text[0].isspace() and not text[-1].isspace():
-            found.append(
+            spans.append(
                 Found(start, end, draw(st.sampled_from("XY")), draw(st.sampled_from([0.2, 0.8])), text)
             )
-    return doc, found
+    return doc, spans
 
 
 def tokens_of(doc, one, mode):
     """By looking at every token."""
     places = [(token.i, token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     if mode == "expand":
-        held = [at for at, start, end in places if start < one.end and one.start < end]
+        inside = [at for at, start, end in places if start < one.end and one.start < end]
     else:
-        held = [at for at, start, end in places if one.start <= start and end <= one.end]
+        inside = [at for at, start, end in places if one.start <= start and end <= one.end]
     if mode == "strict":
         starts, ends = {start for _, start, _ in places}, {end for *_, end in places}
-        held = held if one.start in starts and one.end in ends else []
-    return (held[0], held[-1] + 1) if held else None
+        inside = inside if one.start in starts and one.end in ends else []
+    return (inside[0], inside[-1] + 1) if inside else None
 
 
 @pytest.mark.parametrize("mode", ALIGNMENT_MODES)
 @given(tokenised())
-def test_what_is_kept_is_what_a_look_at_every_token_says(mode, drawn) -> None:
-    doc, found = drawn
+def test_what_is_kept_is_what_a_look_at_every_token_says(mode, example) -> None:
+    doc, spans = example
     expected: dict[tuple[int, int, str], float] = {}
     lost = []
-    for one in found:
+    for one in spans:
         place = tokens_of(doc, one, mode)
         if place is None:
             lost.append(one)
         else:
             expected[*place, one.type] = max(one.score, expected.get((*place, one.type), 0))
-    kept, unaligned = align(doc, found, mode)
-    assert [(entity.key, entity.score) for entity in kept] == sorted(expected.items())
+    matches, unaligned = align(doc, spans, mode)
+    assert [(entity.key, entity.score) for entity in matches] == sorted(expected.items())
     assert unaligned == lost
 
 
@@ -379,9 +379,9 @@ def test_one_text_that_fails_does_not_take_others_with_it(make) -> None:
         failed.append((name, component, [doc.text for doc in docs], str(error)))
 
     nlp.set_error_handler(handle)
-    found = list(nlp.pipe(MIXED, batch_size=3))
-    assert [doc.text for doc in found] == ["Ada", "Ada sat", "Ada ran"]
-    assert all(entities(doc) == [("Ada", "LOC")] for doc in found)
+    docs = list(nlp.pipe(MIXED, batch_size=3))
+    assert [doc.text for doc in docs] == ["Ada", "Ada sat", "Ada ran"]
+    assert all(entities(doc) == [("Ada", "LOC")] for doc in docs)
     component = nlp.get_pipe("fencepost")
     assert failed == [
         ("fencepost", component, [text], "this sentence fails") for text in ("Broken Ada", "Broken")
@@ -402,7 +402,7 @@ def test_several_processes_find_the_same(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "threads": 1})
     expected = [entities(doc) for doc in nlp.pipe(TEXTS)]
-    assert [len(found) for found in expected] == [3, 0, 3, 0, 1]
+    assert [len(spans) for spans in expected] == [3, 0, 3, 0, 1]
     docs = list(nlp.pipe(TEXTS, n_process=2, batch_size=2))
     assert [entities(doc) for doc in docs] == expected
     assert all(span._.fencepost_score for doc in docs for span in doc.spans["fencepost"])
@@ -423,9 +423,9 @@ def test_a_process_does_not_use_the_threads_of_another(folder) -> None:
 def test_a_pipeline_works_in_a_spawned_process(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "ents": "best"})
-    sent = pickle.dumps(nlp)
-    assert len(sent) < 3_000_000  # the vocabulary; not the model
-    again = pickle.loads(sent)  # noqa: S301
+    content = pickle.dumps(nlp)
+    assert len(content) < 3_000_000  # the vocabulary; not the model
+    again = pickle.loads(content)  # noqa: S301
     assert again.get_pipe("fencepost").name == "fencepost"
     assert flat(again(TEXTS[0])) == flat(nlp(TEXTS[0])) != []
 
@@ -443,8 +443,8 @@ def test_a_saved_pipeline_has_its_model_and_can_be_moved(folder, tmp_path) -> No
     nlp.to_disk(tmp_path / "pipeline")
     shutil.rmtree(tmp_path / "model")
     (tmp_path / "pipeline").rename(tmp_path / "moved")
-    kept = tmp_path / "moved" / "names" / "model"
-    names = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
+    model = tmp_path / "moved" / "names" / "model"
+    names = {path.relative_to(model).as_posix() for path in model.rglob("*") if path.is_file()}
     assert {"config.json", "model.safetensors", "onnx/encoder.onnx", "onnx/export.json"} <= names
     assert "run.yaml" not in names
     program = """
@@ -456,19 +456,19 @@ assert nlp.pipe_labels == {"names": ["LOC", "ORG", "PER"]}
 docs = list(nlp.pipe(sys.argv[1:]))
 print(json.dumps([[[s.text, s.label_, s._.fencepost_score] for s in doc.spans["fencepost"]] for doc in docs]))
 """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", program, *TEXTS],
         capture_output=True,
         encoding="utf-8",
         cwd=tmp_path,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert result.returncode == 0, result.stderr[-2000:]
     expected = [
         [[span.text, span.label_, pytest.approx(span._.fencepost_score)] for span in doc.spans["fencepost"]]
         for doc in nlp.pipe(TEXTS)
     ]
-    assert json.loads(done.stdout) == expected
+    assert json.loads(result.stdout) == expected
     assert expected[0]
 
 

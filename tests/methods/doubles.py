@@ -170,7 +170,7 @@ class IteratingPredict(PredictSettings):
 
 
 class IteratingDecoder(TaggerDecoder):
-    """Starts from noise and comes nearer to the answer step by step; how many is told when predicting."""
+    """Starts from noise and comes nearer to the answer step by step; how many is set when predicting."""
 
     def score(self, words: WordArrays, graphs: Graphs, predict: IteratingPredict) -> Any:
         target, lengths = super().score(words, graphs, predict)

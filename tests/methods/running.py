@@ -36,9 +36,9 @@ def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> lis
 
 def scores_of(model: Model, sentence: Sentence) -> Any:
     """What the method's decoder scores of a sentence alone."""
-    seen: list[Any] = []
-    make_predictor(model.eval()).predict_entities([sentence], lambda _, __, scores: seen.append(scores))
-    return seen[0]
+    batches: list[Any] = []
+    make_predictor(model.eval()).predict_entities([sentence], lambda _, __, scores: batches.append(scores))
+    return batches[0]
 
 
 def loss_of(model: Model, sentences: Iterable[Sentence]) -> float:

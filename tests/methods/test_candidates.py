@@ -46,11 +46,11 @@ def precedence(row: Row) -> tuple[float, int, int, int]:
 
 
 def brute_force(rows: list[Row], mode: str) -> list[Row]:
-    kept: list[Row] = []
+    selection: list[Row] = []
     for row in sorted(best_of_duplicates(rows), key=precedence):
-        if not any(clash(mode, row, other) for other in kept):
-            kept.append(row)
-    return sorted(kept)
+        if not any(clash(mode, row, other) for other in selection):
+            selection.append(row)
+    return sorted(selection)
 
 
 @st.composite
@@ -72,11 +72,13 @@ def test_equals_the_obvious_loop(rows: list[Row], mode: str) -> None:
 
 @given(rows_of, modes)
 def test_no_two_kept_clash_and_every_dropped_one_clashes_with_a_better(rows: list[Row], mode: str) -> None:
-    kept = selected(rows, mode)
-    for index, one in enumerate(kept):
-        assert not any(clash(mode, one, other) for other in kept[index + 1 :])
-    for dropped in set(best_of_duplicates(rows)) - set(kept):
-        assert any(clash(mode, dropped, other) and precedence(other) < precedence(dropped) for other in kept)
+    selection = selected(rows, mode)
+    for index, one in enumerate(selection):
+        assert not any(clash(mode, one, other) for other in selection[index + 1 :])
+    for dropped in set(best_of_duplicates(rows)) - set(selection):
+        assert any(
+            clash(mode, dropped, other) and precedence(other) < precedence(dropped) for other in selection
+        )
 
 
 @given(rows_of, modes, st.randoms())

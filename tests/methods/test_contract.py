@@ -97,7 +97,7 @@ def test_a_setting_of_the_method_can_change_when_predicting(tmp_path) -> None:
     assert [len(sentence.entities) for sentence in everything] == [2 * len(s) for s in LEARNT]
 
 
-def test_a_method_that_iterates_is_told_how_often_when_predicting(tmp_path) -> None:
+def test_the_number_of_iterations_is_set_when_predicting(tmp_path) -> None:
     save_model(trained("iterating"), tmp_path)
     scores = [
         [
@@ -121,14 +121,14 @@ def test_prompts_are_part_of_the_encoder_and_learnt() -> None:
 @pytest.mark.parametrize("name", DOUBLES)
 def test_the_loss_computed_when_predicting_is_that_of_learning(name: str) -> None:
     model = trained(name, steps=3, batch_size=2)
-    seen: list[tuple[float, int]] = []
+    losses: list[tuple[float, int]] = []
 
     def watch(sentences, words, scores) -> None:
-        seen.append((model.compute_loss(sentences, words), len(sentences)))
+        losses.append((model.compute_loss(sentences, words), len(sentences)))
 
     list(recogniser_of(model).predict(LEARNT, watch))
-    assert [count for _, count in seen] == [2, 2, 1]
-    mean = sum(loss * count for loss, count in seen) / len(LEARNT)
+    assert [count for _, count in losses] == [2, 2, 1]
+    mean = sum(loss * count for loss, count in losses) / len(LEARNT)
     assert mean == pytest.approx(model(model.collate(LEARNT))["loss"].item(), rel=1e-5)
 
 

@@ -164,8 +164,8 @@ def test_batches_and_order_make_no_difference(trained: Model, tmp_path, select: 
             order = list(range(len(sentences)))
             if seed is not None:
                 random.Random(seed).shuffle(order)  # noqa: S311
-            found = list(ner.predict([sentences[index] for index in order]))
-            back = [found[order.index(index)] for index in range(len(sentences))]
+            predicted = list(ner.predict([sentences[index] for index in order]))
+            back = [predicted[order.index(index)] for index in range(len(sentences))]
             expected = expected or back
             assert keys(back) == keys(expected)
             for one, other in zip(back, expected, strict=True):
@@ -190,17 +190,19 @@ def test_sentences_come_back_as_they_were_but_for_their_entities(trained: Model)
 def test_empty_input_and_empty_sentences(trained: Model) -> None:
     assert list(predict(trained, [])) == []
     assert list(predict(trained, [Sentence([])])) == [Sentence([])]
-    found = list(predict(trained, [Sentence([]), Sentence(["Ada"]), Sentence([], id="x"), Sentence([""])]))
-    assert [len(sentence) for sentence in found] == [0, 1, 0, 1]
-    assert keys(found)[:3] == [[], [(0, 1, "PER")], []]
+    predicted = list(
+        predict(trained, [Sentence([]), Sentence(["Ada"]), Sentence([], id="x"), Sentence([""])])
+    )
+    assert [len(sentence) for sentence in predicted] == [0, 1, 0, 1]
+    assert keys(predicted)[:3] == [[], [(0, 1, "PER")], []]
 
 
 def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
     long = Sentence([word for _ in range(40) for word in NESTED[1].words])
-    [found] = predict(trained, [long])
-    assert len(found.words) == 200
-    assert all(entity.end <= 200 for entity in found.entities)
-    assert len(found.entities) > 40
+    [predicted] = predict(trained, [long])
+    assert len(predicted.words) == 200
+    assert all(entity.end <= 200 for entity in predicted.entities)
+    assert len(predicted.entities) > 40
 
 
 def test_prediction_streams(trained: Model, monkeypatch) -> None:
@@ -237,7 +239,7 @@ def test_with_context_a_few_more_are_read(monkeypatch) -> None:
         assert read <= number + 4 + 2 + 1
 
 
-def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
+def test_the_encoder_sees_neighbours_where_the_settings_say_so(monkeypatch) -> None:
     sentences = [
         Sentence(["a"], doc="one"),
         Sentence(["b"], doc="one"),
@@ -245,14 +247,14 @@ def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
         Sentence(["d"], doc="two"),
         Sentence(["e"]),
     ]
-    seen: dict[str, tuple] = {}
+    context: dict[str, tuple] = {}
 
     def spy(model: Model) -> Recogniser:
         read = model.encoder.inputs
         ner = recogniser_of(model)
 
         def seeing(batch):
-            seen.update({sentence.words[0]: (sentence.left, sentence.right) for sentence in batch})
+            context.update({sentence.words[0]: (sentence.left, sentence.right) for sentence in batch})
             return read(batch)
 
         monkeypatch.setattr(ner._predictor, "inputs", seeing)
@@ -260,17 +262,17 @@ def test_the_encoder_sees_neighbours_where_it_is_told_to(monkeypatch) -> None:
         monkeypatch.setattr(type(ner._predictor), "room", read.room)
         return ner
 
-    found = list(spy(built(encoder={**SMALL["encoder"], "context": 1})).predict(sentences))
-    assert seen == {
+    predicted = list(spy(built(encoder={**SMALL["encoder"], "context": 1})).predict(sentences))
+    assert context == {
         "a": ((), ("b",)),
         "b": (("a",), ("c",)),
         "c": (("b",), ()),
         "d": ((), ()),
         "e": ((), ()),
     }
-    assert [sentence.with_entities(()) for sentence in found] == sentences  # without what it was told
+    assert [sentence.with_entities(()) for sentence in predicted] == sentences  # without the neighbours
     list(spy(built()).predict(sentences))
-    assert set(seen.values()) == {((), ())}
+    assert set(context.values()) == {((), ())}
 
 
 def test_a_pretrained_encoder_uses_its_neighbours_and_is_saved_whole(tmp_path) -> None:
@@ -328,27 +330,27 @@ def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkey
 def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
     sentences = [*many_sentences(60, seed=3), Sentence(["Ada"] * 30)]
     lengths = [len(sentence) for sentence in sentences]
-    found = list(group_by_length(lengths, count=32, pairs=200))
-    assert sorted(index for batch in found for index in batch) == [
+    batches = list(group_by_length(lengths, count=32, pairs=200))
+    assert sorted(index for batch in batches for index in batch) == [
         index for index, length in enumerate(lengths) if length
     ]
-    for batch in found:
+    for batch in batches:
         longest = max(lengths[index] for index in batch)
         assert len(batch) == 1 or len(batch) * longest**2 <= 200
         assert len(batch) <= 32
-    assert found[0] == [60]
+    assert batches[0] == [60]
     assert max(map(len, group_by_length(lengths, count=32))) == 32
 
 
-def test_the_loss_is_told_with_the_number_of_sentences(trained: Model) -> None:
-    told: list[tuple[float, int]] = []
+def test_the_loss_is_computed_with_the_number_of_sentences(trained: Model) -> None:
+    losses: list[tuple[float, int]] = []
 
     def watch(sentences: Sequence[Sentence], words: Any, scores: Any) -> None:
-        told.append((trained.compute_loss(sentences, words), len(sentences)))
+        losses.append((trained.compute_loss(sentences, words), len(sentences)))
 
     predicted = recogniser_of(trained).predict([*NESTED, Sentence([])], watch)
     assert keys(predicted) == [*keys(NESTED), []]
-    [(loss, count)] = told
+    [(loss, count)] = losses
     assert count == len(NESTED)  # the empty one has none
     with torch.no_grad():
         expected = trained(trained.collate(NESTED))["loss"].item()
@@ -543,11 +545,11 @@ def test_weights_that_are_missing(saved: Path) -> None:
     assert "the model's weights cannot be read: No such file" in refused_weights(saved)
 
 
-@pytest.mark.parametrize("kept", [0, 4, 100, 0.5, -1])
-def test_weights_that_are_cut_off(saved: Path, kept: float) -> None:
+@pytest.mark.parametrize("share", [0, 4, 100, 0.5, -1])
+def test_weights_that_are_cut_off(saved: Path, share: float) -> None:
     path = saved / WEIGHTS_FILE
     content = path.read_bytes()
-    size = int(len(content) * kept) if 0 < kept < 1 else int(kept)
+    size = int(len(content) * share) if 0 < share < 1 else int(share)
     path.write_bytes(content[:size])
     assert "the model's weights cannot be read: " in refused_weights(saved)
 
@@ -557,7 +559,7 @@ def test_weights_that_are_something_else(saved: Path) -> None:
     assert "the model's weights cannot be read: " in refused_weights(saved)
 
 
-def test_weights_of_another_shape_are_told_by_name(saved: Path) -> None:
+def test_weights_of_another_shape_are_named(saved: Path) -> None:
     change_config(saved, lambda tree: tree["config"]["method"].update(size=5))
     message = refused_weights(saved)
     assert "do not fit the model's config: size mismatch for network." in message
@@ -585,9 +587,9 @@ def test_a_vocabulary_that_is_missing(saved: Path) -> None:
 
 def test_a_batch_may_be_bounded_by_its_area() -> None:
     sizes = [9, 1, 5, 5, 0, 30, 2]
-    found = list(group_by_length(sizes, count=32, area=20))
-    assert found == [[5], [0, 2], [3, 6, 1]]
-    for batch in found:
+    batches = list(group_by_length(sizes, count=32, area=20))
+    assert batches == [[5], [0, 2], [3, 6, 1]]
+    for batch in batches:
         assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20
 
 
@@ -595,10 +597,10 @@ def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> Non
     """So a training that diverges can say that it does."""
     model = built()
     model.network.b.data[1] = torch.inf
-    seen: list[Any] = []
+    batches: list[Any] = []
     with pytest.raises(ValueError, match="a confidence must be between 0 and 1"):
-        pytorch.make_predictor(model).predict_entities(NESTED[:1], lambda *batch: seen.append(batch))
-    assert len(seen) == 1
+        pytorch.make_predictor(model).predict_entities(NESTED[:1], lambda *batch: batches.append(batch))
+    assert len(batches) == 1
 
 
 def test_a_graph_may_have_no_weights() -> None:

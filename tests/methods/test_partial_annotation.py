@@ -92,14 +92,14 @@ def test_all_types_annotated_is_the_same_as_no_list(method) -> None:
 def test_merged_classes_are_the_sum_of_probabilities() -> None:
     logits = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
     annotated = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
-    merged = merge_classes(logits, annotated)
+    logarithms = merge_classes(logits, annotated)
     p = logits.softmax(dim=1)
-    torch.testing.assert_close(merged[0], p[0].log())
-    torch.testing.assert_close(merged[1, 0].exp(), p[1, 0] + p[1, 2] + p[1, 3])
-    torch.testing.assert_close(merged[1, 1].exp(), p[1, 1])
-    torch.testing.assert_close(merged[2, 0].exp(), torch.ones(2, dtype=torch.float64))
-    torch.testing.assert_close(merged.exp().sum(dim=1), torch.ones(3, 2, dtype=torch.float64))
-    merged[:, 0].sum().backward()
+    torch.testing.assert_close(logarithms[0], p[0].log())
+    torch.testing.assert_close(logarithms[1, 0].exp(), p[1, 0] + p[1, 2] + p[1, 3])
+    torch.testing.assert_close(logarithms[1, 1].exp(), p[1, 1])
+    torch.testing.assert_close(logarithms[2, 0].exp(), torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(logarithms.exp().sum(dim=1), torch.ones(3, 2, dtype=torch.float64))
+    logarithms[:, 0].sum().backward()
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
 
@@ -107,9 +107,9 @@ def test_merged_classes_are_the_sum_of_probabilities() -> None:
 def test_a_part_of_a_batch_keeps_its_annotated_types() -> None:
     annotated = torch.tensor([[True, False], [True, True], [False, True]])
     gold = Gold.from_columns(torch.tensor([[0, 0, 1, 0], [2, 1, 2, 1]]), annotated)
-    taken = gold.take([2, 1])
-    assert taken.annotated is not None
-    assert taken.annotated.tolist() == [[False, True], [True, True]]
+    part = gold.take([2, 1])
+    assert part.annotated is not None
+    assert part.annotated.tolist() == [[False, True], [True, True]]
 
 
 def test_windows_of_a_long_sentence_keep_its_annotated_types() -> None:

@@ -63,9 +63,9 @@ def ends(site) -> Path:
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    told = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
-    assert told.exit_code == code, told.output
-    return told.stdout
+    result = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
 
 
 def keys(sentences) -> list[list[tuple[int, int, str]]]:
@@ -109,9 +109,9 @@ def test_its_graphs_are_run_without_pytorch(ends, tmp_path) -> None:
 
 
 def test_the_command_line_knows_it(ends) -> None:
-    shown = run("train", "--method", "ends", "--set", "method.size=9", "--show-config")
-    assert "method:\n  name: ends\n  size: 9\n" in shown
-    assert "batch_size: 8" in shown
+    text = run("train", "--method", "ends", "--set", "method.size=9", "--show-config")
+    assert "method:\n  name: ends\n  size: 9\n" in text
+    assert "batch_size: 8" in text
 
 
 def test_it_is_listed_where_a_name_is_wrong(ends) -> None:
@@ -160,7 +160,7 @@ def test_two_packages_with_one_name_are_both_named(site) -> None:
         METHODS["ends"]
 
 
-def test_a_name_that_nobody_brings_is_missing_as_from_any_dictionary(site) -> None:
+def test_a_name_that_no_package_provides_is_missing_as_from_any_dictionary(site) -> None:
     assert "ends" not in METHODS
     assert METHODS.get("ends") is None
     with pytest.raises(KeyError, match="no method 'ends'; is the package that provides it installed"):

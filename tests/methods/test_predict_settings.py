@@ -20,26 +20,26 @@ WORDS = ["w"] * 8
 def test_auto_is_nested_where_any_two_entities_overlap(batch: list[list[Entity]]) -> None:
     overlap = any(
         one.start < other.end and other.start < one.end and one.key != other.key
-        for found in batch
-        for one, other in itertools.combinations(found, 2)
+        for spans in batch
+        for one, other in itertools.combinations(spans, 2)
     )
-    fitted = PredictSettings().fitted([Sentence(WORDS, found) for found in batch])
+    fitted = PredictSettings().fitted([Sentence(WORDS, spans) for spans in batch])
     assert fitted.select == ("nested" if overlap else "flat")
 
 
 @given(flat_entities(8))
-def test_flat_data_is_flat(found: list[Entity]) -> None:
-    assert PredictSettings().fitted([Sentence(WORDS, found)]).select == "flat"
+def test_flat_data_is_flat(spans: list[Entity]) -> None:
+    assert PredictSettings().fitted([Sentence(WORDS, spans)]).select == "flat"
 
 
 @given(nested_entities(8), st.sampled_from(["flat", "nested", "keep-all"]))
-def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
+def test_what_the_user_chose_is_kept(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(select=mode, batch_size=3)
-    assert settings.fitted([Sentence(WORDS, found)]).select == mode
+    assert settings.fitted([Sentence(WORDS, spans)]).select == mode
 
 
 @pytest.mark.parametrize(
-    ("found", "mode"),
+    ("spans", "mode"),
     [
         ([], "flat"),
         ([Entity(0, 2, "A"), Entity(2, 4, "A")], "flat"),  # touching
@@ -50,7 +50,7 @@ def test_what_the_user_chose_is_kept(found: list[Entity], mode: str) -> None:
         ([Entity(0, 8, "A"), Entity(1, 2, "A"), Entity(4, 5, "A")], "nested"),
     ],
 )
-def test_examples(found: list[Entity], mode: str) -> None:
+def test_examples(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(batch_size=7)
-    fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, found)])
+    fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, spans)])
     assert fitted == PredictSettings(select=mode, trim=TRIM_KINDS, batch_size=7)

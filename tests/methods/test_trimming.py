@@ -31,8 +31,10 @@ def trim(text, start, end, *kinds):
     """Return the words of a span after trimming."""
     words = text.split()
     trimmable = TrimmableWords.find([Sentence(words)], len(words), kinds or TRIM_KINDS)
-    kept = candidates_of((start, end)) if trimmable is None else trimmable.trim(candidates_of((start, end)))
-    return [" ".join(words[a:b]) for a, b in zip(kept.start, kept.end, strict=True)]
+    candidates = (
+        candidates_of((start, end)) if trimmable is None else trimmable.trim(candidates_of((start, end)))
+    )
+    return [" ".join(words[a:b]) for a, b in zip(candidates.start, candidates.end, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
             if before == (first, last):
                 break
         expected += [(first, last + 1)] if first <= last else []
-    found = together.trim(candidates_of(*[(length + a, length + b) for a, b in spans]))
-    assert list(zip(found.start - length, found.end - length, strict=True)) == expected
+    candidates = together.trim(candidates_of(*[(length + a, length + b) for a, b in spans]))
+    assert list(zip(candidates.start - length, candidates.end - length, strict=True)) == expected
 
 
 def test_hostile_sentences_take_no_quadratic_time():
@@ -111,33 +113,33 @@ def test_hostile_sentences_take_no_quadratic_time():
 # What the training data has
 
 
-def learnt(*texts):
+def read_sentences(*texts):
     """Sentences; in each, the words between < and > are an entity."""
-    made = []
+    sentences = []
     for text in texts:
         words = text.split()
         start, end = words.index("<"), words.index(">") - 1
-        made.append(Sentence([word for word in words if word not in "<>"], [Entity(start, end, "PER")]))
-    return made
+        sentences.append(Sentence([word for word in words if word not in "<>"], [Entity(start, end, "PER")]))
+    return sentences
 
 
 def test_what_training_entities_do_not_have_is_cut_off():
     assert find_trims([]) == TRIM_KINDS
-    assert find_trims(learnt("< Ada > 's engine", "< Ada > met him")) == TRIM_KINDS
-    assert find_trims(learnt("< Ada 's > engine", "( < Ada > ) met him")) == ("quotes", "brackets")
-    assert find_trims(learnt('" < Hamlet > " was read', 'the play < " Hamlet " >')) == (
+    assert find_trims(read_sentences("< Ada > 's engine", "< Ada > met him")) == TRIM_KINDS
+    assert find_trims(read_sentences("< Ada 's > engine", "( < Ada > ) met him")) == ("quotes", "brackets")
+    assert find_trims(read_sentences('" < Hamlet > " was read', 'the play < " Hamlet " >')) == (
         "possessive",
         "brackets",
     )
-    assert find_trims(learnt("< ( Ada > )")) == ("possessive", "quotes")
-    assert find_trims(learnt("< the Bank ( London ) >", "< “ Hamlet ” by Ada >")) == TRIM_KINDS
-    slips = learnt(*["< Ada > 's engine"] * 99, "< Ada 's > engine")
+    assert find_trims(read_sentences("< ( Ada > )")) == ("possessive", "quotes")
+    assert find_trims(read_sentences("< the Bank ( London ) >", "< “ Hamlet ” by Ada >")) == TRIM_KINDS
+    slips = read_sentences(*["< Ada > 's engine"] * 99, "< Ada 's > engine")
     assert find_trims(slips) == TRIM_KINDS
-    assert "possessive" not in find_trims([*slips, *learnt(*["< Ada 's > engine"] * 9)])
+    assert "possessive" not in find_trims([*slips, *read_sentences(*["< Ada 's > engine"] * 9)])
 
 
 def test_what_is_set_stays():
-    data = learnt("< Ada 's > engine")
+    data = read_sentences("< Ada 's > engine")
     assert PredictSettings().fitted(data).trim == ("quotes", "brackets")
     assert PredictSettings(trim=()).fitted(data).trim == ()
     assert PredictSettings(trim=["possessive"]).fitted(data).trim == ("possessive",)
@@ -148,8 +150,12 @@ def test_a_candidate_that_becomes_another_counts_once_with_the_higher_confidence
     sentence = Sentence(["Ada", "'s", "engine"])
     candidates = Candidates(np.array([0, 0]), np.array([1, 2]), np.array([0, 0]), np.array([0.6, 0.9]))
     settings = PredictSettings(select="nested", trim=["possessive"], threshold=0.5)
-    kept = settings.select_entities(candidates, ["PER"], [sentence])
-    assert [kept.start.tolist(), kept.end.tolist(), kept.confidence.tolist()] == [[0], [1], [0.9]]
+    selection = settings.select_entities(candidates, ["PER"], [sentence])
+    assert [selection.start.tolist(), selection.end.tolist(), selection.confidence.tolist()] == [
+        [0],
+        [1],
+        [0.9],
+    ]
     both = settings.with_changes({"trim": []}).select_entities(candidates, ["PER"], [sentence])
     assert len(both) == 2
 

@@ -1,4 +1,4 @@
-"""An engine that finds what it is told to find, and remembers what it was asked."""
+"""An engine that predicts what a test chooses, and remembers its sentences."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def everything(sentence: Sentence) -> list[Entity]:
 
 
 def marking(*phrases: tuple[str, ...]) -> Finder:
-    """Every occurrence of these words, one behind the other."""
+    """Every occurrence of these words, one after the other."""
 
     def find(sentence: Sentence) -> Iterable[Entity]:
         for number, phrase in enumerate(phrases):
@@ -93,14 +93,19 @@ def chance(select: str, seed: int, count: int = 40) -> Finder:
         length = len(sentence)
         starts = [dice.randrange(length) for _ in range(count)] if length else []
         ends = [dice.randint(start + 1, min(length, start + 9)) for start in starts]
-        drawn = Candidates(
+        candidates = Candidates(
             np.array(starts, dtype=np.int64),
             np.array(ends, dtype=np.int64),
             np.array([dice.randrange(3) for _ in starts], dtype=np.int64),
             np.array([dice.random() for _ in starts]),
         )
-        kept = decoding.select(drawn, select)
-        columns = (kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), kept.confidence.tolist())
+        selection = decoding.select(candidates, select)
+        columns = (
+            selection.start.tolist(),
+            selection.end.tolist(),
+            selection.type.tolist(),
+            selection.confidence.tolist(),
+        )
         return [
             Entity(start, end, TYPES[type_], score) for start, end, type_, score in zip(*columns, strict=True)
         ]

@@ -110,10 +110,10 @@ def sentences(count: int = 24, longest: int = 12, seed: int = 0) -> list[Sentenc
     dice = random.Random(seed)  # noqa: S311
     known = sorted({word for sentence in NESTED for word in sentence.words})
     words = [*known, "London's", "unseen", "ß", "日本", "x" * 70, "Ada\u0301", "LONDON"]
-    made = []
+    result = []
     for index, length in enumerate(
         [0, 1, 1, 2, longest, *(dice.randint(1, longest) for _ in range(count - 5))]
     ):
         pos = dice.choices(["NN", "VB", "XX"], k=length) if index % 2 else None
-        made.append(Sentence(dice.choices(words, k=length), id=str(index), doc=str(index // 5), pos=pos))
-    return made
+        result.append(Sentence(dice.choices(words, k=length), id=str(index), doc=str(index // 5), pos=pos))
+    return result

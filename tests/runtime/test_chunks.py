@@ -20,13 +20,13 @@ def cut(sizes: list[int]) -> list[list[int]]:
     st.lists(st.sampled_from([0, 1, 100, 125, 126, CHARACTERS // 3, CHARACTERS, CHARACTERS + 1]), max_size=40)
 )
 def test_chunks_are_bounded_and_stand_for_themselves(sizes):
-    found = cut(sizes)
-    assert list(chain.from_iterable(found)) == sizes
-    for chunk in found:
+    chunks = cut(sizes)
+    assert list(chain.from_iterable(chunks)) == sizes
+    for chunk in chunks:
         assert len(chunk) == 1 or (len(chunk) <= TEXTS and sum(chunk) <= CHARACTERS)
         assert cut(chunk) == [chunk]
-    for first in range(len(found)):
-        assert cut(list(chain.from_iterable(found[first:]))) == found[first:]
+    for first in range(len(chunks)):
+        assert cut(list(chain.from_iterable(chunks[first:]))) == chunks[first:]
 
 
 def test_short_texts_are_many():

@@ -88,8 +88,8 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     assert names(tmp_path) == {"encoder.onnx", "offsets.onnx", "export.json"}  # without int8
     assert list_precisions(tmp_path) == ["float32"]
     sentences = models.sentences()
-    found = list(load(tmp_path).predict(sentences))
-    assert [[e.key for e in s.entities] for s in found] == [
+    predicted = list(load(tmp_path).predict(sentences))
+    assert [[e.key for e in s.entities] for s in predicted] == [
         [e.key for e in s.entities] for s in predict(other, sentences)
     ]
     save_model(models.trained(), tmp_path)
@@ -130,8 +130,8 @@ def test_a_model_is_as_it_was(tmp_path) -> None:
     model.train()
     models.saved(model, tmp_path)
     assert predict(model, sentences) == before
-    found = load(tmp_path, engine="onnx").predict(sentences)
-    assert [[e.key for e in s.entities] for s in found] == [[e.key for e in s.entities] for s in before]
+    predicted = load(tmp_path, engine="onnx").predict(sentences)
+    assert [[e.key for e in s.entities] for s in predicted] == [[e.key for e in s.entities] for s in before]
     assert all(weight.requires_grad for weight in model.parameters())
 
 
@@ -140,28 +140,28 @@ def test_a_model_is_as_it_was(tmp_path) -> None:
 
 def test_good_graphs_are_trusted(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
-    told: list[str] = []
-    checked = check(tmp_path, models.NESTED, max_loss=100, log=told.append)
+    messages: list[str] = []
+    checked = check(tmp_path, models.NESTED, max_loss=100, log=messages.append)
     assert checked["float32"] == {"f1": 1.0, "sentences_that_differ": 0}
     assert (checked["f1"], checked["sentences"], checked["int8"]["good"]) == (1.0, len(models.NESTED), True)
     facts = json.loads((tmp_path / "onnx" / "export.json").read_text(encoding="utf-8"))
     assert facts["checked"] == checked
     assert load(tmp_path).engine == "int8"
-    assert [line.partition(":")[0] for line in told] == ["float32", "int8"]
+    assert [line.partition(":")[0] for line in messages] == ["float32", "int8"]
     export(models.trained(), tmp_path, int8=True)
-    assert load(tmp_path).engine == "onnx"  # what was exported anew was not checked
+    assert load(tmp_path).engine == "onnx"  # what was exported again was not checked
 
 
 def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
     """Before that, one part after the other goes back into single precision."""
     models.saved(models.trained(), tmp_path, int8=True)
-    told: list[str] = []
+    messages: list[str] = []
     with pytest.raises(ExportFailed, match="the int8 graph has been removed, the float32 graphs are good"):
-        check(tmp_path, models.NESTED, max_loss=-1, log=told.append)  # better than the model: impossible
+        check(tmp_path, models.NESTED, max_loss=-1, log=messages.append)  # better than the model: impossible
     assert names(tmp_path) == FLOAT32
     assert load(tmp_path).engine == "onnx"
     parts = find_parts(tmp_path / "onnx" / "encoder.onnx")
-    assert len([line for line in told if line.startswith("int8")]) == 1 + len(parts) > 2
+    assert len([line for line in messages if line.startswith("int8")]) == 1 + len(parts) > 2
     assert not (tmp_path / "onnx" / "encoder.int8.onnx").exists()
     assert load(tmp_path)("Ada met Charles in London")
 

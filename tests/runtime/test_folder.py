@@ -80,8 +80,8 @@ def test_one_bit_is_noticed(folder: Path, name: str) -> None:
 def test_files_that_are_missing_or_new(folder: Path) -> None:
     (folder / "vocabulary.json").unlink()
     shutil.copyfile(folder / "onnx" / "spans.onnx", folder / "onnx" / "more.onnx")
-    found = {name: status for name, status in statuses(folder).items() if status != "ok"}
-    assert found == {"vocabulary.json": "missing", "onnx/more.onnx": "not listed"}
+    problems = {name: status for name, status in statuses(folder).items() if status != "ok"}
+    assert problems == {"vocabulary.json": "missing", "onnx/more.onnx": "not listed"}
 
 
 def test_what_may_go_is_not_missed(folder: Path) -> None:

@@ -31,18 +31,18 @@ ENGINES = ("pytorch", "onnx")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> dict[str, Path]:
+def folders(tmp_path_factory) -> dict[str, Path]:
     """A model of each method, and one with a transformer."""
     folder = tmp_path_factory.mktemp("made")
-    found = {name: models.saved(models.random_model(name), folder / name) for name in models.METHODS}
+    paths = {name: models.saved(models.random_model(name), folder / name) for name in models.METHODS}
     encoder = {"name": str(models.save_bert(folder / "bert")), "lstm": {"size": 0}}
     model = models.random_model("boundary-smoothing", encoder)
-    return found | {"transformer": models.saved(model, folder / "transformer")}
+    return paths | {"transformer": models.saved(model, folder / "transformer")}
 
 
 @pytest.fixture
-def copy(made, tmp_path) -> Callable[[str], Path]:
-    return lambda name="boundary-smoothing": Path(shutil.copytree(made[name], tmp_path / name))
+def copy(folders, tmp_path) -> Callable[[str], Path]:
+    return lambda name="boundary-smoothing": Path(shutil.copytree(folders[name], tmp_path / name))
 
 
 def change(path: Path, *keys: str, value: Any) -> None:
@@ -405,9 +405,9 @@ def test_a_file_that_is_no_json(copy, engine: str, name: str, content: bytes) ->
 
 
 @pytest.mark.slow
-def test_damaged_models_answer_or_are_refused(made, tmp_path, monkeypatch) -> None:
+def test_damaged_models_answer_or_are_refused(folders, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    result = fuzz_models(40, 7, tmp_path, list(made.values()))
+    result = fuzz_models(40, 7, tmp_path, list(folders.values()))
     assert result["failures"] == {}
     counts = list(result["files"].values())
     # a fuzz in which everything is refused, or nothing, would test nothing
@@ -415,12 +415,12 @@ def test_damaged_models_answer_or_are_refused(made, tmp_path, monkeypatch) -> No
     assert sum(one.get("refused", 0) for one in counts) >= 15
 
 
-def test_what_the_fuzz_calls_a_failure(monkeypatch, tmp_path, made) -> None:
+def test_what_the_fuzz_calls_a_failure(monkeypatch, tmp_path, folders) -> None:
     from benchmarks.fuzz import model_campaign
     from benchmarks.fuzz.model_mutations import make_model_case
 
-    case = make_model_case([made["diffusion"]], 0, 0)
-    assert case == make_model_case([made["diffusion"]], 0, 0)
+    case = make_model_case([folders["diffusion"]], 0, 0)
+    assert case == make_model_case([folders["diffusion"]], 0, 0)
 
     def outcome_of(behaviour: Callable[..., Any]) -> str:
         monkeypatch.setattr(model_campaign, "_check_answer", behaviour)

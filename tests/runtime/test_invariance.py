@@ -39,9 +39,9 @@ def predictor(request, folder: Path) -> Predictor:
 
 @pytest.fixture(scope="module")
 def alone(predictor: Predictor) -> list[list[Entity]]:
-    found = [predictor.predict_batch([sentence], None)[0] for sentence in SENTENCES]
-    assert sum(map(len, found)) > len(SENTENCES) / 2
-    return found
+    results = [predictor.predict_batch([sentence], None)[0] for sentence in SENTENCES]
+    assert sum(map(len, results)) > len(SENTENCES) / 2
+    return results
 
 
 @settings(max_examples=25, deadline=None)
@@ -50,7 +50,7 @@ def test_company_and_order_change_nothing(
     predictor: Predictor, alone: list[list[Entity]], company: list[int]
 ) -> None:
     together = predictor.predict_batch([SENTENCES[index] for index in company], None)
-    for index, found in zip(company, together, strict=True):
-        assert [entity.key for entity in found] == [entity.key for entity in alone[index]]
+    for index, entities in zip(company, together, strict=True):
+        assert [entity.key for entity in entities] == [entity.key for entity in alone[index]]
         scores = [entity.score for entity in alone[index]]
-        assert [entity.score for entity in found] == pytest.approx(scores, rel=0, abs=1e-5)
+        assert [entity.score for entity in entities] == pytest.approx(scores, rel=0, abs=1e-5)

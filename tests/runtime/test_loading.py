@@ -44,7 +44,7 @@ def change(path: Path, change_tree: Callable[[dict[str, Any]], Any]) -> None:
 
 def test_the_fastest_engine_that_there_is(folder: Path) -> None:
     assert fencepost.load is load
-    assert load(folder).engine == "onnx"  # nobody knows how good int8 is
+    assert load(folder).engine == "onnx"  # how good int8 is is unknown
     assert load(str(folder), engine="int8").engine == "int8"
     facts = folder / "onnx" / "export.json"
     change(facts, lambda tree: tree.update(checked={"int8": {"good": False}}))

@@ -17,7 +17,7 @@ PHRASES = (("Ada",), ("Ada", "Byron"), ("of", "the", "Royal"), ("Byron", "Ada"))
 WORDS = ["Ada", "Byron", "of", "the", "Royal", "Society"]
 
 
-def found(engine: Double, words: list[str]) -> tuple[Entity, ...]:
+def predict(engine: Double, words: list[str]) -> tuple[Entity, ...]:
     [sentence] = Recogniser(engine).predict([Sentence(words)])
     assert list(sentence.words) == words
     return tuple(sentence.entities)
@@ -37,7 +37,7 @@ def whole(words: list[str], *phrases: tuple[str, ...]) -> tuple[Entity, ...]:
 def test_nothing_is_lost_or_doubled_at_the_seams(words: list[str], room: int, sizes: list[int]) -> None:
     size = dict(zip(WORDS, sizes, strict=True))
     engine = Double(marking(*PHRASES), room=room, size=size.__getitem__)
-    assert found(engine, words) == whole(words, *PHRASES)
+    assert predict(engine, words) == whole(words, *PHRASES)
     if sum(size[word] for word in words) > room:
         assert len(engine.asked) > 1
 
@@ -48,7 +48,7 @@ def test_single_words_survive_any_room(words: list[str], room: int) -> None:
     """A word that is larger than the room too: the engine sees as much of it as there is room for."""
     every = tuple((word,) for word in sorted(set(words)))
     engine = Double(marking(*every), room=room, size=len)
-    assert found(engine, words) == whole(words, *every)
+    assert predict(engine, words) == whole(words, *every)
 
 
 def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
@@ -57,7 +57,7 @@ def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
     for before in range(150):
         words = ["x"] * before + list(phrase) + ["x"] * (150 - before)
         engine = Double(marking(phrase), room=60)
-        assert found(engine, words) == whole(words, phrase), before
+        assert predict(engine, words) == whole(words, phrase), before
 
 
 @pytest.mark.parametrize("select", ["flat", "nested"])
@@ -65,7 +65,7 @@ def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
 @given(length=st.integers(20, 150), room=st.integers(4, 40), seed=st.integers(0, 10**6))
 def test_what_windows_see_differently_does_not_clash(select: str, length: int, room: int, seed: int) -> None:
     words = [f"w{number}" for number in range(length)]
-    entities = found(Double(chance(select, seed), room=room, select=select), words)
+    entities = predict(Double(chance(select, seed), room=room, select=select), words)
     assert entities
     for index, one in enumerate(entities):
         for other in entities[index + 1 :]:
@@ -76,7 +76,7 @@ def test_what_windows_see_differently_does_not_clash(select: str, length: int, r
 @pytest.mark.parametrize("select", ["keep-all", "soft-nms"])
 def test_other_selections_keep_what_clashes(select: str) -> None:
     words = [f"w{number}" for number in range(300)]
-    entities = found(Double(chance("keep-all", 0), room=40, select=select), words)
+    entities = predict(Double(chance("keep-all", 0), room=40, select=select), words)
     assert any(one.crosses(other) for one in entities for other in entities)
     assert len({entity.key for entity in entities}) == len(entities)
 
@@ -85,7 +85,7 @@ def test_other_selections_keep_what_clashes(select: str) -> None:
 def test_five_thousand_words(room: int | None) -> None:
     words = [WORDS[number * number % 6] for number in range(5000)]
     engine = Double(marking(*PHRASES), room=room)
-    assert found(engine, words) == whole(words, *PHRASES)
+    assert predict(engine, words) == whole(words, *PHRASES)
     assert max(map(len, engine.asked)) <= (room or 256)
 
 
@@ -137,7 +137,7 @@ def test_a_transformer_with_a_small_window(tmp_path) -> None:
     assert sum(len(sentence.entities) for sentence in ours) > 20
     inputs = model.encoder.inputs
     assert max(sum(inputs.sizes(sentence.words)) for sentence in sentences) > inputs.room
-    for sentence, found in zip(sentences, ours, strict=True):
+    for sentence, predicted in zip(sentences, ours, strict=True):
         if sentence.words and sum(inputs.sizes(sentence.words)) <= inputs.room:
             [expected] = make_predictor(model).predict_entities([sentence])
-            assert [e.key for e in found.entities] == [e.key for e in expected]
+            assert [e.key for e in predicted.entities] == [e.key for e in expected]

@@ -26,8 +26,8 @@ def test_the_converted_offsets_cut_the_entity_out_of_the_encoded_text(unit, enco
     encoded = text.encode(encoding, "surrogatepass")
     converted = convert_offsets(text, spans, unit)
     for span, one in zip(spans, converted, strict=True):
-        found = encoded[size * one.start : size * one.end]
-        assert found == span.text.encode(encoding, "surrogatepass")
+        part = encoded[size * one.start : size * one.end]
+        assert part == span.text.encode(encoding, "surrogatepass")
         assert (one.type, one.score, one.text) == (span.type, span.score, span.text)
 
 

@@ -47,8 +47,8 @@ def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
     for batch_size in (1, 5):
         expected = predict(model, SENTENCES, batch_size=batch_size, **settings)
         assert_alike(list(ner.with_options(batch_size=batch_size).predict(SENTENCES)), expected)
-    found = sum(len(sentence.entities) for sentence in expected)
-    assert found > len(SENTENCES) / 3
+    count = sum(len(sentence.entities) for sentence in expected)
+    assert count > len(SENTENCES) / 3
     assert len({entity.span for sentence in expected for entity in sentence.entities}) > 3
     return ner
 
@@ -177,7 +177,7 @@ def test_context_is_used(encoders, tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", tiny.CONFIGS)
 def test_architectures(kind: str, encoders, tmp_path) -> None:
-    """With prompts, which go around the embedding; what cannot be exported is told, not raised from deep."""
+    """With prompts, which go around the embedding; what cannot be exported is refused with a message."""
     encoder = BERT_LIKE | {"name": encoders[kind]}
     changes = {"sentence_vector": True, "filter": False, "regressor": False}
     model = models.random_model("locate-and-label", encoder, method=changes)
@@ -199,7 +199,7 @@ def test_an_encoder_that_reads_fewer_pieces_than_the_example_of_a_graph_has(tmp_
     model = models.random_model("boundary-smoothing", encoder)
     assert model.encoder.inputs.room == 4
     folder = models.saved(model, tmp_path / "model")
-    found = [list(load(folder, engine=name).predict(models.sentences())) for name in ("pytorch", "onnx")]
-    keys = [[[entity.key for entity in sentence.entities] for sentence in one] for one in found]
+    results = [list(load(folder, engine=name).predict(models.sentences())) for name in ("pytorch", "onnx")]
+    keys = [[[entity.key for entity in sentence.entities] for sentence in one] for one in results]
     assert keys[0] == keys[1]
     assert any(keys[0])

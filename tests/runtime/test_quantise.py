@@ -110,10 +110,10 @@ def test_a_row_depends_on_itself_alone(tmp_path) -> None:
     ids = np.zeros((1, 1), np.int64)
     together = run(tmp_path / "int8.onnx", x, ids)[0]
     x[0, 0], x[2] = 1e6, 0
-    changed = run(tmp_path / "int8.onnx", x, ids)[0]
-    assert (changed[0, 1:] == together[0, 1:]).all()
-    assert (changed[1] == together[1]).all()
-    assert (changed[2] == 0).all()
+    result = run(tmp_path / "int8.onnx", x, ids)[0]
+    assert (result[0, 1:] == together[0, 1:]).all()
+    assert (result[1] == together[1]).all()
+    assert (result[2] == 0).all()
     assert (run(tmp_path / "int8.onnx", x[1:2, 3:4], ids)[0] == together[1, 3]).all()
 
 

@@ -75,15 +75,15 @@ def test_what_is_less_sure_or_of_another_type_is_left_out() -> None:
     every = ner(TEXT)
     assert {span.type for span in every} == set(TYPES)
     for least in (0.0, 0.3, 0.5, 1.0):
-        kept = [span for span in every if span.score >= least]
-        assert kept
-        assert Recogniser(Double(everything), min_confidence=least)(TEXT) == kept
-        assert ner.with_options(min_confidence=least)(TEXT) == kept
+        spans = [span for span in every if span.score >= least]
+        assert spans
+        assert Recogniser(Double(everything), min_confidence=least)(TEXT) == spans
+        assert ner.with_options(min_confidence=least)(TEXT) == spans
     for types in (["PER"], ("LOC", "PER"), {"ORG"}, [], TYPES):
-        kept = [span for span in every if span.type in types]
-        assert Recogniser(Double(everything), types=types)(TEXT) == kept
-        assert ner.with_options(types=types)(TEXT) == kept
-        assert list(ner.with_options(types=types).pipe([TEXT, TEXT])) == [kept, kept]
+        spans = [span for span in every if span.type in types]
+        assert Recogniser(Double(everything), types=types)(TEXT) == spans
+        assert ner.with_options(types=types)(TEXT) == spans
+        assert list(ner.with_options(types=types).pipe([TEXT, TEXT])) == [spans, spans]
     both = ner.with_options(types=["PER"]).with_options(min_confidence=0.5)
     assert both(TEXT) == [span for span in every if span.type == "PER" and span.score >= 0.5]
 
@@ -228,9 +228,9 @@ def test_words_that_are_known_are_predicted_as_the_model_does(pytorch, onnx) -> 
     expected = predict(models.trained(), sentences)
     assert sum(len(sentence.entities) for sentence in expected) > 20
     assert list(pytorch.predict(sentences)) == expected
-    found = list(onnx.predict(iter(sentences)))
-    assert [[e.key for e in s.entities] for s in found] == [[e.key for e in s.entities] for s in expected]
-    assert [s.with_entities(()) for s in found] == sentences
+    predicted = list(onnx.predict(iter(sentences)))
+    assert [[e.key for e in s.entities] for s in predicted] == [[e.key for e in s.entities] for s in expected]
+    assert [s.with_entities(()) for s in predicted] == sentences
 
 
 def test_all_but_the_entities_of_a_sentence_stays() -> None:
@@ -246,8 +246,8 @@ def test_all_but_the_entities_of_a_sentence_stays() -> None:
         meta={"a": 1},
     )
     engine = Double(marking(("Ada",)), context=2)
-    [found] = Recogniser(engine).predict([sentence])
-    assert found == sentence.with_entities([Entity(0, 1, "LOC", 0.5)])
+    [predicted] = Recogniser(engine).predict([sentence])
+    assert predicted == sentence.with_entities([Entity(0, 1, "LOC", 0.5)])
     assert (engine.asked[0].left, engine.asked[0].right) == (("So",), ("him",))
 
 
@@ -270,14 +270,14 @@ def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None
     texts = ["One sat. Two sat. Three sat.", "", "Four sat. Five sat.", "Six sat."]
     engine = Double(everything, context=context)
     documents = list(Recogniser(engine).annotate(texts))
-    seen = {sentence.words[0]: (sentence.left, sentence.right) for sentence in engine.asked}
+    neighbours = {sentence.words[0]: (sentence.left, sentence.right) for sentence in engine.asked}
     order = [["One", "Two", "Three"], ["Four", "Five"], ["Six"]]
-    assert set(seen) == {name for names in order for name in names}
+    assert set(neighbours) == {name for names in order for name in names}
     for names in order:
         for at, name in enumerate(names):
             left = [(other, "sat", ".") for other in names[max(0, at - context) : at]]
             right = [(other, "sat", ".") for other in names[at + 1 : at + 1 + context]]
-            assert seen[name] == (sum(left, ()), sum(right, ()))
+            assert neighbours[name] == (sum(left, ()), sum(right, ()))
     for document in documents:
         assert all(not (sentence.left or sentence.right) for sentence in document.sentences)
 
@@ -289,8 +289,8 @@ def test_neighbours_matter_to_a_model_within_a_text_only(tmp_path) -> None:
     one, other = "Ada met Charles in London.", "The University of Toronto opened."
     alone = ner(one)
     assert alone
-    for found, expected in zip(ner.pipe([one, other, one]), (alone, ner(other), alone), strict=True):
-        assert [replace(span, score=0.0) for span in found] == [replace(span, score=0.0) for span in expected]
-        assert [span.score for span in found] == pytest.approx([span.score for span in expected], abs=1e-6)
+    for spans, expected in zip(ner.pipe([one, other, one]), (alone, ner(other), alone), strict=True):
+        assert [replace(span, score=0.0) for span in spans] == [replace(span, score=0.0) for span in expected]
+        assert [span.score for span in spans] == pytest.approx([span.score for span in expected], abs=1e-6)
     together = [span for span in ner(f"{one} {other}") if span.end <= len(one)]
     assert [span.score for span in together] != pytest.approx([span.score for span in alone], abs=1e-6)

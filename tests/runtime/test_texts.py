@@ -89,7 +89,7 @@ def assert_all_found(text: str, document: Document) -> None:
     for of_sentence in document.offsets:
         ends = {(at, at + size) for size in (1, 2) for at in range(len(of_sentence) - size + 1)}
         ends.add((0, len(of_sentence)))
-        expected += [(of_sentence[first][0], of_sentence[behind - 1][1]) for first, behind in sorted(ends)]
+        expected += [(of_sentence[first][0], of_sentence[stop - 1][1]) for first, stop in sorted(ends)]
     assert [(span.start, span.end) for span in document] == expected
     assert bool(expected) == bool(text.strip())
 

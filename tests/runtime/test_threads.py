@@ -43,15 +43,15 @@ def small_batches(folder: Path, threads: int, engine: Any = "onnx") -> Predictor
 
 def record_threads(predictor: Predictor, monkeypatch) -> list[tuple[int, bool]]:
     """Return a list to which each batch adds its thread, and whether its graphs are those of one thread."""
-    seen: list[tuple[int, bool]] = []
+    calls: list[tuple[int, bool]] = []
     compute = predictor.predict_batch
 
     def predict_batch(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
-        seen.append((threading.get_ident(), graphs is not None))
+        calls.append((threading.get_ident(), graphs is not None))
         return compute(batch, watch, graphs)
 
     monkeypatch.setattr(predictor, "predict_batch", predict_batch)
-    return seen
+    return calls
 
 
 def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeypatch) -> None:
@@ -59,11 +59,11 @@ def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeyp
     assert any(expected)
     for threads in (2, 3, 8):
         predictor = small_batches(exported, threads)
-        seen = record_threads(predictor, monkeypatch)
+        calls = record_threads(predictor, monkeypatch)
         assert predictor.predict_entities(sentences()) == expected
-        assert all(single for _, single in seen)
-        assert threading.get_ident() not in {thread for thread, _ in seen}
-        assert len({thread for thread, _ in seen}) <= threads
+        assert all(single for _, single in calls)
+        assert threading.get_ident() not in {thread for thread, _ in calls}
+        assert len({thread for thread, _ in calls}) <= threads
 
 
 def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> None:
@@ -80,24 +80,24 @@ def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> Non
     monkeypatch.setattr(meet, "sizes", inputs.sizes, raising=False)
     even = [Sentence(["Ada"])] * 12
     assert len(predictor.make_batches(even)) == 4
-    assert [len(found) for found in predictor.predict_entities(even)] == [1] * 12
+    assert [len(entities) for entities in predictor.predict_entities(even)] == [1] * 12
 
 
 def test_one_thread_is_one_thread(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 1)
-    seen = record_threads(predictor, monkeypatch)
+    calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities(sentences())
-    assert set(seen) == {(threading.get_ident(), False)}
+    assert set(calls) == {(threading.get_ident(), False)}
     assert predictor.engine._single is None  # type: ignore[attr-defined]  # no second copy
 
 
 def test_few_batches_share_the_threads_of_the_graphs(folder: Path, monkeypatch) -> None:
     """A sentence alone, and batches fewer than threads: some threads would have nothing to do."""
     predictor = small_batches(folder, 3)
-    seen = record_threads(predictor, monkeypatch)
+    calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities([Sentence(["Ada"])])
     predictor.predict_entities([Sentence(["Ada"])] * 6)
-    assert seen == [(threading.get_ident(), False)] * 3
+    assert calls == [(threading.get_ident(), False)] * 3
     assert predictor.engine._single is None  # type: ignore[attr-defined]
 
 
@@ -116,11 +116,11 @@ def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
 
 def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 2)
-    compute, done = predictor.predict_batch, []
+    compute, batches = predictor.predict_batch, []
 
     def fail(batch: Any, watch: Any = None, graphs: Any = None) -> Any:
-        done.append(batch)
-        if len(done) == 2:
+        batches.append(batch)
+        if len(batches) == 2:
             raise DataError("the second batch is broken", source="here")
         return compute(batch, watch, graphs)
 
@@ -128,7 +128,7 @@ def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypa
     many = [Sentence(["Ada"])] * 900
     with pytest.raises(DataError, match="the second batch is broken"):
         predictor.predict_entities(many)
-    assert len(done) < len(predictor.make_batches(many)) == 300
+    assert len(batches) < len(predictor.make_batches(many)) == 300
     monkeypatch.undo()
     assert all(predictor.predict_entities(many))  # and it works again
 
@@ -164,10 +164,10 @@ def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
 
 def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -> None:
     predictor = pytorch.with_options(batch_size=3)._predictor
-    seen = record_threads(predictor, monkeypatch)
+    calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities(sentences())
-    assert len(seen) > 2
-    assert set(seen) == {(threading.get_ident(), False)}
+    assert len(calls) > 2
+    assert set(calls) == {(threading.get_ident(), False)}
 
 
 @pytest.mark.parametrize(

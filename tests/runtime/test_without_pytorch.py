@@ -21,14 +21,14 @@ assert not loaded, loaded
 
 def run(program: str, *arguments: str) -> str:
     """What it prints, if all went well."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", "-c", BLOCK + program + CHECK, *arguments],
         capture_output=True,
         encoding="utf-8",
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout
 
 
 def test_texts_are_predicted_and_streamed(folder: Path, onnx, tmp_path) -> None:
@@ -52,8 +52,8 @@ except fencepost.UsageError as error:
     print(error)
 print(json.dumps(found))
 """
-    told, found = run(program, str(folder), str(other)).splitlines()
-    assert told == (
+    message, output = run(program, str(folder), str(other)).splitlines()
+    assert message == (
         f"{folder}: without graphs (fencepost export) the model needs torch, which is not installed: "
         "pip install 'fencepost[train]'"
     )
@@ -62,7 +62,7 @@ print(json.dumps(found))
         [[s.start, s.end, s.type, pytest.approx(s.score), s.text] for s in spans]
         for spans in onnx.pipe(texts)
     ]
-    assert json.loads(found) == expected
+    assert json.loads(output) == expected
     assert len(expected[0]) >= 3
 
 

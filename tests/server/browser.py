@@ -96,7 +96,7 @@ def entity(text: str, covered: str, kind: str, score: float, *, occurrence: int 
     return {"start": start, "end": start + len(covered), "type": kind, "score": score, "text": covered}
 
 
-def found(*entities: dict[str, Any]) -> Answer:
+def make_answer(*entities: dict[str, Any]) -> Answer:
     """The answer to a question about one text."""
     return Answer({"results": [{"entities": list(entities)}]})
 
@@ -125,7 +125,7 @@ class StandIn:
         self.requests: list[Request] = []
         self.model: dict[str, Any] = dict(MODEL)
         self.token: str | None = None
-        self.answer: Callable[[Any], Answer] = lambda _: found()
+        self.answer: Callable[[Any], Answer] = lambda _: make_answer()
 
     @property
     def questions(self) -> list[Any]:
@@ -139,8 +139,8 @@ class StandIn:
             self.send(http, 200, (PAGE / name).read_bytes(), {"Content-Type": kind})
             return
         answer = self.decide(self.note(http))
-        written = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        self.send(http, answer.status, written, {"Content-Type": "application/json", **answer.headers})
+        content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        self.send(http, answer.status, content, {"Content-Type": "application/json", **answer.headers})
 
     def note(self, http: BaseHTTPRequestHandler) -> Request:
         body = http.rfile.read(int(http.headers.get("Content-Length", 0)))
@@ -272,7 +272,7 @@ class Page:
     def chips(self) -> list[str]:
         return self.texts(".chip")
 
-    def drawn(self) -> str:
+    def read_text(self) -> str:
         """The text as it is drawn, without the labels."""
         return self.script(
             "return [...document.querySelectorAll('.block')].map((block, number) => "

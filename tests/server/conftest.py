@@ -17,7 +17,7 @@ from tests.runtime.doubles import Double
 
 
 class Capitals:
-    """Finds words in capitals, with confidences by their length; waits, fails and counts as it is told."""
+    """Finds words in capitals, with confidences by their length; waits, fails and counts on demand."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -45,9 +45,9 @@ class Counted(Recogniser):
 
 
 def recogniser(finds: Callable[[Sentence], Iterable[Entity]]) -> Counted:
-    made = Counted(Double(finds, select="nested"))
-    made.batches = []
-    return made
+    double = Counted(Double(finds, select="nested"))
+    double.batches = []
+    return double
 
 
 @asynccontextmanager

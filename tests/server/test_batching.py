@@ -63,7 +63,7 @@ def test_a_text_waits_for_others_but_not_for_long():
     assert [sorted(texts) for texts in model.batches] == [["OSLO", "ROME"]]
 
     model = recogniser(Capitals())
-    asking(talk, model, limits={"batch": 2, "wait": 3600, "timeout": 10})  # a whole batch waits for nobody
+    asking(talk, model, limits={"batch": 2, "wait": 3600, "timeout": 10})  # a whole batch does not wait
     assert len(model.batches) == 1
 
 
@@ -112,7 +112,7 @@ def test_long_requests_take_turns():
     assert all(sum(len(part.split()) for part in parts) <= 128 for parts in model.batches)
 
 
-def test_when_nobody_waits_any_more_the_rest_of_a_long_request_is_not_computed():
+def test_when_no_client_waits_any_more_the_rest_of_a_long_request_is_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -168,7 +168,7 @@ def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "status", "told"),
+    ("texts", "status", "message"),
     [
         (["a-" * 5], 200, None),
         (["a " * 10] * 4, 200, None),
@@ -179,12 +179,12 @@ def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
         (["a. " * 6000], 413, "a text may have at most 10 words"),
     ],
 )
-def test_the_number_of_words_is_limited(texts, status, told):
+def test_the_number_of_words_is_limited(texts, status, message):
     model = recogniser(Capitals())
     answer = post({"texts": texts}, model, limits={"words": 10})
     assert answer.status_code == status
-    if told:
-        assert told in answer.json()["detail"]
+    if message:
+        assert message in answer.json()["detail"]
         assert not model.batches
 
 
@@ -204,7 +204,7 @@ def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypat
 
 
 def test_an_end_does_not_wait_for_a_computation():
-    """Whoever waited has given up; a thread cannot be stopped, but need not be waited for."""
+    """The client has given up; a thread cannot be stopped, but need not be waited for."""
     finds = Capitals()
     finds.open.clear()
 
@@ -232,15 +232,15 @@ def test_over_capacity_it_says_when_to_come_back():
         await reached(lambda: _queue(client) == 2)
         refused = [await ask(client, "PARIS"), await client.post("/v1/entities", json={"texts": ["a", "b"]})]
         finds.open.set()
-        taken = await asyncio.gather(first, *waiting)
-        return refused, taken, await ask(client, "PARIS")
+        answers = await asyncio.gather(first, *waiting)
+        return refused, answers, await ask(client, "PARIS")
 
-    refused, taken, later = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2})
+    refused, answers, later = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2})
     for answer in refused:
         assert answer.status_code == 429
         assert 1 <= int(answer.headers["retry-after"]) <= 60
         assert "queue is full" in answer.json()["detail"]
-    assert all(answer.status_code == 200 for answer in taken)
+    assert all(answer.status_code == 200 for answer in answers)
     assert later.status_code == 200
 
 
@@ -262,9 +262,9 @@ def test_several_models_share_the_queue_and_the_workers():
         return refused, await asyncio.gather(first, *waiting)
 
     others = [(second, "second", "none")]
-    refused, taken = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2}, others=others)
+    refused, answers = asking(talk, recogniser(finds), limits={"queue": 2, "texts": 2}, others=others)
     assert [answer.status_code for answer in refused] == [429, 429]
-    assert [answer.status_code for answer in taken] == [200, 200, 200]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
     assert second.batches == [["PARIS"]]
 
 
@@ -280,15 +280,15 @@ def test_long_texts_fill_the_queue_too():
         await reached(lambda: _queue(client) == 1)
         refused = await ask(client, "x" * 20)
         finds.open.set()
-        taken = [await first, await second]
-        return refused, *taken, await ask(client, "x" * 90)
+        answers = [await first, await second]
+        return refused, *answers, await ask(client, "x" * 90)
 
-    refused, *taken = asking(talk, recogniser(finds), limits={"queue_characters": 100})
+    refused, *answers = asking(talk, recogniser(finds), limits={"queue_characters": 100})
     assert refused.status_code == 429
-    assert all(answer.status_code == 200 for answer in taken)
+    assert all(answer.status_code == 200 for answer in answers)
 
 
-def test_a_text_that_the_model_fails_on_costs_nobody_else_anything():
+def test_a_text_that_the_model_fails_on_costs_no_other_anything():
     async def talk(client):
         answers = await asyncio.gather(*(ask(client, text) for text in ("ROME", "POISON", "OSLO")))
         many = await client.post("/v1/entities", json={"texts": ["ROME", "POISON"]})
@@ -375,7 +375,7 @@ def test_when_one_text_fails_the_others_of_its_request_are_not_computed():
 
 
 async def _raw(app, body, gone, *, more=False):
-    """The status that a request gets, whose client goes when it is told to, or before it has sent all."""
+    """The status that a request gets, whose client leaves at this event, or before it has sent all."""
     messages = [{"type": "http.request", "body": body, "more_body": more}]
     statuses = []
 
@@ -405,10 +405,10 @@ def test_at_the_end_what_was_taken_is_finished():
 
     async def run():
         async with Batcher(model, Limits(batch=1), Metrics()) as batcher:
-            asked = [asyncio.ensure_future(batcher.predict([f"ROME {number}"])) for number in range(20)]
+            requests = [asyncio.ensure_future(batcher.predict([f"ROME {number}"])) for number in range(20)]
             await asyncio.sleep(0)
         assert not batcher.ready
-        return await asyncio.gather(*asked)
+        return await asyncio.gather(*requests)
 
     assert [spans[0].text for (spans,) in asyncio.run(run())] == ["ROME"] * 20
 
@@ -420,18 +420,18 @@ def test_idle_workers_share_what_has_come():
     async def talk(client):
         finds.open.clear()
         finds.begun.clear()
-        asked = [ask(client, f"ROME {number}") for number in range(7)]
+        requests = [ask(client, f"ROME {number}") for number in range(7)]
         await reached(lambda: len(model.batches) == 3)
         later = [ask(client, f"OSLO {number}") for number in range(5)]
         await reached(lambda: _queue(client) == 5)
         finds.open.set()
-        return await asyncio.gather(*asked, *later)
+        return await asyncio.gather(*requests, *later)
 
     answers = asking(talk, model, limits={"workers": 3, "wait": 0.2})
     assert [len(texts) for texts in model.batches[:3]] == [3, 2, 2]
     assert sum(len(texts) for texts in model.batches[3:]) == 5
-    found = [answer.json()["results"][0]["entities"][0]["text"] for answer in answers]
-    assert found == ["ROME"] * 7 + ["OSLO"] * 5
+    texts = [answer.json()["results"][0]["entities"][0]["text"] for answer in answers]
+    assert texts == ["ROME"] * 7 + ["OSLO"] * 5
 
 
 @pytest.mark.parametrize("engine", ["onnx", "pytorch"])
@@ -489,7 +489,7 @@ def test_a_text_gives_the_same_alone_together_and_in_a_file():
     ] * 3
     model = load("mentions")  # marks something in almost every text
     assert model.engine == "int8"
-    in_file = [[entity.to_dict() for entity in found] for found in model.pipe(texts)]
+    in_file = [[entity.to_dict() for entity in entities] for entities in model.pipe(texts)]
 
     async def talk(client):
         together = await asyncio.gather(*(ask(client, text) for text in texts))
@@ -497,6 +497,8 @@ def test_a_text_gives_the_same_alone_together_and_in_a_file():
 
     answers = [answer.json()["results"][0]["entities"] for answer in asking(talk, model)]
     assert sum(map(len, in_file)) > len(texts)
-    for found, expected in zip(answers, in_file * 2, strict=True):
-        assert [one["score"] for one in found] == pytest.approx([one["score"] for one in expected], abs=1e-5)
-        assert [one | {"score": 0} for one in found] == [one | {"score": 0} for one in expected]
+    for entities, expected in zip(answers, in_file * 2, strict=True):
+        assert [one["score"] for one in entities] == pytest.approx(
+            [one["score"] for one in expected], abs=1e-5
+        )
+        assert [one | {"score": 0} for one in entities] == [one | {"score": 0} for one in expected]

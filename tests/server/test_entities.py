@@ -12,7 +12,7 @@ from fencepost.data.entity import Entity
 from tests.server.conftest import Capitals, asking, post, recogniser
 
 
-def found(answer):
+def read_entities(answer):
     return [[entity["text"] for entity in result["entities"]] for result in answer.json()["results"]]
 
 
@@ -29,7 +29,7 @@ def test_one_text_and_many_get_one_result_each_in_order():
             }
         ]
     }
-    assert found(post({"texts": ["ROME", "", "nothing here", "ADA in OSLO"]})) == [
+    assert read_entities(post({"texts": ["ROME", "", "nothing here", "ADA in OSLO"]})) == [
         ["ROME"],
         [],
         [],
@@ -45,28 +45,30 @@ def test_offsets_count_code_points():
 
 @pytest.mark.parametrize(("unit", "place"), [("characters", (5, 9)), ("utf-16", (6, 10)), ("bytes", (9, 13))])
 def test_offsets_count_what_is_asked_for(unit, place):
-    asked = {"texts": ["😀 e\u0301 ROME", "ROME"], "offsets": unit}
-    (entity,), (other,) = (one["entities"] for one in post(asked).json()["results"])
+    question = {"texts": ["😀 e\u0301 ROME", "ROME"], "offsets": unit}
+    (entity,), (other,) = (one["entities"] for one in post(question).json()["results"])
     assert (entity["start"], entity["end"], entity["text"]) == (*place, "ROME")
     assert (other["start"], other["end"]) == (0, 4)
 
 
 def test_options_filter_each_request_on_its_own():
-    assert found(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
-    assert found(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]
-    assert found(post({"text": "ADA in LONDON", "min_confidence": {"LOC": 1, "PER": 0.1}})) == [["ADA"]]
-    assert found(post({"text": "ADA in LONDON", "min_confidence": {"PER": 1}})) == [["LONDON"]]
-    assert found(post({"text": "ADA in LONDON", "types": ["PER"]})) == [["ADA"]]
-    assert found(post({"text": "ADA in LONDON", "types": []})) == [[]]
+    assert read_entities(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
+    assert read_entities(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]
+    assert read_entities(post({"text": "ADA in LONDON", "min_confidence": {"LOC": 1, "PER": 0.1}})) == [
+        ["ADA"]
+    ]
+    assert read_entities(post({"text": "ADA in LONDON", "min_confidence": {"PER": 1}})) == [["LONDON"]]
+    assert read_entities(post({"text": "ADA in LONDON", "types": ["PER"]})) == [["ADA"]]
+    assert read_entities(post({"text": "ADA in LONDON", "types": []})) == [[]]
 
 
 def test_a_request_chooses_one_of_several_models():
     others = [(recogniser(lambda sentence: [Entity(0, 2, "ORG", 0.5)]), "second", "none")]
     question = {"text": "ADA in LONDON"}
-    assert found(post(question, others=others)) == [["ADA", "LONDON"]]
-    assert found(post({**question, "model": "double"}, others=others)) == [["ADA", "LONDON"]]
-    assert found(post({**question, "model": "second"}, others=others)) == [["ADA in"]]
-    assert found(post({**question, "model": "second", "flat": True}, others=others)) == [["ADA in"]]
+    assert read_entities(post(question, others=others)) == [["ADA", "LONDON"]]
+    assert read_entities(post({**question, "model": "double"}, others=others)) == [["ADA", "LONDON"]]
+    assert read_entities(post({**question, "model": "second"}, others=others)) == [["ADA in"]]
+    assert read_entities(post({**question, "model": "second", "flat": True}, others=others)) == [["ADA in"]]
     refused = post({**question, "model": "third", "types": ["PLACE"]}, others=others)
     assert refused.status_code == 422
     (problem,) = refused.json()["detail"]
@@ -96,7 +98,7 @@ def test_the_answers_are_those_of_the_recogniser():
 
 
 @pytest.mark.parametrize(
-    ("body", "place", "told"),
+    ("body", "place", "message"),
     [
         ("{", [], "Invalid JSON"),
         ("", [], "Invalid JSON"),
@@ -122,7 +124,7 @@ def test_the_answers_are_those_of_the_recogniser():
         (json.dumps({"text": "a", "types": ["PER"] * 1001}), ["types"], "at most 1000 items"),
     ],
 )
-def test_an_error_names_the_wrong_field(body, place, told):
+def test_an_error_names_the_wrong_field(body, place, message):
     headers = {"content-type": "application/json"}
     answer = asking(
         lambda client: client.post("/v1/entities", content=body, headers=headers),
@@ -131,7 +133,7 @@ def test_an_error_names_the_wrong_field(body, place, told):
     assert answer.status_code == 422
     (problem, *_) = answer.json()["detail"]
     assert problem["loc"] == ["body", *place]
-    assert told in problem["msg"]
+    assert message in problem["msg"]
     assert "input" not in problem
 
 
@@ -200,6 +202,6 @@ def test_everybody_gets_their_own_answer(requests, batch):
     model = recogniser(Capitals())
     answers = asking(talk, model, limits={"batch": batch, "wait": 0.001})
     for (texts, _), answer in zip(requests, answers, strict=True):
-        assert found(answer) == [[w for w in text.split() if w.isupper()] for text in texts]
+        assert read_entities(answer) == [[w for w in text.split() if w.isupper()] for text in texts]
     assert sum(map(len, model.batches)) == sum(bool(text) for texts, _ in requests for text in texts)
     assert all(len(texts) <= batch for texts in model.batches)

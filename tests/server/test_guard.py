@@ -1,4 +1,4 @@
-"""Who may ask, how much, and what is told about it."""
+"""Who may ask, how much, and what the answers and the log say about it."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
     assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are accepted"
 
 
-def test_with_a_token_only_who_bears_it_is_answered():
+def test_with_a_token_only_requests_that_have_it_are_answered():
     async def talk(client):
         answers = {}
         for name, header in {
@@ -127,16 +127,16 @@ def test_the_schema_takes_what_the_server_takes():
     values = {"text": ("a", None, 5), "texts": (["a"], None, "a")}
     for text in (*values["text"], ...):
         for texts in (*values["texts"], ...):
-            given = {"text": text, "texts": texts, "flat": True}
-            body = {name: value for name, value in given.items() if value is not ...}
+            fields = {"text": text, "texts": texts, "flat": True}
+            body = {name: value for name, value in fields.items() if value is not ...}
             assert validator.is_valid(body) == (post(body).status_code == 200), body
 
 
 def test_pages_of_other_sites_cannot_ask_unless_they_are_let():
-    asked = {"origin": "https://example.org", "access-control-request-method": "POST"}
+    headers = {"origin": "https://example.org", "access-control-request-method": "POST"}
 
     async def talk(client):
-        before = await client.options("/v1/entities", headers=asked)
+        before = await client.options("/v1/entities", headers=headers)
         during = await client.get("/v1/model", headers={"origin": "https://example.org"})
         other = await client.get("/v1/model", headers={"origin": "https://example.com"})
         return [answer.headers.get("access-control-allow-origin") for answer in (before, during, other)]

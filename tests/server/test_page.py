@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from fencepost.server import make_app
-from tests.server.browser import MODEL, Answer, Page, StandIn, chromium, entity, found, stand_in_server
+from tests.server.browser import MODEL, Answer, Page, StandIn, chromium, entity, make_answer, stand_in_server
 from tests.server.conftest import Capitals, recogniser
 
 TEXT = "The mayor of Lisbon met Ada Lovelace."
@@ -46,7 +46,7 @@ def one_server() -> Iterator[StandIn]:
 @pytest.fixture
 def server(one_server: StandIn) -> StandIn:
     one_server.reset()
-    one_server.answer = lambda _: found(MAYOR, LISBON, ADA)
+    one_server.answer = lambda _: make_answer(MAYOR, LISBON, ADA)
     return one_server
 
 
@@ -64,7 +64,7 @@ def open_page(browser: webdriver.Chrome, server: StandIn) -> Iterator[Open]:
     yield open_
     for page in opened[-1:]:
         page.plain()
-        complaints = [said for said in page.complaints() if "Failed to load resource" not in said]
+        complaints = [message for message in page.complaints() if "Failed to load resource" not in message]
         assert not complaints
 
 
@@ -124,7 +124,7 @@ def focused(page: Page) -> str:
 def test_a_text_is_asked_about_and_drawn_with_its_entities(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     assert server.questions == [{"text": TEXT}]
-    assert page.drawn() == TEXT
+    assert page.read_text() == TEXT
     assert page.chips() == ["person 0.80", "place 0.91", "person 0.97"]
     assert rows(page) == [
         ["The mayor of Lisbon", "person", "0.8000", "0–19"],
@@ -162,7 +162,7 @@ def test_the_sentence_stays_in_one_piece_with_the_labels_below_it(page: Page) ->
 
 def test_crossing_bars_are_below_each_other(page: Page, server: StandIn) -> None:
     text = "one two three four"
-    server.answer = lambda _: found(
+    server.answer = lambda _: make_answer(
         entity(text, "one two", "person", 0.5),
         entity(text, "two three", "place", 0.6),
         entity(text, "three four", "organization", 0.7),
@@ -172,12 +172,12 @@ def test_crossing_bars_are_below_each_other(page: Page, server: StandIn) -> None
     assert page.bars("two") == [PERSON, PLACE]
     assert page.bars("three") == [PLACE, ORGANIZATION]
     assert page.bars(" four") == [ORGANIZATION]
-    assert page.drawn() == text
+    assert page.read_text() == text
 
 
 def test_ten_nested_entities_have_a_bar_and_a_label_each(page: Page, server: StandIn) -> None:
     text = " ".join("abcdefghij")
-    server.answer = lambda _: found(*(entity(text, text[: 2 * n + 1], "place", 0.5) for n in range(10)))
+    server.answer = lambda _: make_answer(*(entity(text, text[: 2 * n + 1], "place", 0.5) for n in range(10)))
     page.find(text)
     assert len(page.chips()) == 10
     assert page.bars("a") == [PLACE] * 10
@@ -208,7 +208,7 @@ def test_nothing_is_drawn_over_anything_else(page: Page, server: StandIn, width:
     starts = [sum(len(word) + 1 for word in words[:n]) for n in range(len(words))]
     ends = [start + len(word) for start, word in zip(starts, words, strict=True)]
     spans = [(n, min(119, n + n * 7 % 9)) for n in range(0, 120, 2)]
-    server.answer = lambda _: found(
+    server.answer = lambda _: make_answer(
         *({"start": starts[a], "end": ends[b], "type": f"type{a % 5}", "score": 0.5} for a, b in spans)
     )
     page.width(width)
@@ -218,7 +218,7 @@ def test_nothing_is_drawn_over_anything_else(page: Page, server: StandIn, width:
     page.width(width - 60)  # the bars move with the words
     page.frames(5)
     assert not overlaps(page)
-    assert page.drawn() == text
+    assert page.read_text() == text
     edge = page.one("#drawn").rect
     boxes = [bar.rect for bar in page.every(".bar, .chip")]
     assert max(box["x"] + box["width"] for box in boxes) < edge["x"] + edge["width"] + 6
@@ -226,7 +226,7 @@ def test_nothing_is_drawn_over_anything_else(page: Page, server: StandIn, width:
 
 
 def test_one_span_may_have_two_types(page: Page, server: StandIn) -> None:
-    server.answer = lambda _: found(LISBON, {**LISBON, "type": "organization", "score": 0.3})
+    server.answer = lambda _: make_answer(LISBON, {**LISBON, "type": "organization", "score": 0.3})
     page.find(TEXT)
     assert page.chips() == ["place 0.91", "organization 0.30"]
     assert page.bars("Lisbon") == [ORGANIZATION, PLACE]
@@ -234,18 +234,18 @@ def test_one_span_may_have_two_types(page: Page, server: StandIn) -> None:
 
 def test_line_breaks_stay_and_entities_may_go_across_them(page: Page, server: StandIn) -> None:
     text = "\n  The mayor\nof Lisbon\n\n" + "word after word. " * 400 + "The end\n"
-    server.answer = lambda _: found(
+    server.answer = lambda _: make_answer(
         entity(text, "The mayor\nof Lisbon", "person", 0.5), entity(text, "The end", "place", 0.6)
     )
     page.find(text)
-    assert page.drawn() == text
+    assert page.read_text() == text
     assert page.bars("The mayor") == page.bars("of Lisbon") == [PERSON]
     assert len(page.every(".block.continued")) > 1  # very long lines are laid out in parts
     assert rows(page)[0][0] == "The mayor of Lisbon"
 
 
 def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
-    server.answer = lambda _: found()
+    server.answer = lambda _: make_answer()
     page.find(TEXT)
     assert page.one("#status").text.startswith("No entities found")
     assert page.one("#empty").text == "The model found no entities in this text."
@@ -259,14 +259,14 @@ def test_without_a_text_nothing_is_asked(page: Page, server: StandIn) -> None:
 
 
 def test_examples_are_asked_about_and_give_back_ones_own_text(page: Page, server: StandIn) -> None:
-    server.answer = lambda _: found()
+    server.answer = lambda _: make_answer()
     page.write("my own text")
     for name in ("News", "Biomedical", "Sport"):
         next(b for b in page.every("#examples button") if b.text == name).click()
         page.settle()
-    asked = [question["text"] for question in server.questions]
-    assert len(set(asked)) == 3
-    assert all(len(text.split()) > 30 for text in asked)
+    texts = [question["text"] for question in server.questions]
+    assert len(set(texts)) == 3
+    assert all(len(text.split()) > 30 for text in texts)
     page.every("#examples button")[-1].click()
     page.settle()
     assert server.questions[-1] == {"text": "my own text"}
@@ -280,11 +280,12 @@ def test_the_page_starts_with_an_example(open_page: Open, server: StandIn) -> No
     assert len(server.questions) == 1
     text = server.questions[0]["text"]
     assert text.startswith(EXAMPLE)
-    assert page.one("#text").get_property("value") == page.drawn() == text
+    assert page.one("#text").get_property("value") == page.read_text() == text
 
 
 @pytest.mark.parametrize(
-    "answer", [Answer({"detail": "no"}, 500), Answer({"detail": "slow"}, 429), found({**ADA, "end": 9999})]
+    "answer",
+    [Answer({"detail": "no"}, 500), Answer({"detail": "slow"}, 429), make_answer({**ADA, "end": 9999})],
 )
 def test_an_example_that_fails_is_not_an_error(open_page: Open, server: StandIn, answer: Answer) -> None:
     server.answer = lambda _: answer
@@ -307,7 +308,7 @@ def test_the_example_waits_for_the_token(open_page: Open, server: StandIn) -> No
     assert server.questions == []
     page.one("#token").send_keys("s3cret", Keys.ENTER)
     page.until(page.chips)
-    assert page.drawn().startswith(EXAMPLE)
+    assert page.read_text().startswith(EXAMPLE)
 
 
 def test_the_text_can_be_cleared(page: Page) -> None:
@@ -368,7 +369,9 @@ def test_the_filters_hold_for_the_next_answer(page: Page) -> None:
 
 
 def test_flat_and_nested_ask_again(page: Page, server: StandIn) -> None:
-    server.answer = lambda body: found(MAYOR, ADA) if body.get("flat") else found(MAYOR, LISBON, ADA)
+    server.answer = lambda body: (
+        make_answer(MAYOR, ADA) if body.get("flat") else make_answer(MAYOR, LISBON, ADA)
+    )
     page.find(TEXT)
     page.one("#shapes [value=flat]").click()
     page.settle()
@@ -390,17 +393,17 @@ def test_when_asking_again_fails_the_switch_tells_what_is_drawn(page: Page, serv
     assert len(page.chips()) == 3
 
 
-@pytest.mark.parametrize(("select", "shown"), [("flat", "flat"), ("nested", "nested"), ("soft-nms", "own")])
+@pytest.mark.parametrize(("select", "value"), [("flat", "flat"), ("nested", "nested"), ("soft-nms", "own")])
 def test_at_first_overlaps_are_as_the_model_has_them(
-    open_page: Open, server: StandIn, select: str, shown: str
+    open_page: Open, server: StandIn, select: str, value: str
 ) -> None:
     server.model["select"] = select
     page = open_page()
     page.until(page.chips)
     page.find(TEXT)
     assert server.questions[1:] == [{"text": TEXT}]
-    assert page.one("#shapes input:checked").get_property("value") == shown
-    assert page.texts("#shapes label") == ["Nested", "Flat", *(["soft-nms"] if shown == "own" else [])]
+    assert page.one("#shapes input:checked").get_property("value") == value
+    assert page.texts("#shapes label") == ["Nested", "Flat", *(["soft-nms"] if value == "own" else [])]
 
 
 # ------------------------------------------------------------------------------------------------ two models
@@ -412,7 +415,9 @@ def two(server: StandIn) -> StandIn:
     first = {name: value for name, value in MODEL.items() if name not in ("version", "limits")}
     second = {**first, "name": "second", "engine": "onnx", "select": "flat", "types": ["place"]}
     server.model["models"] = [first, second]
-    server.answer = lambda body: found(LISBON) if body["model"] == "second" else found(MAYOR, LISBON, ADA)
+    server.answer = lambda body: (
+        make_answer(LISBON) if body["model"] == "second" else make_answer(MAYOR, LISBON, ADA)
+    )
     return server
 
 
@@ -425,8 +430,8 @@ def test_two_models_are_compared(open_page: Open, two: StandIn) -> None:
     two.requests.clear()
     Select(page.one("#second")).select_by_visible_text("second")
     page.until(lambda: len(page.chips()) == 4)
-    asked = sorted(two.questions, key=lambda question: question["model"])
-    assert asked == [{"text": TEXT, "model": "second"}, {"text": TEXT, "model": "stand-in"}]
+    questions = sorted(two.questions, key=lambda question: question["model"])
+    assert questions == [{"text": TEXT, "model": "second"}, {"text": TEXT, "model": "stand-in"}]
     assert page.texts("h3") == ["stand-in: 3 entities", "second: 1 entity"]
     assert [row[0] for row in rows(page)] == [
         *("stand-in: 3 entities", "The mayor of Lisbon", "Lisbon", "Ada Lovelace"),
@@ -451,7 +456,7 @@ def test_when_one_of_two_models_fails_neither_is_drawn(open_page: Open, two: Sta
     page.until(page.chips)
     Select(page.one("#second")).select_by_visible_text("second")
     page.until(lambda: len(page.texts("h3")) == 2)
-    two.answer = lambda body: Answer({"detail": "no"}, 500) if body["model"] == "second" else found(ADA)
+    two.answer = lambda body: Answer({"detail": "no"}, 500) if body["model"] == "second" else make_answer(ADA)
     page.find(TEXT)
     assert "status 500" in page.one("#error").text
     assert not page.every("#result")
@@ -587,7 +592,7 @@ def test_a_link_restores_the_text_and_the_filters(open_page: Open, server: Stand
     page.until(page.chips)
     page.settle()
     assert server.questions == [{"text": text, "flat": True}]
-    assert page.drawn() == page.one("#text").get_property("value") == text
+    assert page.read_text() == page.one("#text").get_property("value") == text
     assert page.one("#least-value").text == "0.90"
     assert page.one("#shapes input:checked").get_property("value") == "flat"
     assert not page.one("#types [value=person]").is_selected()
@@ -597,7 +602,7 @@ def test_a_link_restores_the_text_and_the_filters(open_page: Open, server: Stand
 
 
 def test_another_link_can_be_opened_in_the_same_page(page: Page, server: StandIn) -> None:
-    server.answer = lambda _: found()
+    server.answer = lambda _: make_answer()
     page.script("location.hash = '#text=Ada+was+here&min=nonsense&overlaps=nonsense'")
     page.until(lambda: server.questions)
     page.settle()
@@ -625,7 +630,7 @@ def test_a_long_text_has_no_link(page: Page) -> None:
 
 
 def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Page, server: StandIn) -> None:
-    go_on = threading.Event()
+    release = threading.Event()
     page.script(  # answers arrive even where cancelling came too late
         "const real = window.fetch; window.signals = []; window.answered = 0;"
         "window.fetch = async (path, {signal, ...others}) => {"
@@ -634,9 +639,9 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
 
     def answer(body: Any) -> Answer:
         if body["text"] == TEXT:
-            assert go_on.wait(20)
-            return found(MAYOR)
-        return found(entity(body["text"], "second", "place", 0.5))
+            assert release.wait(20)
+            return make_answer(MAYOR)
+        return make_answer(entity(body["text"], "second", "place", 0.5))
 
     server.answer = answer
     page.write(TEXT)
@@ -647,33 +652,33 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
     assert page.one("#result").get_attribute("aria-busy") == "true"
     page.find("the second text")
     assert page.script("return signals.map((signal) => signal.aborted)") == [True, False]
-    assert page.drawn() == "the second text"
-    go_on.set()
+    assert page.read_text() == "the second text"
+    release.set()
     page.until(lambda: page.script("return window.answered") == 2)
     page.script_async("setTimeout(done, 50)")
-    assert page.drawn() == "the second text"
+    assert page.read_text() == "the second text"
     assert page.one("#result").get_attribute("aria-busy") == "false"
     assert not page.every("#error")
 
 
 def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
-    go_on = threading.Event()
-    server.answer = lambda _: found(MAYOR) if go_on.wait(20) else found()
+    release = threading.Event()
+    server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write(TEXT)
     page.one("#find").click()
     page.until(lambda: server.questions)
     page.one("#stop").click()
     assert page.one("#status").text == "Stopped."
-    go_on.set()
+    release.set()
     page.script_async("setTimeout(done, 100)")
-    assert page.drawn().startswith(EXAMPLE)
+    assert page.read_text().startswith(EXAMPLE)
     assert not page.every("#stop")
 
 
 def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server: StandIn) -> None:
     page.find(TEXT)
-    go_on = threading.Event()
-    server.answer = lambda _: found(MAYOR) if go_on.wait(20) else found()
+    release = threading.Event()
+    server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write("another text")
     page.one("#find").click()
     page.until(lambda: len(server.questions) == 2)
@@ -681,7 +686,7 @@ def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server:
     page.until(lambda: len(server.questions) == 3)
     page.write("")
     page.one("#find").click()
-    go_on.set()
+    release.set()
     assert page.script("return document.querySelector('#shapes input:checked').value") == "nested"
     page.script("document.querySelector('#shapes input[value=flat]').click()")
     page.until(lambda: len(server.questions) == 4)
@@ -718,7 +723,7 @@ REFUSALS = {
     "no JSON": (Answer(b"<h1>proxy</h1>"), "not JSON"),
     "no JSON, refused": (Answer(b"<h1>proxy</h1>", 502), "status 502."),
     "another answer": (Answer({"entities": []}), "not in the format of this page"),
-    "wrong offsets": (found({**ADA, "end": 99}), "not in the format of this page"),
+    "wrong offsets": (make_answer({**ADA, "end": 99}), "not in the format of this page"),
 }
 
 
@@ -729,7 +734,7 @@ def test_refusals_are_explained(page: Page, server: StandIn) -> None:
         assert words in page.one("#error").text, name
         assert not page.every("#result"), name
     assert page.one("#error").get_attribute("role") == "alert"
-    server.answer = lambda _: found(ADA)
+    server.answer = lambda _: make_answer(ADA)
     page.find(TEXT)
     assert not page.every("#error")
     assert page.chips() == ["person 0.97"]
@@ -740,8 +745,8 @@ def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: Stan
     page = open_page()
     page.until(lambda: page.every("#model"))
     page.find("é" * 60)  # two bytes each
-    told = page.one("#error").text
-    assert "at most 100 bytes, and this text has 131." in told
+    message = page.one("#error").text
+    assert "at most 100 bytes, and this text has 131." in message
     assert server.questions == []
 
 
@@ -779,7 +784,7 @@ def test_with_the_token_what_stands_in_the_field_is_asked_about(open_page: Open,
     page.write(TEXT)
     page.one("#token").send_keys("s3cret", Keys.ENTER)
     page.until(page.chips)
-    assert page.drawn() == TEXT
+    assert page.read_text() == TEXT
 
 
 # ----------------------------------------------------------------------------------------------- hostile text
@@ -789,11 +794,11 @@ def test_markup_in_text_types_and_messages_stays_text(open_page: Open, server: S
     bad = "<img src=x onerror='window.harmed=1'></script><script>window.harmed=1</script>"
     text = f"{bad} & {bad}"
     server.model |= {"name": bad, "method": bad, "select": bad, "version": bad, "types": [bad]}
-    server.answer = lambda _: found(entity(text, bad, bad, 0.5), entity(text, text, bad, 0.4))
+    server.answer = lambda _: make_answer(entity(text, bad, bad, 0.5), entity(text, text, bad, 0.4))
     page = open_page()
     page.until(lambda: page.every("#model"))
     page.find(text)
-    assert page.drawn() == text
+    assert page.read_text() == text
     assert rows(page)[1][:2] == [bad, bad]
     assert page.one("#types .name").text == bad
     page.script("document.querySelector('.chip').focus()")
@@ -807,9 +812,9 @@ def test_markup_in_text_types_and_messages_stays_text(open_page: Open, server: S
 def test_offsets_count_code_points(page: Page, server: StandIn) -> None:
     text = "👩‍👩‍👧 𝔄𝔡𝔞 e\u0301cole 𝔏isbon, שלום עולם 🎉"
     covered = ["𝔄𝔡𝔞", "e\u0301cole", "𝔏isbon", "שלום עולם", "🎉"]
-    server.answer = lambda _: found(*(entity(text, part, "place", 0.5) for part in covered))
+    server.answer = lambda _: make_answer(*(entity(text, part, "place", 0.5) for part in covered))
     page.find(text)
-    assert page.drawn() == text
+    assert page.read_text() == text
     assert [page.bars(part) for part in covered] == [[PLACE]] * 5
     assert [row[-1] for row in rows(page)] == [
         f"{text.index(part)}–{text.index(part) + len(part)}" for part in covered
@@ -818,7 +823,7 @@ def test_offsets_count_code_points(page: Page, server: StandIn) -> None:
 
 def test_text_from_right_to_left_starts_on_the_right(page: Page, server: StandIn) -> None:
     text = "ירושלים היא עיר\nLisbon is a city"
-    server.answer = lambda _: found(
+    server.answer = lambda _: make_answer(
         entity(text, "ירושלים", "place", 0.5), entity(text, "Lisbon", "place", 0.6)
     )
     page.find(text)
@@ -834,7 +839,7 @@ def test_text_from_right_to_left_starts_on_the_right(page: Page, server: StandIn
 
 
 def test_a_lone_half_of_a_character_is_replaced(page: Page, server: StandIn) -> None:
-    server.answer = lambda body: found(entity(body["text"], "Ada", "person", 0.5))
+    server.answer = lambda body: make_answer(entity(body["text"], "Ada", "person", 0.5))
     page.script("document.getElementById('text').value = '\\ud83d Ada'")
     page.one("#find").click()
     page.settle()
@@ -848,7 +853,7 @@ def test_a_lone_half_of_a_character_is_replaced(page: Page, server: StandIn) -> 
 def test_a_narrow_screen_has_no_overflow(open_page: Open, server: StandIn) -> None:
     text = f"{TEXT} {'Donaudampfschiff' * 40} {TEXT}"
     whole = entity(text, text, "a-type-with-a-very-long-name-of-its-own", 0.5)
-    server.answer = lambda _: found(MAYOR, LISBON, ADA, whole)
+    server.answer = lambda _: make_answer(MAYOR, LISBON, ADA, whole)
     server.model["name"] = "m" * 80
     server.token = "t"
     page = open_page()
@@ -883,7 +888,7 @@ def test_on_a_narrow_screen_the_result_is_above_the_filters(page: Page) -> None:
 def test_a_label_is_below_the_start_of_its_entity(page: Page, server: StandIn) -> None:
     text = "some words and Ada, " * 30
     ends = (entity(text, "Ada", "organization", 0.5, occurrence=n) for n in range(30))
-    server.answer = lambda _: found(*ends)
+    server.answer = lambda _: make_answer(*ends)
     page.width(360)
     page.find(text)
     apart = page.script(
@@ -900,7 +905,9 @@ def test_a_label_is_below_the_start_of_its_entity(page: Page, server: StandIn) -
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_labels_can_be_read(page: Page, server: StandIn, scheme: str) -> None:
     words = "zero one two three four five six seven eight nine"
-    server.answer = lambda _: found(*(entity(words, word, f"type {word}", 0.5) for word in words.split()))
+    server.answer = lambda _: make_answer(
+        *(entity(words, word, f"type {word}", 0.5) for word in words.split())
+    )
     page.colours(scheme)
     page.find(words)
     pairs = page.script(
@@ -936,7 +943,7 @@ def test_it_can_be_used_by_keyboard_alone(page: Page, browser: webdriver.Chrome,
     page.script("document.getElementById('text').select()")
     press(TEXT)
     ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
-    page.until(lambda: page.drawn() == TEXT)
+    page.until(lambda: page.read_text() == TEXT)
     assert server.questions == [{"text": TEXT}]
     stops = []
     while not stops or stops[-1] != "copy-link":
@@ -1022,9 +1029,9 @@ def test_a_step_of_the_slider_touches_little_of_a_large_text(page: Page, server:
         {"start": starts[n * 3], "end": starts[n * 3 + 1 + n % 5] - 1, "type": f"t{n % 7}", "score": n / 3000}
         for n in range(3000)
     ]
-    server.answer = lambda _: found(*entities)
+    server.answer = lambda _: make_answer(*entities)
     page.find(text)
-    assert page.drawn() == text
+    assert page.read_text() == text
     before = nodes(page)
     assert before < 15 * len(entities)
     page.slide(0.5)
@@ -1066,4 +1073,4 @@ def test_with_the_server_itself(browser: webdriver.Chrome, real_server: str) -> 
     assert page.chips() == ["PER 0.30", "LOC 0.60"]
     page.find("the POISON")
     assert "status 500" in page.one("#error").text
-    assert all("status of 500" in said for said in page.complaints())
+    assert all("status of 500" in message for message in page.complaints())

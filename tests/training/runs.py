@@ -1,4 +1,4 @@
-"""Small training runs: in this process, and in others that die when they are told to."""
+"""Small training runs: in this process, and in others that die when a test chooses."""
 
 from __future__ import annotations
 

@@ -56,12 +56,12 @@ def test_resumed_as_if_never_interrupted(
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     expected = adapt(settings(encoder), WORDS, whole)
     monkeypatch.setattr(adaptation, "_SAVE_EVERY", 0)
-    take_step, taken = adaptation._Run._take_step, []
+    take_step, steps = adaptation._Run._take_step, []
 
     def stop(run: adaptation._Run, indices: object) -> float:
-        if len(taken) == 23:
+        if len(steps) == 23:
             raise KeyboardInterrupt
-        taken.append(run.step)
+        steps.append(run.step)
         return take_step(run, indices)  # type: ignore[arg-type]
 
     monkeypatch.setattr(adaptation._Run, "_take_step", stop)
@@ -89,9 +89,9 @@ def test_other_architectures(kind: str, tmp_path: Path) -> None:
     adapt(settings(tmp_path / kind, epochs=1), WORDS, tmp_path / "out")
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in (kind, "out"))
     assert before.keys() == after.keys()
-    changed = [name for name, weight in before.items() if not weight.equal(after[name])]
-    assert any("layer" in name for name in changed)
-    assert not any("decoder.layer" in name for name in changed)
+    names = [name for name, weight in before.items() if not weight.equal(after[name])]
+    assert any("layer" in name for name in names)
+    assert not any("decoder.layer" in name for name in names)
 
 
 def test_long_sentences_are_split(encoder: Path, tmp_path: Path) -> None:

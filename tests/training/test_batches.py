@@ -17,11 +17,11 @@ def test_every_position_comes_once_in_an_epoch(
 ) -> None:
     batches = LengthGroupedBatches(sizes, batch_size, seed)
     batches.set_epoch(epoch)
-    found = list(batches)
-    assert sorted(position for batch in found for position in batch) == list(range(len(sizes)))
-    assert len(found) == len(batches)
-    assert all(1 <= len(batch) <= batch_size for batch in found)
-    assert sum(len(batch) < batch_size for batch in found) <= 1
+    lists = list(batches)
+    assert sorted(position for batch in lists for position in batch) == list(range(len(sizes)))
+    assert len(lists) == len(batches)
+    assert all(1 <= len(batch) <= batch_size for batch in lists)
+    assert sum(len(batch) < batch_size for batch in lists) <= 1
 
 
 def of_epoch(epoch: int, seed: int = 1, count: int = 100) -> list[list[int]]:
@@ -67,9 +67,9 @@ def test_processes_have_together_what_one_has_in_a_larger_batch(
     def of_process(index: int) -> list[list[int]]:
         batches = LengthGroupedBatches(sizes, batch_size, seed, index, processes)
         batches.set_epoch(epoch)
-        found = list(batches)
-        assert len(found) == len(batches)
-        return found
+        lists = list(batches)
+        assert len(lists) == len(batches)
+        return lists
 
     alone = LengthGroupedBatches(sizes, processes * batch_size, seed)
     alone.set_epoch(epoch)

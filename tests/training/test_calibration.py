@@ -24,13 +24,13 @@ from tests.methods.running import predict
 from tests.training.runs import DEV, LEARNT, STEPS, assert_same, before_step, config, killed, result, run
 
 TEST = list(read("sample:test"))[:12]
-EPOCHS = 6  # so many, until something is found
+EPOCHS = 6  # enough for some predictions
 WARM = Temperature(3.0, -1.0)
 
 
 def ece(model: Model, sentences: list[Any]) -> float | None:
-    found = evaluate(sentences, predict(model, sentences)).calibration
-    return found.ece if found else None
+    calibration = evaluate(sentences, predict(model, sentences)).calibration
+    return calibration.ece if calibration else None
 
 
 def temperature_of(folder: Path) -> Temperature:
@@ -66,11 +66,11 @@ def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
     model.calibration = Temperature()
     raw = predict(model, TEST)
     model.calibration = WARM
-    found = predict(model, TEST)
+    predicted = predict(model, TEST)
     keys = [[entity.key for entity in sentence.entities] for sentence in raw]
-    assert [[entity.key for entity in sentence.entities] for sentence in found] == keys
+    assert [[entity.key for entity in sentence.entities] for sentence in predicted] == keys
     before = np.array([entity.score for sentence in raw for entity in sentence.entities])
-    after = [entity.score for sentence in found for entity in sentence.entities]
+    after = [entity.score for sentence in predicted for entity in sentence.entities]
     assert len(after) > 5
     assert after == WARM.apply(before).tolist() != before.tolist()
 
@@ -130,18 +130,18 @@ def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tm
 def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, folder: Path) -> None:
     model = load_model(folder)
     model.calibration = Temperature()
-    found = match(DEV, predict(model, DEV)).predicted
-    assert len(found) > 5
-    fitted = Temperature.fit(found.score, found.matched)
+    predictions = match(DEV, predict(model, DEV)).predicted
+    assert len(predictions) > 5
+    fitted = Temperature.fit(predictions.score, predictions.matched)
     assert fitted != Temperature()
     assert outcome.model.calibration == temperature_of(folder) == fitted
     assert predict(outcome.model, TEST) == predict(load_model(folder), TEST)
 
 
 def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> None:
-    told = result(folder)["calibration"]
-    assert told == outcome.calibration
-    assert list(told) == [
+    calibration = result(folder)["calibration"]
+    assert calibration == outcome.calibration
+    assert list(calibration) == [
         "temperature",
         "shift",
         "dev_ece_before",
@@ -150,14 +150,20 @@ def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> Non
         "test_ece_after",
     ]
     model = load_model(folder)
-    assert {"temperature": told["temperature"], "shift": told["shift"]} == saved_calibration(folder)
-    assert told["dev_ece_after"] == pytest.approx(ece(model, DEV))
-    assert told["test_ece_after"] == pytest.approx(ece(model, TEST))
-    assert result(folder)["test"]["ece"] == pytest.approx(told["test_ece_after"])
+    assert {"temperature": calibration["temperature"], "shift": calibration["shift"]} == saved_calibration(
+        folder
+    )
+    assert calibration["dev_ece_after"] == pytest.approx(ece(model, DEV))
+    assert calibration["test_ece_after"] == pytest.approx(ece(model, TEST))
+    assert result(folder)["test"]["ece"] == pytest.approx(calibration["test_ece_after"])
     model.calibration = Temperature()
     assert outcome.best is not None
-    assert told["dev_ece_before"] == pytest.approx(ece(model, DEV)) == pytest.approx(outcome.best["dev_ece"])
-    assert told["test_ece_before"] == pytest.approx(ece(model, TEST))
+    assert (
+        calibration["dev_ece_before"]
+        == pytest.approx(ece(model, DEV))
+        == pytest.approx(outcome.best["dev_ece"])
+    )
+    assert calibration["test_ece_before"] == pytest.approx(ece(model, TEST))
 
 
 def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: Path) -> None:
@@ -171,33 +177,33 @@ def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: 
 
 
 def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    calls = []
     predict = Recogniser.predict
 
     def noted(self: Recogniser, sentences: Any, *more: Any) -> Any:
-        asked.append((len(sentences), self._predictor.calibration))
+        calls.append((len(sentences), self._predictor.calibration))
         return predict(self, sentences, *more)
 
     monkeypatch.setattr(Recogniser, "predict", noted)
     monkeypatch.setattr("fencepost.training.run.explain_failure", lambda *_: [])
     run(tmp_path / "model", config(epochs=2), test=TEST[:7])
     sizes = [len(DEV)] * 3 + [7]  # two epochs, the calibration, the test
-    assert asked == [(size, Temperature()) for size in sizes]
+    assert calls == [(size, Temperature()) for size in sizes]
 
 
 def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
     card = (folder / "README.md").read_text()
-    told = outcome.calibration
-    assert told is not None
-    assert f"temperature {told['temperature']:.2f}, shift {told['shift']:z.2f}." in card
+    calibration = outcome.calibration
+    assert calibration is not None
+    assert f"temperature {calibration['temperature']:.2f}, shift {calibration['shift']:z.2f}." in card
     for part, name in (("dev", "development"), ("test", "test")):
-        before, after = told[f"{part}_ece_before"], told[f"{part}_ece_after"]
+        before, after = calibration[f"{part}_ece_before"], calibration[f"{part}_ece_after"]
         assert (
             f"On the {name} data, calibration changes the expected calibration error from {before:.3f} to "
             in card
         )
         assert f" to {after:.3f}." in card
-    without_test = {key: value for key, value in told.items() if not key.startswith("test_")}
+    without_test = {key: value for key, value in calibration.items() if not key.startswith("test_")}
     assert "On the test data" not in make_model_card(outcome.model, outcome.best, None, without_test)
     assert "are calibrated on" not in make_model_card(outcome.model, outcome.best, None)
 

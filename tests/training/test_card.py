@@ -32,7 +32,7 @@ def facts(**changes: Any) -> Facts:
     return Facts(**{"types": ["PER", "a|b`c"], "config": CONFIG, **changes})
 
 
-def changed(part: str, **values: Any) -> dict[str, Any]:
+def change_part(part: str, **values: Any) -> dict[str, Any]:
     return {**CONFIG, part: {**CONFIG[part], **values}}
 
 
@@ -54,12 +54,12 @@ def scores(text: str) -> dict[tuple[str, str], float]:
 
 def test_the_hub_reads_what_a_run_has_measured(folder):
     text, measured = (folder / "README.md").read_text(), result(folder)
-    told = scores(text)
+    values = scores(text)
     for key in ("precision", "recall", "f1"):
-        assert told["validation", key] == round(measured["dev"][f"dev_{key}"], 4)
-        assert told["test", key] == round(measured["test"][key], 4)
+        assert values["validation", key] == round(measured["dev"][f"dev_{key}"], 4)
+        assert values["test", key] == round(measured["test"][key], 4)
     eces = {"validation": measured["calibration"]["dev_ece_after"], "test": measured["test"]["ece"]}
-    assert {part: told.get((part, "ece")) for part in eces} == {
+    assert {part: values.get((part, "ece")) for part in eces} == {
         part: None if ece is None else round(ece, 4) for part, ece in eces.items()
     }
     data = ModelCard(text).data
@@ -73,9 +73,9 @@ def test_the_hub_reads_what_a_run_has_measured(folder):
 
 
 def test_a_folder_tells_the_same_as_its_run_but_for_the_number_of_weights(folder):
-    written, again = ((folder / "README.md").read_text(), make_card(folder))
-    assert "M weights in total" in written
-    assert [line for line in written.splitlines() if not line.startswith("- encoder")] == [
+    text, again = ((folder / "README.md").read_text(), make_card(folder))
+    assert "M weights in total" in text
+    assert [line for line in text.splitlines() if not line.startswith("- encoder")] == [
         line for line in again.splitlines() if not line.startswith("- encoder")
     ]
 
@@ -104,7 +104,7 @@ def test_scores_by_part_and_type():
     assert "may be too high" not in text
 
 
-def test_what_was_not_measured_is_not_told_but_that_it_was_not():
+def test_what_was_not_measured_is_called_so():
     text = render_card(facts())
     assert "model-index" not in text
     assert "The model has not been scored" in text
@@ -132,19 +132,19 @@ def test_what_was_not_measured_is_not_told_but_that_it_was_not():
     ],
 )
 def test_the_encoder_is_named_where_the_hub_knows_it(encoder, base):
-    assert make_metadata(facts(config=changed("encoder", name=encoder))).get("base_model") == base
+    assert make_metadata(facts(config=change_part("encoder", name=encoder))).get("base_model") == base
 
 
-def test_a_folder_of_an_encoder_is_not_told_whole(tmp_path, monkeypatch):
+def test_of_the_folder_of_an_encoder_only_the_name_is_shown(tmp_path, monkeypatch):
     (tmp_path / "mine" / "bert").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    text = render_card(facts(config=changed("encoder", name="mine/bert")))
+    text = render_card(facts(config=change_part("encoder", name="mine/bert")))
     assert "- encoder: `bert`\n" in text
     assert "mine" not in text
 
 
-def test_a_language_is_told_where_it_was_chosen():
-    """`en` is also what stands there where nobody has chosen."""
+def test_a_language_is_named_where_it_was_chosen():
+    """`en` is also the default where none was chosen."""
     assert "language" not in make_metadata(facts())
     german = facts(config={**CONFIG, "text": {"language": "de"}})
     assert make_metadata(german)["language"] == "de"
@@ -152,9 +152,9 @@ def test_a_language_is_told_where_it_was_chosen():
 
 
 def test_flat_models_say_that_they_are():
-    said = "- The model predicts no entity inside another."
-    assert said in render_card(facts(config=changed("predict", select="flat")))
-    assert said not in render_card(facts(config=changed("predict", select="nested")))
+    sentence = "- The model predicts no entity inside another."
+    assert sentence in render_card(facts(config=change_part("predict", select="flat")))
+    assert sentence not in render_card(facts(config=change_part("predict", select="nested")))
 
 
 def test_an_older_folder_will_do(tmp_path):
@@ -175,7 +175,7 @@ def test_an_older_folder_will_do(tmp_path):
         ("metrics.json", '{"test": 7}'),
     ],
 )
-def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
+def test_a_folder_that_is_damaged_is_reported(tmp_path, name, content):
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": CONFIG}))
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError) as caught:
@@ -184,7 +184,7 @@ def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "body"),
+    ("text", "metadata", "body"),
     [
         ("# Mine\n", {}, "# Mine"),
         ("---\n---\n# Mine\n", {}, "# Mine"),
@@ -192,11 +192,11 @@ def test_a_folder_that_is_damaged_is_told(tmp_path, name, content):
         ("---\r\na: 1\r\n---\r\n# Mine", {"a": 1}, "# Mine"),
     ],
 )
-def test_what_a_card_says_already_stays(text, said, body):
+def test_what_a_card_says_already_stays(text, metadata, body):
     again = add_metadata(text, {"b": 2})
-    assert ModelCard(again).data.to_dict() == {**said, "b": 2}
+    assert ModelCard(again).data.to_dict() == {**metadata, "b": 2}
     assert ModelCard(again).text.strip() == body
-    assert ModelCard(add_metadata(again, {"b": 3})).data.to_dict() == {**said, "b": 3}
+    assert ModelCard(add_metadata(again, {"b": 3})).data.to_dict() == {**metadata, "b": 3}
 
 
 def test_a_line_in_the_middle_is_no_top():

@@ -29,7 +29,7 @@ def draw() -> list[float]:
     ]
 
 
-def test_chance_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_chance_continues_where_it_was(tmp_path: Path) -> None:
     draw()
     save_random_state(tmp_path / "new", process=0)
     expected = [draw(), draw()]
@@ -68,7 +68,7 @@ class Learner:
         self.optimizer.zero_grad()
 
 
-def test_optimiser_and_schedule_go_on_where_they_were(tmp_path: Path) -> None:
+def test_optimiser_and_schedule_continue_where_they_were(tmp_path: Path) -> None:
     one, other = Learner(), Learner()
     for seed in range(4):
         one.step(seed)

@@ -134,8 +134,8 @@ def test_weights_of_the_lowest_loss() -> None:
     best = cost(fitted)
     for key in ("slopes", "offsets"):
         for step in (-0.05, 0.05):
-            changed = tuple(value + step for value in getattr(fitted, key))
-            assert cost(fitted.model_copy(update={key: changed})) > best
+            values = tuple(value + step for value in getattr(fitted, key))
+            assert cost(fitted.model_copy(update={key: values})) > best
 
 
 def test_the_folder_is_a_model_like_any_other(combination: Path, tmp_path: Path) -> None:

@@ -46,32 +46,32 @@ def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.
     return copies[: settings.training.epochs]
 
 
-def changed(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> dict[bool, set[bool]]:
+def compare_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> dict[bool, set[bool]]:
     """Whether the weights that pass for pretrained have changed, and whether the others have."""
-    found: dict[bool, set[bool]] = {True: set(), False: set()}
+    differences: dict[bool, set[bool]] = {True: set(), False: set()}
     for name, value in one.items():
-        found[name.startswith("encoder.embedder.")].add(not torch.equal(value, other[name]))
-    return found
+        differences[name.startswith("encoder.embedder.")].add(not torch.equal(value, other[name]))
+    return differences
 
 
 def test_they_learn_nothing_before_the_thaw_and_then_do(tmp_path: Path) -> None:
     torch.manual_seed(1)
     first, second, third = epochs_of(tmp_path / "one", config(**FROZEN | {"frozen_epochs": 2}))
-    assert changed(first, second) == {True: {False}, False: {True}}
-    assert changed(second, third) == {True: {True}, False: {True}}
+    assert compare_weights(first, second) == {True: {False}, False: {True}}
+    assert compare_weights(second, third) == {True: {True}, False: {True}}
 
 
 def test_no_gradient_is_computed_for_them(tmp_path: Path) -> None:
-    asked: list[bool] = []
+    states: list[bool] = []
     loss = Trainer.compute_loss
 
     def noted(self: Trainer, *args: Any) -> Any:
-        asked.append(any(weight.requires_grad for weight in self.model.encoder.pretrained_weights()))
+        states.append(any(weight.requires_grad for weight in self.model.encoder.pretrained_weights()))
         return loss(self, *args)
 
     with patch.object(Trainer, "compute_loss", noted):
         run(tmp_path / "model", config(**FROZEN), dev=False)
-    assert asked == [False] * STEPS + [True] * 2 * STEPS
+    assert states == [False] * STEPS + [True] * 2 * STEPS
 
 
 def test_weights_that_never_learn_do_not_thaw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,27 +94,27 @@ def test_the_rates(schedule: str, tmp_path: Path) -> None:
     """Those of the usual schedule; until the thaw, twice as much for the others, and nothing for them."""
 
     def rates(name: str, **changes: Any) -> list[tuple[float, float]]:
-        found: list[tuple[float, float]] = []
+        pairs: list[tuple[float, float]] = []
         step = torch.optim.AdamW.step
 
         def noted(self: torch.optim.AdamW, *args: Any, **kwargs: Any) -> Any:
-            found.append((self.param_groups[0]["lr"], self.param_groups[2]["lr"]))
+            pairs.append((self.param_groups[0]["lr"], self.param_groups[2]["lr"]))
             return step(self, *args, **kwargs)
 
         with patch.object(torch.optim.AdamW, "step", noted):
             settings = FROZEN | {"schedule": schedule, "encoder_learning_rate": 0.001} | changes
             run(tmp_path / name, config(**settings), dev=False)
-        return found
+        return pairs
 
     usual = rates("usual", frozen_epochs=0)
     assert len(usual) == 3 * STEPS
     for factor in (2.0, 1.5):
-        wanted = [
+        expected = [
             (0.0, factor * head) if step < STEPS else (encoder, head)
             for step, (encoder, head) in enumerate(usual)
         ]
-        found = rates(f"frozen {factor}", frozen_rate=factor)
-        assert found == [pytest.approx(pair) for pair in wanted]
+        pairs = rates(f"frozen {factor}", frozen_rate=factor)
+        assert pairs == [pytest.approx(pair) for pair in expected]
 
 
 @pytest.mark.parametrize("step", [pytest.param(STEPS // 2 + STEPS, marks=pytest.mark.slow), STEPS + 1])
@@ -134,7 +134,7 @@ def test_a_run_that_is_resumed_thaws_when_any_other_would(step: int, tmp_path: P
 
 def test_frozen_to_the_end(tmp_path: Path) -> None:
     first, *_, last = epochs_of(tmp_path / "model", config(**FROZEN | {"frozen_epochs": 9}))
-    assert changed(first, last) == {True: {False}, False: {True}}
+    assert compare_weights(first, last) == {True: {False}, False: {True}}
 
 
 def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
@@ -142,14 +142,14 @@ def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
     assert all(weight.requires_grad for weight in outcome.model.parameters())
 
 
-def test_an_encoder_without_pretrained_weights_is_told_of() -> None:
-    told = list(find_idle_settings(config(frozen_epochs=2), LEARNT, None))
-    assert told == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
+def test_an_encoder_without_pretrained_weights_is_mentioned() -> None:
+    messages = list(find_idle_settings(config(frozen_epochs=2), LEARNT, None))
+    assert messages == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
     assert not list(find_idle_settings(config(), LEARNT, None))
-    told = list(find_idle_settings(config(frozen_rate=3), LEARNT, None))
-    assert told == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
+    messages = list(find_idle_settings(config(frozen_rate=3), LEARNT, None))
+    assert messages == ["training.frozen_rate has no effect: training.frozen_epochs is 0"]
     never = config({"encoder": {"name": "minilm"}}, epochs=2, frozen_epochs=2)
-    told = [one for one in find_idle_settings(never, LEARNT, None) if "frozen" in one]
-    assert told == [
+    messages = [one for one in find_idle_settings(never, LEARNT, None) if "frozen" in one]
+    assert messages == [
         "training.frozen_epochs is not below training.epochs: the pretrained weights are never trained"
     ]

@@ -26,23 +26,23 @@ def test_two_parts_in_the_old_order_with_whole_documents(
     sentences = corpus(*docs)
     sizes = [1] * docs.count(None) + [docs.count(doc) for doc in set(docs) - {None}]
     assume(len(sizes) > 1)
-    kept, out = hold_out(sentences, share, seed)
-    assert sorted(kept + out, key=lambda s: int(s.id)) == sentences
-    for part in (kept, out):
+    rest, out = hold_out(sentences, share, seed)
+    assert sorted(rest + out, key=lambda s: int(s.id)) == sentences
+    for part in (rest, out):
         assert part
         assert [int(s.id) for s in part] == sorted(int(s.id) for s in part)
-    assert not {s.doc for s in kept if s.doc} & {s.doc for s in out if s.doc}
-    assert hold_out(sentences, share, seed) == (kept, out)
+    assert not {s.doc for s in rest if s.doc} & {s.doc for s in out if s.doc}
+    assert hold_out(sentences, share, seed) == (rest, out)
     reached = len(out) >= share * len(sentences) - 1e-9
-    one_left = len({s.doc if s.doc is not None else s.id for s in kept}) == 1
+    one_left = len({s.doc if s.doc is not None else s.id for s in rest}) == 1
     assert reached or one_left
 
 
 def test_the_share_is_reached_and_hardly_exceeded() -> None:
     sentences = corpus(*(f"doc {index // 5}" for index in range(500)))
     for seed in range(5):
-        kept, out = hold_out(sentences, 0.1, seed)
-        assert (len(kept), len(out)) == (450, 50)
+        rest, out = hold_out(sentences, 0.1, seed)
+        assert (len(rest), len(out)) == (450, 50)
     _, out = hold_out(sentences, 0.101, 1)
     assert len(out) == 55
 
@@ -50,8 +50,8 @@ def test_the_share_is_reached_and_hardly_exceeded() -> None:
 def test_one_large_document_does_not_swallow_the_training_data() -> None:
     sentences = corpus(*["large"] * 90, *["small"] * 10)
     for seed in range(10):
-        kept, _ = hold_out(sentences, 0.1, seed)
-        assert {s.doc for s in kept} == {"large"}
+        rest, _ = hold_out(sentences, 0.1, seed)
+        assert {s.doc for s in rest} == {"large"}
 
 
 def test_another_seed_holds_out_others() -> None:
@@ -61,8 +61,8 @@ def test_another_seed_holds_out_others() -> None:
 
 
 def test_at_least_one_document_is_left_to_learn_from() -> None:
-    kept, out = hold_out(corpus("a", "b"), 0.99, 1)
-    assert len(kept) == len(out) == 1
+    rest, out = hold_out(corpus("a", "b"), 0.99, 1)
+    assert len(rest) == len(out) == 1
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])

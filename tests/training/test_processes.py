@@ -91,13 +91,13 @@ class SameForAll:
     def randn(self, shape: Any, **_: Any) -> Tensor:
         return self._one(torch.randn, shape)
 
-    def randint(self, behind: int, shape: Any, **_: Any) -> Tensor:
-        return self._one(torch.randint, behind, shape)
+    def randint(self, high: int, shape: Any, **_: Any) -> Tensor:
+        return self._one(torch.randint, high, shape)
 
 
 @contextmanager
 def without_chance() -> Iterator[None]:
-    """In this process, nothing that is trained depends on who is in a batch with whom."""
+    """In this process, nothing that is trained depends on which sentences are in a batch together."""
     build = Model.build
 
     def built(*args: Any) -> Model:
@@ -140,11 +140,11 @@ def largest(numbers: Tensor) -> float:
 
 
 def gradients(model: Model) -> dict[str, Tensor]:
-    found = {
+    by_name = {
         name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None
     }
     model.zero_grad()
-    return found
+    return by_name
 
 
 def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tuple[dict[str, Tensor], float]:
@@ -242,9 +242,9 @@ def train_beside(
 
 def two(out: Path, settings: Config, *, dies_at: int = 0, **more: Any) -> list[int | None]:
     """Their exit codes."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
     tree = settings.model_dump(mode="json")
@@ -324,7 +324,7 @@ def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
 # Precision
 
 
-def test_the_precision_that_accelerate_launch_was_told_is_written_down(
+def test_the_precision_of_accelerate_launch_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
@@ -335,11 +335,13 @@ def test_the_precision_that_accelerate_launch_was_told_is_written_down(
     assert apply_launch_precision(config()) == config()
 
 
-@pytest.mark.parametrize("asked", ["fp16", "fp8"])
-def test_a_precision_that_there_is_not(asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
+@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+def test_a_precision_that_there_is_not(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
     with pytest.raises(
-        UsageError, match=f"ACCELERATE_MIXED_PRECISION={asked}: this precision is not supported"
+        UsageError, match=f"ACCELERATE_MIXED_PRECISION={precision}: this precision is not supported"
     ):
         run(tmp_path / "model")
     assert not (tmp_path / "model").exists()
@@ -391,8 +393,8 @@ def compared(tmp_path: Path, settings: Config, sentences: int = 35) -> tuple[Pat
     """A run of two processes with 4 sentences each in a batch, and one of a single process with 8."""
     data = prepared(tmp_path, settings, sentences)
     for name, processes, size in (("two", 2, 4), ("one", 1, 8)):
-        done = launch(tmp_path, processes, *data, "--out", name, "--batch-size", str(size))
-        assert done.returncode == 0, done.stderr
+        process = launch(tmp_path, processes, *data, "--out", name, "--batch-size", str(size))
+        assert process.returncode == 0, process.stderr
     return tmp_path / "two", tmp_path / "one"
 
 
@@ -444,14 +446,14 @@ def test_torchrun_when_one_process_dies(tmp_path: Path) -> None:
     dead = launch(tmp_path, 2, *data, environment={"DIES_AT": "8"})
     assert dead.returncode != 0
     assert not (tmp_path / "model" / "metrics.json").exists()
-    done = launch(tmp_path, 2, *data, "--resume")
-    assert done.returncode == 0, done.stderr
+    process = launch(tmp_path, 2, *data, "--resume")
+    assert process.returncode == 0, process.stderr
     assert [record["epoch"] for record in result(tmp_path / "model")["epochs"]] == [1, 2]
 
 
 @pytest.mark.slow
 def test_torchrun_with_data_that_is_not_there(tmp_path: Path) -> None:
-    done = launch(tmp_path, 2, "--train", "nothing.conll", "--out", "model")
-    assert done.returncode != 0
-    assert "nothing.conll" in done.stderr
+    process = launch(tmp_path, 2, "--train", "nothing.conll", "--out", "model")
+    assert process.returncode != 0
+    assert "nothing.conll" in process.stderr
     assert not (tmp_path / "model").exists()

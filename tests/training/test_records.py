@@ -39,19 +39,19 @@ def test_a_line_that_was_cut_off_is_no_record(tmp_path: Path) -> None:
     assert read_records(tmp_path) == [{"step": 1}, {"step": 2}]
 
 
-def test_each_record_is_written_at_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a reader, or a kill, sees whole lines."""
-    written: list[bytes] = []
+    contents: list[bytes] = []
     records = Records(tmp_path)
     records.begin([], 0, 30, 5)
     for step in range(1, 30):
         records.record({"step": step, "epoch": round(step / 7, 4), "loss": 1 / step, "retrieval_loss": 0.5})
         content = (tmp_path / "metrics.jsonl").read_bytes()
         assert content.endswith(b"\n")
-        written.append(content)
+        contents.append(content)
     records.close()
-    assert all(later.startswith(earlier) for earlier, later in pairwise(written))
-    assert json.loads(written[-1].splitlines()[1]) == {
+    assert all(later.startswith(earlier) for earlier, later in pairwise(contents))
+    assert json.loads(contents[-1].splitlines()[1]) == {
         "step": 2,
         "epoch": 0.2857,
         "loss": 0.5,
@@ -77,7 +77,7 @@ def test_the_terms_of_a_loss_are_recorded(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], io.StringIO]:
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], io.StringIO]:
     """Makes trainings speak to a terminal of this width."""
 
     def prepare(width: int) -> io.StringIO:
@@ -129,35 +129,35 @@ def test_nothing_is_said_in_quiet(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("width", [100, 60])
 def test_a_bar_with_loss_and_f1_in_a_terminal(
-    width: int, tmp_path: Path, shown: Callable[[int], io.StringIO], monkeypatch: pytest.MonkeyPatch
+    width: int, tmp_path: Path, open_terminal: Callable[[int], io.StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = shown(width)
-    told: list[str] = []
+    stream = open_terminal(width)
+    frames: list[str] = []
     update = Display.after_step
 
     def noted(self: Display, *args: Any, **kwargs: Any) -> None:
         update(self, *args, **kwargs)
         self.bar.refresh()  # at once, however fast the training is
         frame = stream.getvalue().rpartition("\r\x1b[2K")[2]
-        told.append(re.sub(r"\x1b\[[0-9;]*m", "", frame))
+        frames.append(re.sub(r"\x1b\[[0-9;]*m", "", frame))
 
     monkeypatch.setattr(Display, "after_step", noted)
     run(tmp_path / "model", config(epochs=2), quiet=False)
-    assert all(len(frame) <= width and "\n" not in frame for frame in told)
-    assert told[0].startswith("epoch 1/2 ")
-    assert " 1/24 " in told[0]
-    assert re.search(r" 12/24 +loss \d+\.\d{3} ", told[11])
-    assert told[11].startswith("epoch 1/2 ")
-    assert re.search(r"^epoch 2/2 .* 13/24 +loss \d+\.\d{3}  best F1 \d+\.\d ", told[12])
+    assert all(len(frame) <= width and "\n" not in frame for frame in frames)
+    assert frames[0].startswith("epoch 1/2 ")
+    assert " 1/24 " in frames[0]
+    assert re.search(r" 12/24 +loss \d+\.\d{3} ", frames[11])
+    assert frames[11].startswith("epoch 1/2 ")
+    assert re.search(r"^epoch 2/2 .* 13/24 +loss \d+\.\d{3}  best F1 \d+\.\d ", frames[12])
     assert stream.getvalue().count(HIDDEN) == stream.getvalue().count(SHOWN) == 1
     assert stream.getvalue().rindex(SHOWN) > stream.getvalue().rindex("24/24")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_the_bar_is_closed_whatever_happens(
-    error: type[BaseException], tmp_path: Path, shown: Callable[[int], io.StringIO]
+    error: type[BaseException], tmp_path: Path, open_terminal: Callable[[int], io.StringIO]
 ) -> None:
-    stream = shown(80)
+    stream = open_terminal(80)
 
     def fail() -> None:
         raise error
@@ -169,12 +169,12 @@ def test_the_bar_is_closed_whatever_happens(
 
 def test_a_real_terminal_gets_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
-    seen = bytearray()
+    output = bytearray()
 
     def look() -> None:
         with suppress(OSError):  # how Linux says that the other side is closed
             while piece := os.read(ours, 4096):
-                seen.extend(piece)
+                output.extend(piece)
 
     onlooker = threading.Thread(target=look)
     onlooker.start()
@@ -184,9 +184,9 @@ def test_a_real_terminal_gets_the_bar(tmp_path: Path, monkeypatch: pytest.Monkey
         run(tmp_path / "model", config(epochs=1), quiet=False)
     onlooker.join(10)
     os.close(ours)
-    assert HIDDEN.encode() in seen
-    assert b"12/12" in seen
-    assert b"epoch   1   loss" in seen
+    assert HIDDEN.encode() in output
+    assert b"12/12" in output
+    assert b"epoch   1   loss" in output
 
 
 def test_transformers_is_as_talkative_as_before(tmp_path: Path) -> None:

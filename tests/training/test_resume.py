@@ -1,4 +1,4 @@
-"""A run that is killed and resumed ends like one that nobody disturbed, to the last bit."""
+"""A run that is killed and resumed ends like one without an interruption, to the last bit."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_killed_before_the_first_checkpoint_tensorboard_starts_anew(
+def test_killed_before_the_first_checkpoint_tensorboard_starts_again(
     undisturbed: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "model"
@@ -279,7 +279,7 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     ("place", "at"),
     [("before step", 2 * STEPS + 3), pytest.param("before the model is saved", 0, marks=slow)],
 )
-def test_patience_goes_on_where_it_was(place: str, at: int, tmp_path: Path) -> None:
+def test_patience_continues_where_it_was(place: str, at: int, tmp_path: Path) -> None:
     """Killed when half of it is spent, and when all of it is: either way it ends after epoch 3."""
     out, training = tmp_path / "model", {"epochs": 6, "patience": 2}
     scores = [0.5, 0.1, 0.3, 0.9, 0.9, 0.9]
@@ -390,11 +390,11 @@ def test_a_damaged_checkpoint_is_not_used(
     folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
     older, newer = folder / "checkpoint-12", folder / "checkpoint-24"
     damage(newer / name)
-    said: list[str] = []
-    assert find_resumable(folder, said.append) == older
+    messages: list[str] = []
+    assert find_resumable(folder, messages.append) == older
     if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
         message = f"{newer / name}: damaged; training continues from an earlier checkpoint, {older}"
-        assert said == [message]
+        assert messages == [message]
 
 
 def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -> None:
@@ -490,12 +490,12 @@ def test_with_other_settings(interrupted: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("learnt", "dev"),
+    ("training", "dev"),
     [(LEARNT[1:], DEV), (LEARNT[::-1], DEV), (LEARNT, DEV[1:]), (LEARNT, None), (DEV, LEARNT)],
 )
-def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
+def test_with_other_data(training: Any, dev: Any, interrupted: Path) -> None:
     with pytest.raises(UsageError, match="other training or development data; resume it with the same"):
-        train(config(), learnt, interrupted, dev, resume=True)
+        train(config(), training, interrupted, dev, resume=True)
     assert find_last_checkpoint(interrupted / "checkpoints") is not None
 
 
@@ -505,9 +505,9 @@ def test_with_other_data(learnt: Any, dev: Any, interrupted: Path) -> None:
 def test_several_processes_train_one_model(tmp_path: Path) -> None:
     """As torchrun starts them: each learns from its share, one of them writes."""
     out = tmp_path / "model"
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = str(server.getsockname()[1])
     together = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     processes = [
         start(

@@ -114,14 +114,14 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
 
 
 def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -> None:
-    found = json.loads((plain / "metrics.json").read_text())
+    content = json.loads((plain / "metrics.json").read_text())
     epochs = [record for record in read_records(plain) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"])
-    assert found["epochs"] == epochs
-    assert found["dev"] == best
-    assert found["kept_epoch"] == best["epoch"]
+    assert content["epochs"] == epochs
+    assert content["dev"] == best
+    assert content["kept_epoch"] == best["epoch"]
     test = evaluate(DEV[:5], predict(load_model(plain), DEV[:5]))
-    assert found["test"] == json.loads(json.dumps(test.to_dict()))
+    assert content["test"] == json.loads(json.dumps(test.to_dict()))
 
 
 def test_the_card_tells_what_was_measured(plain: Path, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_an_empty_folder_is_fine_and_missing_ones_above_are_made(tmp_path: Path)
 def test_data_that_cannot_be_learnt_from_leaves_no_folder(
     sentences: list[Sentence], dev: list[Sentence] | None, message: str, tmp_path: Path
 ) -> None:
-    """So that the same command works when the data is mended."""
+    """So that the same command works when the data is corrected."""
     with pytest.raises(UsageError, match=message):
         train(config(), sentences, tmp_path / "model", dev)
     assert not (tmp_path / "model").exists()

@@ -67,7 +67,7 @@ def test_old_types_keep_their_weights_and_new_ones_are_added(trained, tmp_path):
     assert set(fencepost.load(tmp_path / "new").types) == set(new.types)
 
 
-def test_a_model_goes_on_where_it_was(tmp_path):
+def test_a_model_continues_where_it_was(tmp_path):
     config = settings_of("boundary-smoothing", 15)
     train(config, OLD, tmp_path / "old")
     start = Start(tmp_path / "old", OLD)
@@ -131,7 +131,7 @@ def test_a_resumed_run_has_the_same_start(tmp_path):
 def test_weights_of_types_move_to_their_places():
     old = {"u": torch.tensor([[0.0, 1, 2]]), "v": torch.tensor([10.0, 20]), "w": torch.ones(3)}
     new = {"u": torch.full((1, 5), -1.0), "v": torch.full((4,), -1.0), "w": torch.zeros(3)}
-    found = extend_weights(old, new, ["b", "d"], ["a", "b", "c", "d"])
-    assert found["u"].tolist() == [[0, -1, 1, -1, 2]]
-    assert found["v"].tolist() == [-1, 10, -1, 20]
-    assert found["w"].tolist() == [1, 1, 1]
+    weights = extend_weights(old, new, ["b", "d"], ["a", "b", "c", "d"])
+    assert weights["u"].tolist() == [[0, -1, 1, -1, 2]]
+    assert weights["v"].tolist() == [-1, 10, -1, 20]
+    assert weights["w"].tolist() == [1, 1, 1]

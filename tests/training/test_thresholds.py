@@ -18,7 +18,7 @@ def outcome(tmp_path_factory):
 
 
 def f1_at(outcome, threshold: float) -> float:
-    """Of a model loaded anew, with another threshold."""
+    """Of a model loaded again, with another threshold."""
     model = fencepost.training.scoring.make_recogniser(outcome.model).with_options(threshold=threshold)
     return evaluate(DEV, model.predict(DEV)).overall.f1
 
@@ -46,8 +46,8 @@ def test_thresholds_of_some_types(outcome) -> None:
     """A type that is not named keeps its own; one that does not exist is refused."""
     types = outcome.model.types
     model = fencepost.training.scoring.make_recogniser(outcome.model)
-    changed = model.with_options(threshold={types[0]: 1.0})
-    assert not [e for s in changed.predict(DEV) for e in s.entities if e.type == types[0] and e.score < 1]
+    recogniser = model.with_options(threshold={types[0]: 1.0})
+    assert not [e for s in recogniser.predict(DEV) for e in s.entities if e.type == types[0] and e.score < 1]
     others = [[e for e in s.entities if e.type != types[0]] for s in model.predict(DEV)]
     assert sum(map(len, others)) > 0
     with pytest.raises(UsageError, match=r"predict\.threshold: there is no type 'nothing'; there are "):

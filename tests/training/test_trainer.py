@@ -116,8 +116,8 @@ def test_each_weight_is_in_the_group_where_it_belongs() -> None:
 def check_groups(model: Model, settings: Config) -> None:
     """What must hold for any model: each weight once, and only weights of matrices and the like decay."""
     groups = make_parameter_groups(model, settings.training)
-    found = [id(parameter) for group in groups for parameter in group["params"]]
-    assert sorted(found) == sorted(id(one) for one in model.parameters() if one.requires_grad)
+    identities = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(identities) == sorted(id(one) for one in model.parameters() if one.requires_grad)
     still = {id(one) for group in groups[1::2] for one in group["params"]}
     norms = {id(one) for m in model.modules() if "Norm" in type(m).__name__ for one in m.parameters()}
     for name, parameter in model.named_parameters():
@@ -260,14 +260,14 @@ def test_the_last_good_epoch_is_kept(
     with pytest.raises(Diverged) as caught:
         run(out)
     message = str(caught.value)
-    kept = out / "checkpoints" / "checkpoint-24"
+    checkpoint = out / "checkpoints" / "checkpoint-24"
     assert message.startswith(f"{what} is no longer finite at step {step} (epoch 3)")
-    assert f"The model of the last good epoch is in {kept}." in message
+    assert f"The model of the last good epoch is in {checkpoint}." in message
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (" in message
     assert len(steps) == step - 1  # nothing of it has reached the weights
-    assert find_last_checkpoint(out / "checkpoints") == kept
-    assert predict(load_model(kept), DEV)
-    assert all(tensor.isfinite().all() for tensor in weights(kept).values())
+    assert find_last_checkpoint(out / "checkpoints") == checkpoint
+    assert predict(load_model(checkpoint), DEV)
+    assert all(tensor.isfinite().all() for tensor in weights(checkpoint).values())
     assert not (out / "metrics.json").exists()
     assert [record["step"] for record in metrics(out)] == [10, 12, 12, 20, 24, 24, 30]
 

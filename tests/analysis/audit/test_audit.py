@@ -29,12 +29,13 @@ def perfect(sentences):
     return [s.with_entities(replace(e, score=0.95) for e in s.entities) for s in sentences]
 
 
-def judge(sentences, found, seen=None):
+def judge(sentences, predicted, training=None):
     """What models find: `found` in what they have not seen, `seen` in what they have."""
-    unseen, seen = (
-        [{entity.key: entity.score for entity in s.entities} for s in side] for side in (found, seen or found)
+    unseen, training = (
+        [{entity.key: entity.score for entity in s.entities} for s in side]
+        for side in (predicted, training or predicted)
     )
-    return AuditPredictions.of(sentences, unseen, seen, Config.parse({}))
+    return AuditPredictions.of(sentences, unseen, training, Config.parse({}))
 
 
 def keys(one):
@@ -93,8 +94,8 @@ class TestRanking:
         wrong = {(error.sentence, error.now) for error in errors}
         lost = {(error.sentence, error.before) for error in errors}
         numbers = iter(range(10**6))
-        found = [s.with_entities(e for e in s.entities if next(numbers) % 5) for s in perfect(SAMPLE)]
-        ranked = rank(judge(noisy, found))
+        predicted = [s.with_entities(e for e in s.entities if next(numbers) % 5) for s in perfect(SAMPLE)]
+        ranked = rank(judge(noisy, predicted))
         right = [
             any((one.sentence, key) in places for key, places in zip(keys(one), (wrong, lost), strict=True))
             for one in ranked
@@ -121,12 +122,12 @@ class TestRanking:
         predicted = [Sentence(words, [Entity(0, 1, "place", 0.7)]) for words in texts]
         others = [Sentence(["to", "Oslo", str(n)], [Entity(1, 2, "place")]) for n in range(8)]
         numbers = iter(range(10**6))
-        found = [
+        predictions = [
             s.with_entities(e if next(numbers) % 10 else replace(e, type="work") for e in s.entities)
             for s in perfect(SAMPLE)
         ]
-        sentences, found = [*gold, *others, *SAMPLE], [*predicted, *perfect(others), *found]
-        ranked = rank(judge(sentences, found))
+        sentences, predictions = [*gold, *others, *SAMPLE], [*predicted, *perfect(others), *predictions]
+        ranked = rank(judge(sentences, predictions))
         assert [one.sentence for one in ranked if one.sentence < 2] == [0, 1]
 
     def test_sentences_without_entities(self):
@@ -137,10 +138,13 @@ class TestRanking:
         """Two like disagreements: of one, the models that have seen it have learnt the annotation."""
         texts = [["Oslo", "won"], ["Riga", "won"]]
         gold = [Sentence(words, [Entity(0, 1, "person")]) for words in texts]
-        found = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
-        learnt = [gold[0].with_entities([Entity(0, 1, "person", 0.3), Entity(0, 1, "place", 0.5)]), found[1]]
+        predicted = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
+        training = [
+            gold[0].with_entities([Entity(0, 1, "person", 0.3), Entity(0, 1, "place", 0.5)]),
+            predicted[1],
+        ]
         sentences = [*gold, *SAMPLE]
-        predictions = judge(sentences, [*found, *perfect(SAMPLE)], [*learnt, *perfect(SAMPLE)])
+        predictions = judge(sentences, [*predicted, *perfect(SAMPLE)], [*training, *perfect(SAMPLE)])
         assert [one.sentence for one in rank(predictions)] == [1, 0]
 
 

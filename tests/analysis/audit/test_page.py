@@ -84,7 +84,7 @@ def test_keys_filters_and_the_download(browser, tmp_path: Path):
     def counts() -> str:
         return browser.find_element(By.ID, "counts").text
 
-    def shown() -> list[str]:
+    def read_kinds() -> list[str]:
         cards = browser.find_elements(By.TAG_NAME, "article")
         return [card.get_attribute("data-kind") for card in cards if card.is_displayed()]
 
@@ -100,10 +100,10 @@ def test_keys_filters_and_the_download(browser, tmp_path: Path):
     browser.refresh()
     assert counts() == "3 shown; 1 accepted, 1 rejected, 1 undecided"
     Select(browser.find_element(By.ID, "by-type")).select_by_visible_text("place")
-    assert shown() == ["type"]
+    assert read_kinds() == ["type"]
     Select(browser.find_element(By.ID, "by-type")).select_by_visible_text("all")
     Select(browser.find_element(By.ID, "by-kind")).select_by_visible_text("spurious")
-    assert shown() == ["spurious"]
+    assert read_kinds() == ["spurious"]
     press("jd")
     target = tmp_path / "accepted.jsonl"
     for _ in range(200):

@@ -32,12 +32,12 @@ def annotated_texts(draw):
 def test_every_span_is_an_entity_of_exactly_its_characters(name, annotated):
     text, spans = annotated
     document = align(text, spans, SPLITTERS[name].split(text))
-    found = sorted(
+    entities = sorted(
         (offsets[e.start][0], offsets[e.end - 1][1], e.type, e.score)
         for sentence, offsets in zip(document.sentences, document.offsets, strict=True)
         for e in sentence.entities
     )
-    assert found == sorted((*trimmed(text, span), span.type, span.score) for span in spans)
+    assert entities == sorted((*trimmed(text, span), span.type, span.score) for span in spans)
     words = list(itertools.chain.from_iterable(document.offsets))
     assert "".join(text[a:b] for a, b in words) == "".join(text.split())
     for sentence, offsets in zip(document.sentences, document.offsets, strict=True):
@@ -56,10 +56,10 @@ def trimmed(text, span):
 def test_sentences_are_joined_only_where_a_span_runs_over_their_boundary(annotated):
     text, spans = annotated
     before = SPLITTERS["en"].split(text)
-    kept = {words[0][0] for words in align(text, spans, before).offsets}
+    starts = {words[0][0] for words in align(text, spans, before).offsets}
     edges = [trimmed(text, span) for span in spans]
     for beginning in (words[0][0] for words in before):
-        assert (beginning in kept) != any(start < beginning < end for start, end in edges)
+        assert (beginning in starts) != any(start < beginning < end for start, end in edges)
 
 
 def test_a_word_is_cut_where_a_span_ends_inside_it():

@@ -192,12 +192,12 @@ def test_annotations_over_line_breaks_are_never_lost(text, data):
     ends = st.lists(st.sampled_from(solid), min_size=2, max_size=2).map(sorted) if solid else st.nothing()
     spans = [CharSpan(a, b + 1, "T") for a, b in data.draw(st.lists(ends, max_size=4))] if solid else []
     document = align(text, spans, SPLITTERS["auto"].split(text))
-    found = [
+    entities = [
         (words[entity.start][0], words[entity.end - 1][1])
         for sentence, words in zip(document.sentences, document.offsets, strict=True)
         for entity in sentence.entities
     ]
-    assert sorted(found) == sorted((span.start, span.end) for span in spans)
+    assert sorted(entities) == sorted((span.start, span.end) for span in spans)
 
 
 def test_annotated_text_is_split_by_the_same_rule(tmp_path):
@@ -219,9 +219,9 @@ def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeyp
     monkeypatch.setattr(lines, "_Line", lambda *of: read.append(of) or Line(*of))
     list(islice(find_sentence_ends(text), 3))
     assert len(read) <= 102
-    begun = time.process_time()
+    start = time.process_time()
     list(find_sentence_ends(text))
-    assert time.process_time() - begun < 15
+    assert time.process_time() - start < 15
 
 
 Line = lines._Line

@@ -59,9 +59,9 @@ def test_a_long_run_is_cut_inside_its_sentence():
     "text", ["(" * 20_000, "😀" * 20_000, "a." * 20_000, "\n" * 50_000, "\n " * 50_000, "a\n\n" * 20_000]
 )
 def test_hostile_texts_take_no_quadratic_time(text):
-    begun = time.process_time()
+    start = time.process_time()
     SPLITTERS["en"].split(text)
-    assert time.process_time() - begun < 15  # spaCy alone needs a minute for the first
+    assert time.process_time() - start < 15  # spaCy alone needs a minute for the first
 
 
 @settings(max_examples=200)
@@ -80,14 +80,14 @@ def test_the_sentences_are_those_of_spacy(text, at_once):
     """Whatever spaCy reads at once: its own sentencizer gets each paragraph as a whole, as one line."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.data.text.splitter._AT_ONCE", at_once)
-        found = make_splitter("en", lines="join").split(text)
+        sentences = make_splitter("en", lines="join").split(text)
     expected = []
     borders = [0, *find_sentence_ends(text, "join"), len(text)]
     for start, end in pairwise(borders):
         for sentence in SENTENCIZER(LINE_BREAK.sub(" ", text[start:end])).sents:
             words = [(start + t.idx, start + t.idx + len(t)) for t in sentence if not t.is_space]
             expected += [words] if words else []
-    assert found == expected
+    assert sentences == expected
 
 
 SENTENCIZER = spacy.blank("en")

@@ -58,8 +58,8 @@ def test_every_language_gives_the_tokens_of_spacy(code):
     nlp, tokenize = spacy.blank(code), RuleTokenizer(load_rules(code))
     specials = sorted(getattr(nlp.tokenizer, "rules", {}))
     rng = random.Random(code)  # noqa: S311
-    joined = "".join(rng.choice(specials or ["a"]) + rng.choice(FRAGMENTS) for _ in range(300))
-    for text in (MULTILINGUAL, joined, " ".join(specials[:2000])):
+    mixture = "".join(rng.choice(specials or ["a"]) + rng.choice(FRAGMENTS) for _ in range(300))
+    for text in (MULTILINGUAL, mixture, " ".join(specials[:2000])):
         assert tokens_of_ours(tokenize, text) == tokens_of_spacy(nlp, text)
 
 
@@ -147,10 +147,10 @@ def test_the_cache_is_bounded(monkeypatch):
 def test_threads_can_share_a_tokenizer(monkeypatch):
     monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 5)
     tokenize = RuleTokenizer(load_rules("en"))
-    expected, found = tokens_of_ours(PAIRS["en"][0], MULTILINGUAL), []
+    expected, results = tokens_of_ours(PAIRS["en"][0], MULTILINGUAL), []
     threads = [
         threading.Thread(
-            target=lambda: found.extend(tokens_of_ours(tokenize, MULTILINGUAL) for _ in range(20))
+            target=lambda: results.extend(tokens_of_ours(tokenize, MULTILINGUAL) for _ in range(20))
         )
         for _ in range(4)
     ]
@@ -158,4 +158,4 @@ def test_threads_can_share_a_tokenizer(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 80
+    assert results == [expected] * 80

@@ -65,7 +65,7 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundaryOffset:
 
 
 def words_of(lengths: list[int], types: int = len(TYPES), seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     prompts = torch.randn(len(lengths), types, WIDTH, generator=generator, dtype=torch.float64)
@@ -86,12 +86,12 @@ def random_batch(chance: random.Random, longest: int = 9) -> tuple[list[int], li
     return lengths, [random_keys(chance, length) for length in lengths]
 
 
-def slow_label(found: list[tuple[int, int]], i: int, j: int, reach: int, offsets: str) -> str:
+def slow_label(spans: list[tuple[int, int]], i: int, j: int, reach: int, offsets: str) -> str:
     """What the span from word `i` to word `j` is to the entities of one type (start, end), in their order."""
-    if (i, j + 1) in found:
+    if (i, j + 1) in spans:
         return "0"
     best, name = reach + 1, OUT
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         if end == j + 1 and offsets != "end" and abs(i - start) < best:
             best, name = abs(i - start), f"{i - start}S"
         if start == i and offsets != "start" and abs(j + 1 - end) < best:
@@ -103,10 +103,10 @@ def slow_targets(keys: set[Key], length: int, reach: int, offsets: str) -> dict[
     """By start, last word and type: the whole grid, the lower triangle as a mirror of the upper."""
     grid = {}
     for type_ in range(len(TYPES)):
-        found = [(start, end) for start, end, of in keys if of == type_]
+        spans = [(start, end) for start, end, of in keys if of == type_]
         for i in range(length):
             for j in range(i, length):
-                grid[i, j, type_] = grid[j, i, type_] = slow_label(found, i, j, reach, offsets)
+                grid[i, j, type_] = grid[j, i, type_] = slow_label(spans, i, j, reach, offsets)
     return grid
 
 
@@ -162,13 +162,13 @@ def slow_decode(
     nearest: bool = True,
     order: bool = True,
 ) -> Found:
-    found = {
+    entities = {
         (sentence, i, j + 1, type_): probabilities[sentence, type_, i, j]
         for (sentence, type_, i, j), name in picture.items()
         if name == "0"
     }
     if mode == "centre":
-        return found
+        return entities
     voters: dict[tuple[int, int, int, int], list[tuple[int, int, int, int]]] = {}
     for cell, name in picture.items():
         if name in ("0", OUT):
@@ -176,7 +176,7 @@ def slow_decode(
         sentence, type_, i, j = cell
         by_start, by_end = offset_of(name)
         start, end = i - by_start, j + 1 - by_end
-        if not 0 <= start < end <= lengths[sentence] or (sentence, start, end, type_) in found:
+        if not 0 <= start < end <= lengths[sentence] or (sentence, start, end, type_) in entities:
             continue
         if mode == "rules" and nearest and not is_nearest(picture, cell, labels):
             continue
@@ -187,8 +187,8 @@ def slow_decode(
     for key, cells in voters.items():
         sides = [picture[cell][-1] for cell in cells]
         if sides.count("S") >= needed or sides.count("E") >= needed:
-            found[key] = sum(probabilities[cell] for cell in cells) / len(cells)
-    return found
+            entities[key] = sum(probabilities[cell] for cell in cells) / len(cells)
+    return entities
 
 
 RULES = [
@@ -235,9 +235,9 @@ def slow_cell(method: BoundaryOffset, vectors: Tensor, h_m: Tensor, i: int, j: i
         weight = torch.cat((weight, method.place_view.weight), dim=1)
     type_view = (method.type_view.linear.weight @ h_m + method.type_view.linear.bias).relu()
     span_view = (weight @ v_ij + method.span_view.bias).relu()
-    joined = torch.cat((type_view, span_view))
+    views = torch.cat((type_view, span_view))
     scores = [
-        type_view @ method.U[n] @ span_view + method.W[n] @ joined + method.b[n]
+        type_view @ method.U[n] @ span_view + method.W[n] @ views + method.b[n]
         for n in range(len(method.labels))
     ]
     score = torch.stack(scores)
@@ -257,7 +257,7 @@ def slow_grid(method: BoundaryOffset, vectors: Tensor, types: Tensor) -> Tensor:
     if method.convolutions is None:
         return grid
     labels = len(method.labels)
-    before, behind = method.convolutions.before, method.convolutions.behind
+    before, after = method.convolutions.before, method.convolutions.behind
     channels = grid.permute(3, 0, 1, 2)[None]  # [1, L, T, T, C]
     first = nn.functional.conv3d(channels, before.weight[:, :, None, None, None], before.bias)
     x = nn.functional.gelu(first)
@@ -268,8 +268,8 @@ def slow_grid(method: BoundaryOffset, vectors: Tensor, types: Tensor) -> Tensor:
         )
         x = nn.functional.gelu(x)
         outputs.append(x)
-    joined = torch.cat(outputs, dim=1)
-    last = nn.functional.conv3d(joined, behind.weight[:, :, None, None, None], behind.bias)
+    features = torch.cat(outputs, dim=1)
+    last = nn.functional.conv3d(features, after.weight[:, :, None, None, None], after.bias)
     return grid + last[0].permute(1, 2, 3, 0)
 
 

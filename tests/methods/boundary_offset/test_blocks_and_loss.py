@@ -48,33 +48,33 @@ from tests.methods.running import arrays_of, graphs_of
 )
 def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
     rows = []
-    for sentences, first, behind, length in split_blocks(lengths, pairs, reach):
+    for sentences, first, stop, length in split_blocks(lengths, pairs, reach):
         assert length == max(lengths[index] for index in sentences)
-        assert 0 <= first < behind <= length
-        rows += [(index, row) for index in sentences for row in range(first, behind) if row < lengths[index]]
-        if (first, behind) == (0, length) and len(sentences) > 1:
+        assert 0 <= first < stop <= length
+        rows += [(index, row) for index in sentences for row in range(first, stop) if row < lengths[index]]
+        if (first, stop) == (0, length) and len(sentences) > 1:
             assert len(sentences) * length**2 <= pairs
         else:
             assert len(sentences) == 1
-        if (first, behind) != (0, length):
+        if (first, stop) != (0, length):
             assert length**2 > pairs
-        if behind - first > 1 and (first, behind) != (0, length):
-            assert (behind - first + 2 * reach) * length <= pairs
+        if stop - first > 1 and (first, stop) != (0, length):
+            assert (stop - first + 2 * reach) * length <= pairs
     assert sorted(rows) == [(index, row) for index, n in enumerate(lengths) for row in range(n)]
 
 
 def blocks_of(method: BoundaryOffset, lengths: Tensor, monkeypatch) -> list[Block]:
     """Those in which the loss is computed."""
-    seen: list[Block] = []
+    blocks: list[Block] = []
     with monkeypatch.context() as patch:
-        patch.setattr(method, "compute_grid", lambda _, block: seen.append(block))
+        patch.setattr(method, "compute_grid", lambda _, block: blocks.append(block))
         patch.setattr(
             boundary_offset, "sum_cross_entropy", lambda grid, blocks, *_: [grid(b) for b in blocks]
         )
         words = words_of([1], types=len(method.types))
         scores = method.score(words)
         method.loss(dataclasses.replace(scores, lengths=lengths), gold_of([set()]))
-    return seen
+    return blocks
 
 
 @pytest.mark.parametrize("wider", [{"size": 1000}, {"max_offset": 40}, {"types": tuple("ABCDEFGHIJKLMNOP")}])
@@ -102,14 +102,14 @@ def test_blocks_change_neither_loss_nor_gradients(monkeypatch, convolutions: int
     words = words_of(LENGTHS)
     expected = gradients_of(method, loss_of(method, words, BATCH))
     with torch.no_grad():
-        told = loss_of(method, words, BATCH)
+        total = loss_of(method, words, BATCH)
     monkeypatch.setattr(boundary_offset, "_BUDGET", budget)
     assert len(blocks_of(method, words.lengths, monkeypatch)) > 1
-    found = gradients_of(method, loss_of(method, words, BATCH))
+    gradients = gradients_of(method, loss_of(method, words, BATCH))
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
     with torch.no_grad():
-        torch.testing.assert_close(loss_of(method, words, BATCH), told)
+        torch.testing.assert_close(loss_of(method, words, BATCH), total)
 
 
 @pytest.mark.parametrize("convolutions", [0, 1, 3])
@@ -134,12 +134,12 @@ def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) ->
     words = words_of(LENGTHS)
     monkeypatch.setattr(boundary_offset, "_BUDGET", 10_000)
     torch.manual_seed(1)
-    found = gradients_of(method, loss_of(method, words, BATCH))
+    gradients = gradients_of(method, loss_of(method, words, BATCH))
     monkeypatch.setattr(loss, "checkpoint", lambda part, block, **_: part(block))
     torch.manual_seed(1)
     expected = gradients_of(method, loss_of(method, words, BATCH))
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, msg=name)
+        torch.testing.assert_close(gradients[name], gradient, msg=name)
 
 
 NEARLY = "nearly 0"
@@ -194,7 +194,7 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
         candidates = predict.select_entities(decoder.candidates(scores, predict), TYPES)
         columns = (candidates.start, candidates.end, candidates.type)
         keys = zip(*(column.tolist() for column in columns), strict=True)
-        found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
+        confidences = dict(zip(keys, candidates.confidence.tolist(), strict=True))
         picture, probabilities = expected
         picture = {
             cell: "0" if name == NEARLY else name
@@ -207,12 +207,12 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
             for (index, start, end, type_), confidence in slow.items()
             if confidence >= threshold
         }
-        assert found == pytest.approx(in_batch, abs=1e-4)
+        assert confidences == pytest.approx(in_batch, abs=1e-4)
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
 def test_grids_are_computed_in_bounded_groups(lengths: list[int]) -> None:
-    """Each sentence once; of several together, at most so many scores at once."""
+    """Each sentence once; of several together, a bounded number of scores at once."""
     decoder = OffsetDecoder(BoundaryOffsetSettings(), ["A", "B"])
     shapes: list[tuple[int, ...]] = []
 

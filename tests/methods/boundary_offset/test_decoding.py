@@ -34,11 +34,11 @@ from tests.strategies import entities
 
 def cells_of(picture: Picture, labels: Labels, probabilities: dict) -> Cells:
     """In any order."""
-    found = [(*cell, name) for cell, name in picture.items() if name != OUT]
-    seeded(len(found)).shuffle(found)
-    sentence, type_, start, last = (np.array([row[n] for row in found], dtype=np.int64) for n in (0, 1, 2, 3))
-    label = np.array([labels.names.index(row[4]) for row in found], dtype=np.int64)
-    probability = np.array([probabilities[row[:4]] for row in found], dtype=np.float64)
+    rows = [(*cell, name) for cell, name in picture.items() if name != OUT]
+    seeded(len(rows)).shuffle(rows)
+    sentence, type_, start, last = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1, 2, 3))
+    label = np.array([labels.names.index(row[4]) for row in rows], dtype=np.int64)
+    probability = np.array([probabilities[row[:4]] for row in rows], dtype=np.float64)
     return Cells(sentence, start, last, type_, label, probability)
 
 
@@ -68,14 +68,14 @@ def fast_decode(
         BoundaryOffsetPredict(**predict),
     )
     columns = (candidates.start, candidates.end, candidates.type, candidates.confidence)
-    found = {
+    confidences = {
         (start // length, start % length, end - start // length * length, type_): confidence
         for start, end, type_, confidence in zip(*(column.tolist() for column in columns), strict=True)
     }
-    assert len(found) == len(candidates)
-    for sentence, start, end, _ in found:
+    assert len(confidences) == len(candidates)
+    for sentence, start, end, _ in confidences:
         assert 0 <= start < end <= lengths[sentence]
-    return found
+    return confidences
 
 
 @pytest.mark.parametrize("offsets", OFFSETS)
@@ -93,8 +93,8 @@ def test_perfect_grids_give_back_the_entities_in_every_mode(reach: int, offsets:
             for index, start, end, type_ in gold
         }
         for predict in PREDICTS:
-            found = fast_decode(picture, probabilities, lengths, labels, **predict)
-            assert found == pytest.approx(expected), predict
+            confidences = fast_decode(picture, probabilities, lengths, labels, **predict)
+            assert confidences == pytest.approx(expected), predict
 
 
 @given(st.data(), st.integers(0, 3), st.sampled_from(OFFSETS), st.sampled_from(PREDICTS))
@@ -106,8 +106,8 @@ def test_perfect_grids_of_drawn_sentences_give_back_the_entities(data, reach, of
     ]
     picture = picture_of(lengths, batch, reach, offsets)
     probabilities = dict.fromkeys(picture, 1.0)
-    found = fast_decode(picture, probabilities, lengths, labels_of(reach, offsets), **predict)
-    assert set(found) == {(index, *key) for index, keys in enumerate(batch) for key in keys}
+    confidences = fast_decode(picture, probabilities, lengths, labels_of(reach, offsets), **predict)
+    assert set(confidences) == {(index, *key) for index, keys in enumerate(batch) for key in keys}
 
 
 def spoilt(picture: Picture, labels: Labels, chance: random.Random) -> Picture:
@@ -136,9 +136,9 @@ def test_decoding_equals_the_obvious_loop(reach: int, offsets: str) -> None:
         for number, predict in enumerate(PREDICTS):
             expected = slow_decode(picture, probabilities, lengths, labels, reach, **predict)
             longer = chance.choice([0, 0, 3])  # padding beyond the longest
-            found = fast_decode(picture, probabilities, lengths, labels, longer, **predict)
-            assert found == pytest.approx(expected), predict
-            elected[number] += len(found) - sum(name == "0" for name in picture.values())
+            confidences = fast_decode(picture, probabilities, lengths, labels, longer, **predict)
+            assert confidences == pytest.approx(expected), predict
+            elected[number] += len(confidences) - sum(name == "0" for name in picture.values())
     assert elected[0] == 0
     assert (elected[1] > 0) == (reach > 0)
     enough = {1: (1,), 2: (1, 2), 3: (1, 2)}.get(reach, ())
@@ -155,9 +155,9 @@ def test_the_rules_change_something() -> None:
         lengths, batch = random_batch(chance)
         picture = spoilt(picture_of(lengths, batch, 2, "both"), labels, chance)
         probabilities = chances_of(picture, chance)
-        found = [fast_decode(picture, probabilities, lengths, labels, **rules) for rules in RULES]
+        results = [fast_decode(picture, probabilities, lengths, labels, **rules) for rules in RULES]
         for one, other in different:
-            different[one, other] += found[one] != found[other]
+            different[one, other] += results[one] != results[other]
     same = {pair for pair, count in different.items() if not count}
     # with votes unset there must be three, which are so rare here that the other rules seldom matter
     assert all(RULES[one]["votes"] == RULES[other]["votes"] is None for one, other in same)
@@ -182,8 +182,11 @@ def test_sentences_and_types_do_not_leak_into_each_other() -> None:
                     if (of, also) == (index, type_)
                 }
                 of_part = {(0, 0, i, j): probabilities[index, type_, i, j] for _, _, i, j in part}
-                found = fast_decode(part, of_part, [lengths[index]], labels, **predict)
-                alone |= {(index, start, end, type_): found[0, start, end, 0] for _, start, end, _ in found}
+                confidences = fast_decode(part, of_part, [lengths[index]], labels, **predict)
+                alone |= {
+                    (index, start, end, type_): confidences[0, start, end, 0]
+                    for _, start, end, _ in confidences
+                }
             assert together == pytest.approx(alone)
 
 
@@ -191,8 +194,8 @@ def decoded(picture: dict[tuple[int, int], str], length: int = 8, reach: int = 2
     """Of one sentence and type; all cells have another probability."""
     full = {(0, 0, i, j): name for (i, j), name in picture.items()}
     probabilities = {cell: 0.5 + number / 100 for number, cell in enumerate(full)}
-    found = fast_decode(full, probabilities, [length], labels_of(reach), **predict)
-    return {(start, end): confidence for (_, start, end, _), confidence in found.items()}
+    confidences = fast_decode(full, probabilities, [length], labels_of(reach), **predict)
+    return {(start, end): confidence for (_, start, end, _), confidence in confidences.items()}
 
 
 def test_more_than_half_of_the_start_offsets_elect_a_span_that_is_no_centre() -> None:

@@ -160,7 +160,7 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "encoder", "told"),
+    ("method", "encoder", "setting"),
     [
         ({"prompt_start": "name"}, "minilm", None),
         ({"prompt_start": "name"}, "scratch", "method.prompt_start"),
@@ -169,11 +169,11 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
         ({"offsets": "start", "max_offset": 0}, "minilm", "method.offsets"),
     ],
 )
-def test_settings_without_effect_are_told(method: dict, encoder: str, told: str | None) -> None:
+def test_settings_without_effect_are_named(method: dict, encoder: str, setting: str | None) -> None:
     tree = {"method": {"name": "boundary-offset", **method}, "encoder": {"name": encoder}}
     notes = list(find_idle_settings(Config.parse(tree), LEARNT, None))
-    assert len(notes) == (told is not None)
-    assert all(note.startswith(f"{told} has no effect: ") for note in notes)
+    assert len(notes) == (setting is not None)
+    assert all(note.startswith(f"{setting} has no effect: ") for note in notes)
 
 
 @pytest.mark.parametrize(

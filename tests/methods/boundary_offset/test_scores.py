@@ -56,13 +56,13 @@ def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
     scores = method.score(words_of(lengths))
     grid = method.compute_grid(scores, whole(lengths))
     for some, length in (([2, 0], 17), ([1, 0], 9), ([1], 4)):
-        for first, behind in itertools.combinations(sorted({0, 1, 3, 4, length // 2, 8, length}), 2):
-            if behind > length:
+        for first, stop in itertools.combinations(sorted({0, 1, 3, 4, length // 2, 8, length}), 2):
+            if stop > length:
                 continue
-            part = method.compute_grid(scores, Block(some, first, behind, length))
+            part = method.compute_grid(scores, Block(some, first, stop, length))
             for index, of_sentence in zip(some, part, strict=True):
                 inside = lengths[index]
-                expected = grid[index, first : min(behind, inside), :inside]
+                expected = grid[index, first : min(stop, inside), :inside]
                 torch.testing.assert_close(of_sentence[: len(expected), :inside], expected)
 
 
@@ -72,10 +72,10 @@ def test_padding_changes_nothing(convolutions: int) -> None:
     method = method_of(convolutions=convolutions)
     lengths = [3, 8, 1, 5]
     words = words_of(lengths)
-    changed = words.vectors.clone()
-    changed[~words.mask] = 1e3
+    vectors = words.vectors.clone()
+    vectors[~words.mask] = 1e3
     grid = method.compute_grid(method.score(words), whole(lengths))
-    other = method.compute_grid(method.score(Words(changed, words.lengths, words.prompts)), whole(lengths))
+    other = method.compute_grid(method.score(Words(vectors, words.lengths, words.prompts)), whole(lengths))
     for index, length in enumerate(lengths):
         inside = grid[index, :length, :length]
         assert torch.equal(other[index, :length, :length], inside)
@@ -144,12 +144,12 @@ def test_convolutions_keep_the_three_directions_apart() -> None:
             ahead[direction] = 2
             layer.plain.weight[(slice(None), 0, *ahead)] = 1.0
         size = grid.shape[1 + direction]
-        kept = max(0, size - dilation)
+        rest = max(0, size - dilation)
         moved = layer(grid)
         torch.testing.assert_close(
-            moved.narrow(1 + direction, 0, kept), grid.narrow(1 + direction, size - kept, kept)
+            moved.narrow(1 + direction, 0, rest), grid.narrow(1 + direction, size - rest, rest)
         )
-        assert (moved.narrow(1 + direction, kept, size - kept) == 0).all()
+        assert (moved.narrow(1 + direction, rest, size - rest) == 0).all()
 
 
 @torch.no_grad()

@@ -40,7 +40,7 @@ def test_labels_are_as_many_as_the_paper_says(reach: int) -> None:
 
 
 def test_names_and_moves_of_labels() -> None:
-    """1S is a span that starts one word behind where the entity starts, -2E ends two words before it."""
+    """1S is a span that starts one word after the start of the entity, -2E ends two words before it."""
     labels = labels_of(2)
     assert labels.names == (OUT, "0", "-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E")
     assert labels.moves.tolist() == [
@@ -111,12 +111,12 @@ def test_targets_of_a_part_of_the_batch_are_that_part_of_all() -> None:
         some = chance.sample(range(len(lengths)), chance.randint(1, len(lengths)))  # in any order
         length = max(lengths[index] for index in some)
         first = chance.randrange(length)
-        behind = chance.randint(first + 1, length)
-        part = fast_targets(lengths, batch, labels, Block(some, first, behind, length))
-        assert torch.equal(part, targets[some, first:behind, :length])
+        stop = chance.randint(first + 1, length)
+        part = fast_targets(lengths, batch, labels, Block(some, first, stop, length))
+        assert torch.equal(part, targets[some, first:stop, :length])
 
 
-def test_an_entity_that_is_told_twice_counts_once() -> None:
+def test_an_entity_that_is_given_twice_counts_once() -> None:
     rows = [(0, 1, 3, 0), (0, 1, 3, 0), (0, 0, 3, 0), (0, 1, 3, 0)]
     once = fast_targets([4], [{(1, 3, 0), (0, 3, 0)}], labels_of(2), whole([4]))
     entries = find_cells(Gold.from_columns(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
@@ -137,8 +137,8 @@ def test_of_two_entities_as_near_the_earlier_one_counts() -> None:
     def label(keys: set[Key], i: int, j: int) -> str:
         return labels.names[int(fast_targets([6], [keys], labels, whole([6]))[0, i, j, 0])]
 
-    assert label({(0, 2, 0), (0, 4, 0)}, 0, 2) == "1E"  # ends behind (0, 2), before (0, 4)
-    assert label({(0, 6, 0), (2, 6, 0)}, 1, 5) == "1S"  # starts behind (0, 6), before (2, 6)
+    assert label({(0, 2, 0), (0, 4, 0)}, 0, 2) == "1E"  # ends after (0, 2), before (0, 4)
+    assert label({(0, 6, 0), (2, 6, 0)}, 1, 5) == "1S"  # starts after (0, 6), before (2, 6)
     assert label({(0, 6, 0), (3, 6, 0)}, 1, 5) == "1S"
     assert label({(0, 6, 0), (3, 6, 0)}, 2, 5) == "-1S"  # the later one is nearer
     assert label({(1, 4, 0), (2, 3, 0)}, 1, 2) == "-1E"  # (1, 4) starts before (2, 3), whose -1S it is too

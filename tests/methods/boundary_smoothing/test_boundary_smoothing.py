@@ -57,7 +57,7 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     return Words(vectors, torch.tensor(lengths))
@@ -232,7 +232,7 @@ BLUE_2 = """
 """
 
 
-def drawn(picture: str) -> Tensor:
+def read_picture(picture: str) -> Tensor:
     rows = [[float(cell.replace(".", "0")) for cell in row.split()] for row in picture.strip().splitlines()]
     return torch.tensor(rows) / 100
 
@@ -244,7 +244,9 @@ FIGURE_1 = [Sentence(["w"] * 10, [Entity(1, 3, "A"), Entity(3, 8, "B")])]
 def test_figure_1_with_smoothed_boundaries(size: int, red: str, blue: str) -> None:
     method = method_of(types=("A", "B"), epsilon=0.16, smoothing_size=size)
     targets = targets_of(method, gold_of(FIGURE_1), torch.tensor([10]), 10)
-    expected = torch.stack((1 - drawn(red) - drawn(blue), drawn(red), drawn(blue)))
+    expected = torch.stack(
+        (1 - read_picture(red) - read_picture(blue), read_picture(red), read_picture(blue))
+    )
     torch.testing.assert_close(targets, expected[None])
 
 
@@ -300,9 +302,9 @@ def slow_score(method: BoundarySmoothing, vectors: Tensor, i: int, j: int) -> Te
     hs = torch.relu(method.start_view.linear(vectors[i]))
     he = torch.relu(method.end_view.linear(vectors[j]))
     width = method.width_embedding.weight[min(j - i, method.width_embedding.num_embeddings - 1)]
-    joined = torch.cat((hs, he, width))
+    features = torch.cat((hs, he, width))
     return torch.stack(
-        [hs @ method.U[c] @ he + method.W[c] @ joined + method.b[c] for c in range(len(method.b))]
+        [hs @ method.U[c] @ he + method.W[c] @ features + method.b[c] for c in range(len(method.b))]
     )
 
 
@@ -477,15 +479,15 @@ def test_loss_is_least_where_the_probabilities_are_the_targets() -> None:
 def brute_force(grid: Tensor, lengths: Tensor, threshold: float = 0.4) -> dict[tuple[int, int, int], float]:
     """Cell by cell: (start, end, type) to confidence, at positions `b * T + t`."""
     batch, _, longest, _ = grid.shape
-    found = {}
+    confidences = {}
     for b in range(batch):
         for i in range(int(lengths[b])):
             for j in range(i, int(lengths[b])):
                 probabilities = grid[b, :, i, j].softmax(dim=0).tolist()
                 best = max(range(1, len(probabilities)), key=probabilities.__getitem__)
                 if probabilities[best] >= threshold:
-                    found[b * longest + i, b * longest + j + 1, best - 1] = probabilities[best]
-    return found
+                    confidences[b * longest + i, b * longest + j + 1, best - 1] = probabilities[best]
+    return confidences
 
 
 def candidates_of(method: BoundarySmoothing, words: Words, **predict) -> Candidates:
@@ -514,8 +516,8 @@ def test_candidates_equal_the_obvious_loop(threshold: float | dict[str, float] |
     assert len(expected) > 1
     keys = list(zip(*(c.tolist() for c in (candidates.start, candidates.end, candidates.type)), strict=True))
     assert len(keys) == len(set(keys))
-    found = dict(zip(keys, candidates.confidence.tolist(), strict=True))
-    assert found == pytest.approx(expected, abs=1e-6)
+    confidences = dict(zip(keys, candidates.confidence.tolist(), strict=True))
+    assert confidences == pytest.approx(expected, abs=1e-6)
 
 
 @given(batches(), st.integers(0, 2**32 - 1))
@@ -556,12 +558,12 @@ def test_perfect_scores_give_back_the_entities(data) -> None:
     grid[:, 1:] = -20.0
     gold = gold_of(sentences)
     grid[gold.sentence, gold.type + 1, gold.start, gold.end - 1] = 20.0
-    kept = PredictSettings(select="nested").select_entities(candidates_in(grid, lengths), TYPES)
-    found = set(zip(kept.start.tolist(), kept.end.tolist(), kept.type.tolist(), strict=True))
+    selection = PredictSettings(select="nested").select_entities(candidates_in(grid, lengths), TYPES)
+    keys = set(zip(selection.start.tolist(), selection.end.tolist(), selection.type.tolist(), strict=True))
     shift = (gold.sentence * longest).tolist()
     expected = zip(shift, gold.start.tolist(), gold.end.tolist(), gold.type.tolist(), strict=True)
-    assert found == {(by + start, by + end, type_) for by, start, end, type_ in expected}
-    assert (kept.confidence > 0.99).all()
+    assert keys == {(by + start, by + end, type_) for by, start, end, type_ in expected}
+    assert (selection.confidence > 0.99).all()
 
 
 LONG_SENTENCE = """
@@ -603,9 +605,9 @@ def test_a_sentence_of_5000_words_is_predicted_in_bounded_memory() -> None:
     run = subprocess.run(
         [sys.executable, "-c", LONG_SENTENCE], capture_output=True, text=True, check=True, timeout=120
     )
-    growth, words, found = map(float, run.stdout.split())
+    growth, words, count = map(float, run.stdout.split())
     assert words == 5040
-    assert found > 100
+    assert count > 100
     assert growth < 600
 
 
@@ -654,7 +656,7 @@ def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch)
     monkeypatch.setattr(SpanScores, "compute_grid", lambda s: sizes.append(s.end.shape) or grid(s))
     monkeypatch.setattr(boundary_smoothing, "_PAIRS_AT_ONCE", 150)
     parts = method.loss(method.score(words), gold)["span_loss"]
-    (found,) = torch.autograd.grad(parts, words.vectors)
+    (gradient,) = torch.autograd.grad(parts, words.vectors)
     assert sorted(shape[2] for shape in sizes) == [7, 40]  # the three short ones together
     torch.testing.assert_close(parts, whole)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradient, expected)

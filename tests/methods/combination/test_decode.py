@@ -42,47 +42,47 @@ ROWS = st.lists(
 
 @given(st.lists(ROWS, min_size=1, max_size=4))
 def test_join_agrees_with_dictionaries(members: list[list[Row]]) -> None:
-    joined = join_candidates([make(rows) for rows in members])
+    candidates = join_candidates([make(rows) for rows in members])
     expected: dict[tuple[int, int, int], dict[int, float]] = {}
     for number, rows in enumerate(members):
         for *key, confidence in rows:
             of_key = expected.setdefault(tuple(key), {})  # type: ignore[arg-type]
             of_key[number] = max(confidence, of_key.get(number, 0.0))
-    keys = list(zip(*(column.tolist() for column in joined[:3]), strict=True))
+    keys = list(zip(*(column.tolist() for column in candidates[:3]), strict=True))
     assert keys == sorted(expected)
-    for key, probabilities in zip(keys, joined.probability.tolist(), strict=True):
+    for key, probabilities in zip(keys, candidates.probability.tolist(), strict=True):
         assert {n: p for n, p in enumerate(probabilities) if not math.isnan(p)} == expected[key]
 
 
 def test_equal_weights_are_the_mean_of_the_logits() -> None:
     """A member that does not propose a candidate counts as the lowest probability that it could have."""
-    joined = join_candidates([make([(0, 2, 0, 0.9), (3, 4, 1, 0.6)]), make([(0, 2, 0, 0.7)])])
+    candidates = join_candidates([make([(0, 2, 0, 0.9), (3, 4, 1, 0.6)]), make([(0, 2, 0, 0.7)])])
     settings = CombinationSettings.from_members(["a", "b"])
-    both, one = joined.combine(settings).tolist()
+    both, one = candidates.combine(settings).tolist()
     assert both == pytest.approx(sigmoid((logit(0.9) + logit(0.7)) / 2))
     assert one == pytest.approx(sigmoid((logit(0.6) + logit(FLOOR)) / 2))
 
 
 def test_learnt_weights() -> None:
     settings = CombinationSettings(members=("a", "b"), slopes=(2.0, 0.5), offsets=(1.0, -1.0), bias=-0.25)
-    joined = join_candidates([make([(0, 2, 0, 0.9)]), make([(0, 2, 0, 0.7), (1, 2, 0, 0.5)])])
-    both, one = joined.combine(settings).tolist()
+    candidates = join_candidates([make([(0, 2, 0, 0.9)]), make([(0, 2, 0, 0.7), (1, 2, 0, 0.5)])])
+    both, one = candidates.combine(settings).tolist()
     assert both == pytest.approx(sigmoid(2 * logit(0.9) + 0.5 * logit(0.7) - 0.25))
     assert one == pytest.approx(sigmoid(-1.25))
 
 
 def test_probabilities_of_0_and_1_are_finite() -> None:
-    joined = join_candidates([make([(0, 1, 0, 1.0), (1, 2, 0, 0.0)]), make([(0, 1, 0, 1.0)])])
+    scores = join_candidates([make([(0, 1, 0, 1.0), (1, 2, 0, 0.0)]), make([(0, 1, 0, 1.0)])])
     decoder = CombinationDecoder(CombinationSettings.from_members(["a", "b"]), ["X"])
-    candidates = decoder.candidates(joined, PredictSettings(threshold=0.0))
+    candidates = decoder.candidates(scores, PredictSettings(threshold=0.0))
     assert candidates.confidence[0] > 0.999
     assert len(candidates) == 2
 
 
 def test_no_candidates() -> None:
-    joined = join_candidates([make([]), make([])])
+    scores = join_candidates([make([]), make([])])
     decoder = CombinationDecoder(CombinationSettings.from_members(["a", "b"]), ["X"])
-    assert len(decoder.candidates(joined, PredictSettings())) == 0
+    assert len(decoder.candidates(scores, PredictSettings())) == 0
 
 
 def test_each_member_needs_its_weights() -> None:
@@ -100,8 +100,8 @@ def test_agreement_counts() -> None:
     second = [(0, 1, 0, 0.5), (3, 4, 0, 0.7)]
     decoder = CombinationDecoder(CombinationSettings.from_members(["first", "second"]), ["X"])
     report = AgreementReport(decoder, PredictSettings())
-    joined = join_candidates([make(first), make(second)])
-    report.add(sentences, joined, GoldArrays.from_sentences(sentences, ["X"]))
+    candidates = join_candidates([make(first), make(second)])
+    report.add(sentences, candidates, GoldArrays.from_sentences(sentences, ["X"]))
     tables = report.tables()
     counts = {name: score.counts for name, score in tables["Members"].items()}  # type: ignore[union-attr]
     assert counts == {"first": (2, 3, 3), "second": (2, 2, 3)}  # correct, predicted, gold

@@ -119,7 +119,7 @@ NETWORKS: dict[str, dict] = {
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors; those behind the end of a sentence are huge: nobody may look at them."""
+    """Random vectors; those after the end of a sentence are huge: they must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     words = Words(vectors, torch.tensor(lengths))
@@ -162,22 +162,22 @@ class Noised(NamedTuple):
 
 
 def noised(monkeypatch, method: Diffusion, words: Words, batch: list[list[Key]]) -> Noised:
-    seen: list[Tensor] = []
+    tensors: list[Tensor] = []
     with monkeypatch.context() as patch:
 
         def decode_spans(numbers: Tensor, *rest) -> tuple[Tensor, Tensor]:
-            seen.append(numbers)
+            tensors.append(numbers)
             return decode(numbers, *rest)
 
         decode = module.decode_spans
         patch.setattr(module, "decode_spans", decode_spans)
-        hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[:3]))
+        hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: tensors.extend(inputs[:3]))
         scores = method.score(words, gold_of(batch))
         hook.remove()
-    assert len(seen) == 4
-    assert torch.equal(torch.stack(scores.noisy), torch.stack(seen[1:3]))
+    assert len(tensors) == 4
+    assert torch.equal(torch.stack(scores.noisy), torch.stack(tensors[1:3]))
     by_draw = (len(words.lengths), method.settings.draws)
-    return Noised(*(part.unflatten(0, by_draw) for part in seen), scores)
+    return Noised(*(part.unflatten(0, by_draw) for part in tensors), scores)
 
 
 Said = tuple[Tensor, Tensor]  # of one draw of one sentence: what `SlowDenoiser` gives
@@ -185,14 +185,14 @@ Said = tuple[Tensor, Tensor]  # of one draw of one sentence: what `SlowDenoiser`
 
 def said_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], Said]:
     """By sentence and draw, without the padding, which must be out of the question."""
-    said = {}
+    result = {}
     for row, length in enumerate(scores.lengths.tolist()):
         assert not scores.boundaries[:, row, :, length:].sigmoid().any()
-        said[divmod(row, draws)] = (
+        result[divmod(row, draws)] = (
             scores.types[row].double(),
             scores.boundaries[:, row, :, :length].double(),
         )
-    return said
+    return result
 
 
 def denoised(types: Tensor, boundaries: Tensor, lengths: list[int], seed: int = 0) -> DenoisedScores:
@@ -235,11 +235,11 @@ def noisy_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], li
     }
 
 
-def assert_same(found: dict, expected: dict, atol: float = 1e-5) -> None:
+def assert_same(result: dict, expected: dict, atol: float = 1e-5) -> None:
     """Beside the loops, less exactly: codes of late times are in single precision."""
-    assert found.keys() == expected.keys()
-    for place, said in expected.items():
-        for ours, theirs in zip(found[place], said, strict=True):
+    assert result.keys() == expected.keys()
+    for place, row in expected.items():
+        for ours, theirs in zip(result[place], row, strict=True):
             torch.testing.assert_close(
                 ours, theirs, rtol=1e-5, atol=atol, msg=lambda m, at=place: f"{at} {m}"
             )

@@ -43,10 +43,10 @@ def slow_alpha_bar(schedule: str, times: int) -> list[float]:
         if schedule == "linear":
             beta = 1e-4 + (0.02 - 1e-4) * time / (times - 1)
         else:
-            before, behind = (
+            before, after = (
                 math.cos((at / times + 0.008) / 1.008 * math.pi / 2) ** 2 for at in (time, time + 1)
             )
-            beta = min(0.999, 1 - behind / before)
+            beta = min(0.999, 1 - after / before)
         product *= 1 - beta
         alpha_bar.append(product)
     return alpha_bar
@@ -154,19 +154,19 @@ class SlowDenoiser:
         return torch.stack(types), torch.stack(boundaries)
 
 
-def slow_learnt(method: Diffusion, words: Words, seen: Noised) -> dict[tuple[int, int], Said]:
+def slow_learnt(method: Diffusion, words: Words, sample: Noised) -> dict[tuple[int, int], Said]:
     """What the network says about noised spans."""
-    said = {}
+    result = {}
     for index in range(len(words.lengths)):
         denoiser = SlowDenoiser(method, words, index)
-        for draw, time in enumerate(seen.time[index].tolist()):
-            lefts, rights = seen.left[index, draw].tolist(), seen.right[index, draw].tolist()
-            said[index, draw] = denoiser(list(zip(lefts, rights, strict=True)), time)
-    return said
+        for draw, time in enumerate(sample.time[index].tolist()):
+            lefts, rights = sample.left[index, draw].tolist(), sample.right[index, draw].tolist()
+            result[index, draw] = denoiser(list(zip(lefts, rights, strict=True)), time)
+    return result
 
 
-def slow_profit(said: Said, span: int, key: Key) -> float:
-    types, (lefts, rights) = said
+def slow_profit(scores: Said, span: int, key: Key) -> float:
+    types, (lefts, rights) = scores
     start, end, type_ = key
     parts = (types[span].softmax(0)[type_ + 1], lefts[span, start].sigmoid(), rights[span, end - 1].sigmoid())
     return sum(part.item() for part in parts)
@@ -178,37 +178,37 @@ def slow_way(noisy: Ends, key: Key, length: int) -> float:
 
 
 def slow_matches(
-    settings: DiffusionSettings, said: Said, noisy: list[Ends], keys: list[Key]
+    settings: DiffusionSettings, scores: Said, noisy: list[Ends], keys: list[Key]
 ) -> dict[int, Key]:
     """By span its entity: of all ways to give the spans the entities, or none, the best one."""
-    spans, length = len(said[0]), said[1].shape[2]
+    spans, length = len(scores[0]), scores[1].shape[2]
     if settings.targets == "repeat":
-        wanted: list[Key | None] = [keys[place % len(keys)] for place in range(spans)] if keys else []
+        targets: list[Key | None] = [keys[place % len(keys)] for place in range(spans)] if keys else []
     else:
-        wanted = [*keys]
-    wanted += [None] * (spans - len(wanted))
+        targets = [*keys]
+    targets += [None] * (spans - len(targets))
     profits = {
         (span, key): 0.0
         if key is None
-        else slow_profit(said, span, key) - settings.distance * slow_way(noisy[span], key, length)
+        else slow_profit(scores, span, key) - settings.distance * slow_way(noisy[span], key, length)
         for span in range(spans)
-        for key in set(wanted)
+        for key in set(targets)
     }
-    ways = itertools.permutations(wanted)
+    ways = itertools.permutations(targets)
     best = max(ways, key=lambda way: sum(profits[span, key] for span, key in enumerate(way)))
     return {span: key for span, key in enumerate(best) if key is not None}
 
 
 def slow_loss(
     settings: DiffusionSettings,
-    said: dict[tuple[int, int], Said],
+    scores: dict[tuple[int, int], Said],
     noisy: dict[tuple[int, int], list[Ends]],
     batch: list[list[Key]],
 ) -> dict[str, Tensor]:
     """Type by type and word by word."""
     of_entities, of_none, of_words = [], [], []
-    for place, (types, boundaries) in said.items():
-        matches = slow_matches(settings, said[place], noisy[place], batch[place[0]])
+    for place, (types, boundaries) in scores.items():
+        matches = slow_matches(settings, scores[place], noisy[place], batch[place[0]])
         for span in range(len(types)):
             probabilities = types[span].softmax(0)
             if span not in matches:
@@ -241,8 +241,8 @@ def slow_move(
 
 class SlowStep(NamedTuple):
     time: int
-    asked: list[Ends]
-    said: Said
+    spans: list[Ends]
+    scores: Said
 
 
 @torch.no_grad()
@@ -259,12 +259,12 @@ def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index
     )
     steps = []
     for time, then in itertools.zip_longest(times, times[1:]):
-        asked = [slow_span(pair, length, settings) for pair in noisy]
-        said = denoiser(asked, time)
-        steps.append(SlowStep(time, asked, said))
+        spans = [slow_span(pair, length, settings) for pair in noisy]
+        scores = denoiser(spans, time)
+        steps.append(SlowStep(time, spans, scores))
         if then is None:
             return steps
-        ends = zip(*(logits.argmax(dim=1).tolist() for logits in said[1]), strict=True)
+        ends = zip(*(logits.argmax(dim=1).tolist() for logits in scores[1]), strict=True)
         fresh = chance.standard_normal((predict.spans, 2), dtype=np.float32).tolist()
         for span, pair in enumerate(ends):
             clean = [
@@ -278,9 +278,9 @@ def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index
     raise AssertionError
 
 
-def slow_candidates(said: Said, offset: int = 0) -> Found:
+def slow_candidates(scores: Said, offset: int = 0) -> Found:
     """Spans with their most probable types; of those with the same boundaries and type, the surest one."""
-    types, (lefts, rights) = said
+    types, (lefts, rights) = scores
     best: Found = {}
     for span, logits in enumerate(types):
         of_type, type_ = (part.item() for part in logits.softmax(0)[1:].max(dim=0))

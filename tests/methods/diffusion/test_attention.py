@@ -32,9 +32,9 @@ def test_attention_is_that_of_pytorch(heads: int, masked: bool) -> None:
     queries, keys, values = (torch.randn(3, length, 8).double() for length in (4, 6, 6))
     mask = torch.arange(6) < torch.tensor([6, 1, 4])[:, None] if masked else None
     expected, _ = theirs(queries, keys, values, key_padding_mask=None if mask is None else ~mask)
-    found = ours(queries, ours.project_source(keys, values), mask)
-    assert found.shape == (3, 4, 8)
-    torch.testing.assert_close(found, expected)
+    result = ours(queries, ours.project_source(keys, values), mask)
+    assert result.shape == (3, 4, 8)
+    torch.testing.assert_close(result, expected)
 
 
 def test_what_is_masked_changes_nothing() -> None:
@@ -61,10 +61,10 @@ def test_dropout_is_for_training() -> None:
 @pytest.mark.parametrize("size", [2, 4, 32])
 def test_codes_equal_the_formula(size: int) -> None:
     positions = torch.tensor([[0, 1, 2], [17, 500, 999]])
-    found = encode_sinusoids(positions, size)
-    assert found.shape == (2, 3, size)
+    codes = encode_sinusoids(positions, size)
+    assert codes.shape == (2, 3, size)
     half = size // 2
-    for row, numbers in zip(found, positions.tolist(), strict=True):
+    for row, numbers in zip(codes, positions.tolist(), strict=True):
         for code, number in zip(row, numbers, strict=True):
             angles = [number / 10_000 ** (index / half) for index in range(half)]
             expected = [*map(math.sin, angles), *map(math.cos, angles)] + [0.0] * (size % 2)

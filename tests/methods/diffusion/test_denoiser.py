@@ -38,7 +38,7 @@ def spans_for(lengths: list[int], draws: int, spans: int, seed: int = 0) -> tupl
     return ends.amin(dim=0), ends.amax(dim=0)
 
 
-def asked(method: Diffusion, words: Words, ends: tuple[Tensor, Tensor], time: Tensor) -> DenoisedScores:
+def denoise(method: Diffusion, words: Words, ends: tuple[Tensor, Tensor], time: Tensor) -> DenoisedScores:
     """Of spans `[B, R, K]` at times `[B, R]`: each draw is a row of the batch."""
     draws = time.shape[1]
     rows = Words(words.vectors.repeat_interleave(draws, 0), words.lengths.repeat_interleave(draws))
@@ -55,7 +55,7 @@ def test_the_network_equals_the_loops(settings: dict) -> None:
     words = words_of(LENGTHS)
     left, right = spans_for(LENGTHS, 2, 4)
     time = torch.randint(1000, left.shape[:2], generator=torch.Generator().manual_seed(0))
-    scores = asked(method, words, (left, right), time)
+    scores = denoise(method, words, (left, right), time)
     assert scores.types.shape == (5 * 2, 4, 4)
     assert scores.boundaries.shape == (2, 5 * 2, 4, 12)
     assert scores.types.dtype == scores.boundaries.dtype == torch.float32
@@ -72,9 +72,9 @@ def test_the_network_equals_the_loops(settings: dict) -> None:
 def test_what_is_learnt_from_is_said_about_the_noised_spans(monkeypatch) -> None:
     method = method_of(draws=3, positions=True)
     words = words_of(LENGTHS, seed=1)
-    seen = noised(monkeypatch, method, words, BATCH)
-    assert_same(said_in(seen.scores, 3), slow_learnt(method, words, seen), atol=1e-4)
-    assert seen.scores.lengths.tolist() == [length for length in LENGTHS for _ in range(3)]
+    sample = noised(monkeypatch, method, words, BATCH)
+    assert_same(said_in(sample.scores, 3), slow_learnt(method, words, sample), atol=1e-4)
+    assert sample.scores.lengths.tolist() == [length for length in LENGTHS for _ in range(3)]
 
 
 def said_about(
@@ -83,7 +83,7 @@ def said_about(
     """Of spans of one sentence of nine words: types `[K, C + 1]` and boundaries `[2, K, T]`."""
     left, right = torch.tensor(ends).T
     words = words_of([9]) if words is None else words
-    scores = asked(method, words, (left[None, None], right[None, None]), torch.tensor([[time]]))
+    scores = denoise(method, words, (left[None, None], right[None, None]), torch.tensor([[time]]))
     return scores.types[0], scores.boundaries[:, 0]
 
 
@@ -94,10 +94,10 @@ def test_a_sentence_is_the_same_in_any_batch(settings: dict) -> None:
     words = words_of(LENGTHS)
     ends = spans_for(LENGTHS, 2, 4)
     time = torch.tensor([[5, 900]] * 5)
-    together = said_in(asked(method, words, ends, time), 2)
+    together = said_in(denoise(method, words, ends, time), 2)
     for index in range(len(LENGTHS)):
         own = tuple(end[index : index + 1] for end in ends)
-        apart = said_in(asked(method, alone(words, index), own, time[:1]), 2)
+        apart = said_in(denoise(method, alone(words, index), own, time[:1]), 2)
         expected = {(0, draw): together[index, draw] for draw in (0, 1)}
         assert_same(apart, expected)
 
@@ -108,11 +108,11 @@ def test_padding_changes_nothing(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     ends, time = spans_for(LENGTHS, 2, 4), torch.tensor([[5, 900]] * 5)
-    expected = asked(method, words, ends, time)
+    expected = denoise(method, words, ends, time)
     other = words.vectors.clone()
     other[~words.mask] = 1e4
     longer = torch.cat((other, torch.full((5, 3, other.shape[2]), -1e4)), dim=1)
-    assert_same(said_in(asked(method, Words(longer, words.lengths), ends, time)), said_in(expected))
+    assert_same(said_in(denoise(method, Words(longer, words.lengths), ends, time)), said_in(expected))
 
 
 @networks
@@ -122,10 +122,10 @@ def test_draws_do_not_see_each_other(settings: dict) -> None:
     words = words_of(LENGTHS)
     left, right = spans_for(LENGTHS, 3, 4)
     time = torch.randint(1000, (5, 3), generator=torch.Generator().manual_seed(0))
-    together = said_in(asked(method, words, (left, right), time), 3)
+    together = said_in(denoise(method, words, (left, right), time), 3)
     for draw in range(3):
         own = slice(draw, draw + 1)
-        apart = said_in(asked(method, words, (left[:, own], right[:, own]), time[:, own]))
+        apart = said_in(denoise(method, words, (left[:, own], right[:, own]), time[:, own]))
         assert_same(apart, {(index, 0): together[index, draw] for index in range(5)})
 
 
@@ -144,10 +144,10 @@ def test_the_spans_of_a_draw_see_each_other_if_they_may(self_attention: bool) ->
 def test_spans_see_all_words_if_they_may(cross_attention: bool) -> None:
     method = method_of(cross_attention=cross_attention, positions=True)
     words = words_of([9])
-    changed = Words(words.vectors.clone(), words.lengths)
-    changed.vectors[0, 7] += 1
+    others = Words(words.vectors.clone(), words.lengths)
+    others.vectors[0, 7] += 1
     types, boundaries = said_about(method, [(0, 3), (2, 2)], words=words)
-    other_types, other_boundaries = said_about(method, [(0, 3), (2, 2)], words=changed)
+    other_types, other_boundaries = said_about(method, [(0, 3), (2, 2)], words=others)
     assert (types == other_types).all() != cross_attention
     same = (boundaries == other_boundaries).all(dim=1)  # a pointer looks at each word, and only at that
     assert not same[:, 7].any()
@@ -175,14 +175,14 @@ def test_the_time_matters_to_types_and_boundaries(settings: dict) -> None:
     first, again, later = (said_about(method, ends, time) for time in (20, 20, 21))
     for part in (0, 1):
         assert torch.equal(first[part], again[part])
-        assert (first[part] != later[part]).float().mean() > 0.7  # the others are behind a relu
+        assert (first[part] != later[part]).float().mean() > 0.7  # the others are 0 after a ReLU
 
 
 @torch.no_grad()
 def test_of_two_draws_each_has_its_own_time() -> None:
     method = method_of()
     ends = torch.tensor([[[0, 2]] * 2]), torch.tensor([[[3, 8]] * 2])
-    scores = asked(method, words_of([9]), ends, torch.tensor([[100, 700]]))
+    scores = denoise(method, words_of([9]), ends, torch.tensor([[100, 700]]))
     for draw, time in enumerate((100, 700)):
         expected = said_about(method, [(0, 3), (2, 8)], time)
         assert_same({0: said_in(scores, 2)[0, draw]}, {0: [part.double() for part in expected]})
@@ -190,7 +190,7 @@ def test_of_two_draws_each_has_its_own_time() -> None:
 
 @pytest.mark.parametrize("positions", [True, False])
 @torch.no_grad()
-def test_places_are_told_or_not(positions: bool) -> None:
+def test_positions_count_or_not(positions: bool) -> None:
     """Of two equal words at different places; without places, the order of the words is unknown too."""
     method = method_of(positions=positions)
     words = words_of([9])
@@ -202,7 +202,7 @@ def test_places_are_told_or_not(positions: bool) -> None:
 
 
 @torch.no_grad()
-def test_equal_spans_are_told_apart_by_their_number_if_asked_to() -> None:
+def test_equal_spans_are_distinguished_by_their_number_if_asked_to() -> None:
     for codes in (True, False):
         types, _ = said_about(method_of(proposal_codes=codes, positions=True), [(2, 4)] * 3)
         assert bool(torch.isclose(types[0], types[1:], atol=1e-6).all()) != codes
@@ -228,8 +228,8 @@ def test_a_pointer_equals_the_loop() -> None:
     torch.manual_seed(0)
     pointer = Pointer(6, 5).double()
     words, spans = torch.randn(2, 7, 6).double(), torch.randn(2, 4, 6).double()
-    found = pointed(pointer, words, spans)
-    assert found.shape == (2, 4, 7)
+    scores = pointed(pointer, words, spans)
+    assert scores.shape == (2, 4, 7)
     assert pointer.of_span.bias is None
     for index in range(2):
         for span in range(4):
@@ -237,7 +237,7 @@ def test_a_pointer_equals_the_loop() -> None:
                 of_word = pointer.of_word.weight @ words[index, word] + pointer.of_word.bias
                 hidden = (of_word + pointer.of_span.weight @ spans[index, span]).clamp(min=0)
                 expected = (pointer.output.weight[0] * hidden).sum() + pointer.output.bias[0]
-                torch.testing.assert_close(found[index, span, word], expected)
+                torch.testing.assert_close(scores[index, span, word], expected)
 
 
 @pytest.mark.parametrize("at_once", [1, 2 * 7 * 5, 2 * 2 * 7 * 5, 3 * 2 * 7 * 5 + 1, 4 * 2 * 7 * 5 - 1])
@@ -263,13 +263,13 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
             ]
             pointer.zero_grad()
             sizes.clear()
-            found = pointed(pointer, *inputs)
-            made = list(sizes)
-            (found * weights).sum().backward()
+            scores = pointed(pointer, *inputs)
+            pieces = list(sizes)
+            (scores * weights).sum().backward()
             gradients = [tensor.grad for tensor in (*inputs, *pointer.parameters())]
-            results.append((found, *gradients))
-        assert max(made) <= max(limit, 2 * 7 * 5)  # one span is the least there is
-        assert (len(made) > 1) == (limit == at_once)
+            results.append((scores, *gradients))
+        assert max(pieces) <= max(limit, 2 * 7 * 5)  # one span is the least there is
+        assert (len(pieces) > 1) == (limit == at_once)
     assert all(tensor is not None and tensor.any() for tensor in results[0])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)
@@ -280,8 +280,8 @@ def test_in_parts_the_network_predicts_the_same(monkeypatch) -> None:
     method, words = method_of(positions=True), words_of(LENGTHS)
     expected = sampled(method, words)
     monkeypatch.setattr(denoiser, "_NUMBERS_AT_ONCE", 700)
-    found = sampled(method, words)
-    assert_same(said_in(found), said_in(expected))
+    scores = sampled(method, words)
+    assert_same(said_in(scores), said_in(expected))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
@@ -312,7 +312,7 @@ def test_every_weight_learns_and_no_padding_does(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     words.vectors.requires_grad_()
-    scores = asked(method, words, spans_for(LENGTHS, 2, 4), torch.tensor([[5, 900]] * 5))
+    scores = denoise(method, words, spans_for(LENGTHS, 2, 4), torch.tensor([[5, 900]] * 5))
     inside = scores.boundaries.masked_fill(~words.mask.repeat_interleave(2, 0)[:, None], 0)
     (scores.types.sin().sum() + inside.sin().sum()).backward()
     for name, parameter in method.named_parameters():

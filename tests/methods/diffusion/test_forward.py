@@ -42,23 +42,23 @@ def test_entities_are_repeated_equally_often(monkeypatch, spans: int, coordinate
         assert left.shape == right.shape == (5, 4, there)
         for index, keys in enumerate(BATCH):
             for draw in range(4):
-                found = Counter(spans_in(left, right, index, draw))
+                counts = Counter(spans_in(left, right, index, draw))
                 # two types of one span are two entities
                 expected = Counter(ends_of(keys) or [(0, LENGTHS[index] - 1)])
-                assert found.keys() == expected.keys()
+                assert counts.keys() == expected.keys()
                 entities = sum(expected.values())
                 least, more = divmod(there, entities)
-                for span, count in found.items():
+                for span, count in counts.items():
                     assert least * expected[span] <= count <= (least + bool(more)) * expected[span]
-                assert sum(found.values()) == there
-        wanted = torch.tensor(slow_numbers((0, 3), 4, method.settings))
-        torch.testing.assert_close(numbers[3].float(), wanted.expand(4, there, 2))
+                assert sum(counts.values()) == there
+        row = torch.tensor(slow_numbers((0, 3), 4, method.settings))
+        torch.testing.assert_close(numbers[3].float(), row.expand(4, there, 2))
 
 
 def test_an_entity_alone_is_all_there_is(monkeypatch) -> None:
-    seen = noised(monkeypatch, without_noise(spans=6), words_of([9, 9]), [[(2, 5, 1)], [(8, 9, 0)]])
-    assert spans_in(seen.left, seen.right, 0) == [(2, 4)] * 6
-    assert spans_in(seen.left, seen.right, 1) == [(8, 8)] * 6
+    sample = noised(monkeypatch, without_noise(spans=6), words_of([9, 9]), [[(2, 5, 1)], [(8, 9, 0)]])
+    assert spans_in(sample.left, sample.right, 0) == [(2, 4)] * 6
+    assert spans_in(sample.left, sample.right, 1) == [(8, 8)] * 6
 
 
 def test_chance_decides_who_is_there_once_more_and_where(monkeypatch) -> None:
@@ -66,11 +66,11 @@ def test_chance_decides_who_is_there_once_more_and_where(monkeypatch) -> None:
     method = without_noise(spans=8, draws=300)
     torch.manual_seed(0)
     keys: list[Key] = [(0, 1, 0), (2, 4, 1), (5, 9, 2)]
-    seen = noised(monkeypatch, method, words_of([9, 3]), [keys, [(1, 2, 0)]])
+    sample = noised(monkeypatch, method, words_of([9, 3]), [keys, [(1, 2, 0)]])
     rarest: Counter[Ends] = Counter()
     places: Counter[tuple[int, Ends]] = Counter()
     for draw in range(300):
-        spans = spans_in(seen.left, seen.right, 0, draw)
+        spans = spans_in(sample.left, sample.right, 0, draw)
         rarest[min(set(spans), key=spans.count)] += 1
         places.update(enumerate(spans))
     deviation = math.sqrt(300 * 2 / 9)
@@ -119,9 +119,9 @@ def test_random_spans_have_the_mean_and_the_deviation_asked_for(monkeypatch) -> 
     """A half and a sixth of the sentence; what is outside it, at three deviations, is cut off."""
     method = without_noise(spans=41, draws=200, expansion="random", scale=2.0)
     torch.manual_seed(2)
-    seen = noised(monkeypatch, method, words_of([30, 20]), [[(3, 5, 0)], []])
+    sample = noised(monkeypatch, method, words_of([30, 20]), [[(3, 5, 0)], []])
     for index, own in ((0, (3, 4)), (1, (0, 19))):
-        numbers = seen.numbers[index].double()
+        numbers = sample.numbers[index].double()
         of_entity = torch.tensor(slow_numbers(own, [30, 20][index], method.settings)).double()
         is_entity = (numbers - of_entity).norm(dim=2) < 1e-5
         assert is_entity.sum(dim=1).tolist() == [1] * 200
@@ -143,17 +143,17 @@ def test_noise_has_the_mean_and_the_variance_of_its_time(monkeypatch, schedule: 
     method = method_of(schedule=schedule, times=5, spans=50, draws=60, scale=1.5).train()
     torch.manual_seed(3)
     lengths, keys = [20, 7, 1], [(4, 9, 0), (6, 7, 1), (0, 1, 0)]
-    seen = noised(monkeypatch, method, words_of(lengths), [[key] for key in keys])
+    sample = noised(monkeypatch, method, words_of(lengths), [[key] for key in keys])
     alpha_bar = slow_alpha_bar(schedule, 5)
     last = torch.tensor(lengths)[:, None, None] - 1
-    left, right = decode_spans(seen.numbers, last, method.settings)
-    assert torch.equal(left, seen.left)
-    assert torch.equal(right, seen.right)
+    left, right = decode_spans(sample.numbers, last, method.settings)
+    assert torch.equal(left, sample.left)
+    assert torch.equal(right, sample.right)
     every = []
     for index, [ends] in enumerate(ends_of([key]) for key in keys):
         clean = torch.tensor(slow_numbers(ends, lengths[index], method.settings)).double()
         for time in range(5):
-            numbers = seen.numbers[index][seen.time[index] == time].double()  # [draws, 50, 2]
+            numbers = sample.numbers[index][sample.time[index] == time].double()  # [draws, 50, 2]
             noise = (numbers - math.sqrt(alpha_bar[time]) * clean) / math.sqrt(1 - alpha_bar[time])
             assert len(noise) >= 3
             for column in noise.flatten(0, 1).T:

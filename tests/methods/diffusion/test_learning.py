@@ -98,7 +98,7 @@ LEARNERS: dict[str, dict] = {
 
 
 @cache
-def learnt(name: str) -> tuple[Model, list[float]]:
+def train_model(name: str) -> tuple[Model, list[float]]:
     """A model that was trained on a few sentences, and its losses."""
     torch.manual_seed(0)
     model = Model.build(config_of(**LEARNERS[name]), LEARNT)
@@ -129,7 +129,7 @@ def recogniser_of(model: Model, **predict) -> Recogniser:
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
-    model, losses = learnt(name)
+    model, losses = train_model(name)
     assert sum(losses[-5:]) < sum(losses[:5]) / 4
     predicted = list(recogniser_of(model).predict(LEARNT))
     assert evaluate(LEARNT, predicted).overall.f1 > 0.75
@@ -143,17 +143,17 @@ def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
     assert all(entity.score == 1 for sentence in surest for entity in sentence.entities)
 
 
-Told = list[tuple[tuple[int, int, str], float]]
+ScoredKeys = list[tuple[tuple[int, int, str], float]]
 
 
-def told(recogniser: Recogniser, sentences: list[Sentence]) -> list[Told]:
+def predict(recogniser: Recogniser, sentences: list[Sentence]) -> list[ScoredKeys]:
     predicted = recogniser.predict(sentences)
     return [[(entity.key, entity.score) for entity in sentence.entities] for sentence in predicted]
 
 
-def assert_same_entities(found: list[Told], expected: list[Told]) -> None:
-    assert [[key for key, _ in one] for one in found] == [[key for key, _ in one] for one in expected]
-    for one, other in zip(found, expected, strict=True):
+def assert_same_entities(entities: list[ScoredKeys], expected: list[ScoredKeys]) -> None:
+    assert [[key for key, _ in one] for one in entities] == [[key for key, _ in one] for one in expected]
+    for one, other in zip(entities, expected, strict=True):
         assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
 
 
@@ -170,32 +170,32 @@ def talkative(folder: Path, **predict) -> Recogniser:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    save_model(learnt("positions")[0], tmp_path)
+    save_model(train_model("positions")[0], tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("eta", [0, 1])
 def test_the_same_text_has_the_same_entities_in_any_batch_and_order(saved: Path, eta: int) -> None:
     model = talkative(saved, eta=eta)
-    together = told(model, TEXTS)
+    together = predict(model, TEXTS)
     assert sum(map(len, together)) > 30
     assert sum(map(bool, together)) > 12
-    assert_same_entities([one for text in TEXTS for one in told(model, [text])], together)
-    assert_same_entities(told(model, TEXTS[::-1])[::-1], together)
+    assert_same_entities([one for text in TEXTS for one in predict(model, [text])], together)
+    assert_same_entities(predict(model, TEXTS[::-1])[::-1], together)
     small = talkative(saved, eta=eta, batch_size=3)
-    assert_same_entities(told(small, TEXTS), together)
-    assert_same_entities(told(model, [TEXTS[4]] * 5), [together[4]] * 5)
+    assert_same_entities(predict(small, TEXTS), together)
+    assert_same_entities(predict(model, [TEXTS[4]] * 5), [together[4]] * 5)
 
 
 def test_noise_steps_and_spans_can_change_without_training(saved: Path) -> None:
-    plain = told(talkative(saved), TEXTS)
+    plain = predict(talkative(saved), TEXTS)
     assert sum(map(len, plain)) > 30
     for change in ({"seed": 1}, {"steps": 1}, {"steps": 9}, {"spans": 7}, {"eta": 1}):
-        changed = told(talkative(saved, **change), TEXTS)
-        assert changed != plain, change
-        assert told(talkative(saved, **change), TEXTS) == changed
-        assert sum(map(len, changed)) > 16
-    assert told(talkative(saved, seed=0), TEXTS) == plain
+        entities = predict(talkative(saved, **change), TEXTS)
+        assert entities != plain, change
+        assert predict(talkative(saved, **change), TEXTS) == entities
+        assert sum(map(len, entities)) > 16
+    assert predict(talkative(saved, seed=0), TEXTS) == plain
 
 
 @pytest.mark.parametrize("change", [{"steps": 1}, {"steps": 3}, {"steps": 20}, {"spans": 7}, {"spans": 200}])
@@ -231,9 +231,9 @@ def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> No
     assert calls == {"encoder": 1, "denoiser": steps}
 
 
-def test_the_loss_told_when_predicting_is_that_of_noised_entities() -> None:
-    """What is sampled has no entities behind it, so these are noised anew; always in the same way."""
-    model, _ = learnt("positions")
+def test_the_loss_computed_when_predicting_is_that_of_noised_entities() -> None:
+    """Samples do not come from entities, so these are noised again; always in the same way."""
+    model, _ = train_model("positions")
     losses: list[float] = []
     for _ in range(2):
         watch = lambda sentences, words, _: losses.append(model.compute_loss(sentences, words))  # noqa: E731
@@ -250,13 +250,13 @@ def test_two_types_of_one_span_are_both_learnt_and_the_verifier_says_one(verifie
     predict = {"threshold": 0.5, "select": "keep-all"}
     model = Model.build(config_of(predict, lstm=0, verifier=verifier), sentences)
     losses = train(model, sentences, 40)
-    [found] = recogniser_of(model).predict(sentences)
+    [sentence] = recogniser_of(model).predict(sentences)
     assert losses[-1] < losses[0] / 3
-    assert [(entity.start, entity.end) for entity in found.entities] == [(0, 1)] * count
+    assert [(entity.start, entity.end) for entity in sentence.entities] == [(0, 1)] * count
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e20])
-def test_divergence_is_told_in_words(rate: float, tmp_path: Path) -> None:
+def test_divergence_is_reported_in_words(rate: float, tmp_path: Path) -> None:
     settings = config_of().model_dump(mode="json")
     settings["training"] |= {"learning_rate": rate, "epochs": 4, "batch_size": 2, "warmup": 0}
     with pytest.raises(Diverged, match=r"training\.learning_rate"):
@@ -277,26 +277,26 @@ def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> 
     assert evaluate(dev, recogniser_of(model).predict(dev)).overall.f1 == outcome.best["dev_f1"]
 
 
-def test_so_many_entities_that_a_step_learns_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_entities_than_one_step_learns_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """K is raised to a limit for them, and no further; in the end all have been learnt from."""
     monkeypatch.setattr(diffusion, "_MOST_PROPOSALS", 7)
     keys = [(start, end) for start in range(6) for end in range(start + 1, 7)]  # 21
     sentences = [Sentence([f"w{n}" for n in range(6)], [Entity(s, e, "A") for s, e in keys if e < 7])]
     torch.manual_seed(0)
     model = Model.build(config_of(lstm=0, spans=4, draws=1), sentences)
-    seen = set()
+    indices = set()
 
     def noted(scores: DenoisedScores, *args: Any) -> ProposalMatches:
         matches = match_proposals(scores, *args)
         assert scores.types.shape[1] == 7
         assert sorted(matches.proposal.tolist()) == list(range(7))
         assert len(set(matches.entity.tolist())) == 7
-        seen.update(matches.entity.tolist())
+        indices.update(matches.entity.tolist())
         return matches
 
     monkeypatch.setattr(diffusion, "match_proposals", noted)
     train(model, sentences, 60)
-    assert seen == set(range(len(sentences[0].entities)))
+    assert indices == set(range(len(sentences[0].entities)))
 
 
 def test_very_long_sentences() -> None:
@@ -314,12 +314,12 @@ def test_very_long_sentences() -> None:
     denoiser = model.network.denoiser
     with torch.no_grad():
         denoiser.classifier[-1].bias[0] -= 9  # all are entities, unless they end before they start
-    found: list[list[Entity]] = [[], []]
+    predictions: list[list[Entity]] = [[], []]
     for _ in range(2):  # what ends too early starts early enough to be an end
         denoiser.pointers = torch.nn.ModuleList(reversed(list(denoiser.pointers)))
-        for sentence, entities in zip(recogniser_of(model).predict(sentences), found, strict=True):
+        for sentence, entities in zip(recogniser_of(model).predict(sentences), predictions, strict=True):
             entities.extend(sentence.entities)
-    for entities, expected in zip(found, sentences, strict=True):
+    for entities, expected in zip(predictions, sentences, strict=True):
         assert entities
         assert all(0 <= entity.start < entity.end <= len(expected) for entity in entities)
-    assert {(entity.start, entity.end) for entity in found[1]} == {(0, 1)}
+    assert {(entity.start, entity.end) for entity in predictions[1]} == {(0, 1)}

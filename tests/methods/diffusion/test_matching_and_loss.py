@@ -40,12 +40,12 @@ def matches_of(scores: DenoisedScores, batch: list[list[Key]], draws: int = 1, *
     row, span, entity = match_proposals(scores, gold, settings_of(**settings))
     assert not any(column.requires_grad for column in (row, span, entity))
     assert torch.equal(gold.sentence[entity], row)
-    found: Matches = {place: {} for place in said_in(scores, draws)}
+    matches: Matches = {place: {} for place in said_in(scores, draws)}
     for index, number, which in zip(*map(Tensor.tolist, (row, span, entity)), strict=True):
         place = divmod(index, draws)
-        assert number not in found[place]
-        found[place][number] = (int(gold.start[which]), int(gold.end[which]), int(gold.type[which]))
-    return found
+        assert number not in matches[place]
+        matches[place][number] = (int(gold.start[which]), int(gold.end[which]), int(gold.type[which]))
+    return matches
 
 
 @both_targets
@@ -55,14 +55,14 @@ def test_of_all_permutations_the_best_is_found(targets: str, distance: float, sp
     settings = settings_of(targets=targets, distance=distance)
     for seed in range(2):
         scores = scores_of(LENGTHS, spans, draws=2, seed=seed)
-        found = matches_of(scores, BATCH, 2, targets=targets, distance=distance)
+        matches = matches_of(scores, BATCH, 2, targets=targets, distance=distance)
         for place, noisy in noisy_in(scores, 2).items():
             keys = BATCH[place[0]]
             expected = slow_matches(settings, said_in(scores, 2)[place], noisy, keys)
-            assert found[place] == expected, place
+            assert matches[place] == expected, place
             whole = (spans if keys else 0) if targets == "repeat" else len(keys)
-            assert len(found[place]) == whole
-            assert set(found[place].values()) == set(keys)
+            assert len(matches[place]) == whole
+            assert set(matches[place].values()) == set(keys)
         assert scores.types.grad is None
 
 
@@ -84,8 +84,8 @@ def test_far_ways_from_the_noisy_span_cost_what_is_asked_for() -> None:
 def test_each_entity_is_repeated_as_often_as_another() -> None:
     """Those in front once more, if it does not come out even; two types on one span are two entities."""
     keys: list[Key] = [(0, 2, 0), (0, 2, 1), (3, 4, 2)]
-    found = matches_of(scores_of([4], 8), [keys], targets="repeat")[0, 0]
-    assert [list(found.values()).count(key) for key in keys] == [3, 3, 2]
+    matches = matches_of(scores_of([4], 8), [keys], targets="repeat")[0, 0]
+    assert [list(matches.values()).count(key) for key in keys] == [3, 3, 2]
     one = matches_of(scores_of([4], 8), [keys[:1]], targets="repeat")[0, 0]
     assert one == dict.fromkeys(range(8), keys[0])
 
@@ -147,10 +147,10 @@ def test_loss_and_its_gradients_equal_the_obvious_loop(settings: dict, name: str
         method = method_of(draws=draws, **settings)
         scores = scores_of(lengths, 5, draws=draws, seed=draws)
         results = []
-        said = said_in(scores, draws)
+        outputs = said_in(scores, draws)
         for terms in (
             method.loss(scores, gold_of(batch)),
-            slow_loss(method.settings, said, noisy_in(scores, draws), batch),
+            slow_loss(method.settings, outputs, noisy_in(scores, draws), batch),
         ):
             inputs = (scores.types, scores.boundaries)
             gradients = torch.autograd.grad(sum(terms.values()), inputs, allow_unused=True)
@@ -181,7 +181,7 @@ def test_loss_by_hand() -> None:
     assert repeated["boundary_loss"].item() == pytest.approx(2 * (of_second + 4 * log2) / 2, rel=1e-6)
 
 
-def learnt(method: Diffusion, words: Words, batch: list[list[Key]]) -> Tensor:
+def compute_loss(method: Diffusion, words: Words, batch: list[list[Key]]) -> Tensor:
     gold = gold_of(batch)
     return sum(method.loss(method.score(words, gold), gold).values())
 
@@ -193,10 +193,10 @@ def test_gradients_of_all_weights_equal_those_of_the_loops(monkeypatch, settings
     lengths, batch = [6, 1, 4], [[(1, 4, 0), (0, 6, 1), (0, 6, 2)], [(0, 1, 1)], []]
     method = method_of(**{**settings, "targets": targets, "spans": 4, "draws": settings.get("draws", 1)})
     words = words_of(lengths)
-    seen = noised(monkeypatch, method, words, batch)
-    terms = method.loss(seen.scores, gold_of(batch))
-    noisy = noisy_in(seen.scores, method.settings.draws)
-    expected = slow_loss(method.settings, slow_learnt(method, words, seen), noisy, batch)
+    sample = noised(monkeypatch, method, words, batch)
+    terms = method.loss(sample.scores, gold_of(batch))
+    noisy = noisy_in(sample.scores, method.settings.draws)
+    expected = slow_loss(method.settings, slow_learnt(method, words, sample), noisy, batch)
     for name, term in expected.items():
         torch.testing.assert_close(terms[name].double(), term, rtol=1e-4, atol=1e-5, msg=name)
     ours, theirs = (gradients_of(method, sum(some.values())) for some in (terms, expected))
@@ -212,15 +212,15 @@ def test_more_entities_than_spans(monkeypatch, targets: str, expansion: str) -> 
     keys: list[Key] = [(0, 1, 0), (0, 2, 1), (1, 4, 2), (3, 4, 0), (0, 4, 1)]
     method = method_of(spans=2, draws=2, targets=targets, expansion=expansion)
     words = words_of([4, 3])
-    seen = noised(monkeypatch, method, words, [keys, [(0, 1, 0)]])
-    assert seen.scores.types.shape == (2 * 2, 5, 4)
-    found = matches_of(seen.scores, [keys, [(0, 1, 0)]], 2, targets=targets)
+    sample = noised(monkeypatch, method, words, [keys, [(0, 1, 0)]])
+    assert sample.scores.types.shape == (2 * 2, 5, 4)
+    matches = matches_of(sample.scores, [keys, [(0, 1, 0)]], 2, targets=targets)
     for draw in range(2):
-        assert sorted(found[0, draw].values()) == sorted(keys)
-        assert len(found[1, draw]) == (5 if targets == "repeat" else 1)
-    terms = method.loss(seen.scores, gold_of([keys, [(0, 1, 0)]]))
-    said, noisy = said_in(seen.scores, 2), noisy_in(seen.scores, 2)
-    expected = slow_loss(method.settings, said, noisy, [keys, [(0, 1, 0)]])
+        assert sorted(matches[0, draw].values()) == sorted(keys)
+        assert len(matches[1, draw]) == (5 if targets == "repeat" else 1)
+    terms = method.loss(sample.scores, gold_of([keys, [(0, 1, 0)]]))
+    outputs, noisy = said_in(sample.scores, 2), noisy_in(sample.scores, 2)
+    expected = slow_loss(method.settings, outputs, noisy, [keys, [(0, 1, 0)]])
     for name, term in expected.items():
         torch.testing.assert_close(terms[name].double(), term, rtol=1e-5, atol=1e-6)
 
@@ -253,7 +253,7 @@ def test_padding_is_not_learnt_from() -> None:
     method = method_of(positions=True)
     words = words_of(LENGTHS)
     words.vectors.requires_grad_()
-    learnt(method, words, BATCH).backward()
+    compute_loss(method, words, BATCH).backward()
     assert not words.vectors.grad[~words.mask].any()
     assert words.vectors.grad[words.mask].any(dim=1).all()
 
@@ -277,15 +277,15 @@ def test_in_half_precision_the_loss_is_about_the_same() -> None:
             parameter.mul_(0.5)
     words = words_of(LENGTHS)
     words = Words(words.vectors.float(), words.lengths)
-    expected = learnt(method, words, BATCH)
+    expected = compute_loss(method, words, BATCH)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = learnt(method, words, BATCH)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=0.05, atol=0)
-    assert not torch.equal(found, expected)
+        loss = compute_loss(method, words, BATCH)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=0.05, atol=0)
+    assert not torch.equal(loss, expected)
 
 
-def test_whom_the_last_round_leaves_out_is_a_matter_of_turns() -> None:
+def test_which_entity_the_last_round_leaves_out_depends_on_the_turn() -> None:
     """Of 3 entities for 4 spans one is there twice: another one in each turn."""
     method = method_of(targets="repeat", spans=4, draws=1)
     batch = [[(0, 1, 0), (1, 3, 1), (2, 6, 0)]]

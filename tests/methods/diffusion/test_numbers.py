@@ -94,8 +94,8 @@ def batches_of_spans(draw: st.DrawFn) -> tuple[list[int], list[list[list[Ends]]]
 
 
 @given(batches_of_spans(), st.sampled_from(["left-width", "left-right"]), st.floats(0.05, 50))
-def test_a_batch_of_mixed_lengths_is_itself_again(drawn, coordinates: str, scale: float) -> None:
-    lengths, batch = drawn
+def test_a_batch_of_mixed_lengths_is_itself_again(example, coordinates: str, scale: float) -> None:
+    lengths, batch = example
     settings = settings_of(coordinates=coordinates, scale=scale)
     left, right = torch.tensor(batch).unbind(dim=3)
     assert_back_again(left, right, torch.tensor(lengths), settings)

@@ -59,28 +59,28 @@ SAMPLERS: list[tuple[dict, dict]] = [
 @contextmanager
 def watched(method: Diffusion) -> Iterator[list[tuple[Tensor, Tensor, Tensor]]]:
     """What the network is asked, step by step."""
-    asked: list[tuple[Tensor, Tensor, Tensor]] = []
-    hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: asked.append(inputs[:3]))
-    yield asked
+    calls: list[tuple[Tensor, Tensor, Tensor]] = []
+    hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: calls.append(inputs[:3]))
+    yield calls
     hook.remove()
 
 
 def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: dict) -> list[set[Ends]]:
     """What is asked in each step, at which time, and what is said in the last; the spans of each step."""
     words = words_of(lengths)
-    with watched(method) as asked:
+    with watched(method) as calls:
         scores = sampled(method, words, **predict)
     expected = {}
-    spans: list[set[Ends]] = [set() for _ in asked]
+    spans: list[set[Ends]] = [set() for _ in calls]
     for index in range(len(lengths)):
         steps = slow_steps(method, predict_of(**predict), words, index)
-        assert len(steps) == len(asked) == predict_of(**predict).steps
-        for step, (left, right, time), of_step in zip(steps, asked, spans, strict=True):
+        assert len(steps) == len(calls) == predict_of(**predict).steps
+        for step, (left, right, time), of_step in zip(steps, calls, spans, strict=True):
             assert time.tolist() == [step.time] * len(lengths)
-            found = list(zip(left[index].tolist(), right[index].tolist(), strict=True))
-            assert found == step.asked
-            of_step.update(found)
-        expected[index, 0] = steps[-1].said
+            pairs = list(zip(left[index].tolist(), right[index].tolist(), strict=True))
+            assert pairs == step.spans
+            of_step.update(pairs)
+        expected[index, 0] = steps[-1].scores
     assert_same(said_in(scores), expected, atol=1e-4)
     return spans
 
@@ -90,8 +90,8 @@ def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: 
 def test_each_step_equals_the_loop(predict: dict, settings: dict) -> None:
     """Spans that stay what they are would prove little: from step to step, most are others."""
     spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10], predict)
-    for before, behind in itertools.pairwise(spans):
-        assert before != behind
+    for before, after in itertools.pairwise(spans):
+        assert before != after
 
 
 @pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
@@ -109,15 +109,15 @@ def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
     method = method_of(times=2, positions=True)
     decoder = decoder_of(method)
     decoder.alpha_bar = [1.0, 0.3]
-    with watched(method) as asked:
+    with watched(method) as calls:
         first = sampled(method, words_of(LENGTHS), decoder, steps=1)
         sampled(method, words_of(LENGTHS), decoder, steps=2)
     left, right = first.boundaries.argmax(dim=3)
     ordered = left <= right
     assert 5 < ordered.sum() < ordered.numel() - 5
-    assert torch.equal(asked[2][0], left)
-    assert torch.equal(asked[2][1][ordered], right[ordered])
-    assert torch.equal(asked[2][1][~ordered], left[~ordered])  # as wide as can be
+    assert torch.equal(calls[2][0], left)
+    assert torch.equal(calls[2][1][ordered], right[ordered])
+    assert torch.equal(calls[2][1][~ordered], left[~ordered])  # as wide as can be
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
@@ -128,13 +128,13 @@ def test_the_sentence_is_read_once_whatever_the_steps(steps: int) -> None:
     graphs = {name: ModuleGraph(graph) for name, graph in method.graphs(words).items()}
     arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
     with (
-        watched(method) as asked,
+        watched(method) as calls,
         patch.object(
             type(method.denoiser), "read", autospec=True, side_effect=type(method.denoiser).read
         ) as read,
     ):
         decoder_of(method).score(arrays, graphs, predict_of(steps=steps))
-    assert (read.call_count, len(asked)) == (1, steps)
+    assert (read.call_count, len(calls)) == (1, steps)
 
 
 @pytest.mark.parametrize("name", ["read", "step"])
@@ -211,7 +211,7 @@ def test_of_words_that_are_all_almost_sure_the_surest_counts() -> None:
     assert found_in(candidates_of(scores)).keys() == {(1, 3, 0)}
 
 
-def said(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
+def make_scores(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
     """Of one sentence: boundaries, type, and the probabilities of the type, the start and the end."""
     types = torch.zeros(1, 1, len(rows), 1 + len(TYPES), dtype=torch.float64)
     boundaries = torch.full((2, 1, 1, len(rows), length), 0.01, dtype=torch.float64)
@@ -229,15 +229,17 @@ def chosen(scores: DenoisedScores, **predict) -> Found:
 
 
 def test_spans_that_end_before_they_start_are_no_candidates() -> None:
-    scores = said(((0, 1), "A", 0.9, 0.8, 0.5), ((4, 3), "B", 0.9, 0.9, 0.9), ((5, 5), "C", 0.6, 0.5, 0.5))
+    scores = make_scores(
+        ((0, 1), "A", 0.9, 0.8, 0.5), ((4, 3), "B", 0.9, 0.9, 0.9), ((5, 5), "C", 0.6, 0.5, 0.5)
+    )
     assert chosen(scores) == pytest.approx({(0, 2, 0): 0.36, (5, 6, 2): 0.15})
-    nothing = said(((4, 3), "B", 0.9, 0.9, 0.9))
+    nothing = make_scores(((4, 3), "B", 0.9, 0.9, 0.9))
     assert len(candidates_of(nothing)) == 0
     assert chosen(nothing) == {}
 
 
 def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type() -> None:
-    scores = said(((2, 3), " ", 0.4, 0.5, 0.5))
+    scores = make_scores(((2, 3), " ", 0.4, 0.5, 0.5))
     scores.types[0, 0, 2] += 0.5
     [(key, confidence)] = found_in(candidates_of(scores)).items()
     assert key == (2, 4, 1)
@@ -246,7 +248,7 @@ def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type
 
 
 def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
-    """With the highest product, whoever is the surest of the type alone."""
+    """With the highest product, not with the highest probability of the type alone."""
     rows = [
         ((0, 1), "A", 0.6, 0.9, 0.9),
         ((0, 1), "A", 0.7, 0.5, 0.5),
@@ -255,18 +257,20 @@ def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
     ]
     expected = {(0, 2, 0): 0.486, (0, 2, 2): 0.405, (0, 3, 0): 0.125}
     for order in (rows, rows[::-1], rows[2:] + rows[:2]):
-        assert chosen(said(*order)) == pytest.approx(expected)
+        assert chosen(make_scores(*order)) == pytest.approx(expected)
 
 
 def test_the_same_boundaries_in_two_sentences_are_two_spans() -> None:
-    one, other = said(((0, 1), "A", 0.6, 0.9, 0.9)), said(((0, 1), "B", 0.7, 0.5, 0.5))
+    one, other = make_scores(((0, 1), "A", 0.6, 0.9, 0.9)), make_scores(((0, 1), "B", 0.7, 0.5, 0.5))
     types, boundaries = torch.cat((one.types, other.types)), torch.cat((one.boundaries, other.boundaries), 1)
     scores = denoised(types[:, None], boundaries[:, :, None], [6, 6])
     assert chosen(scores) == pytest.approx({(0, 2, 0): 0.486, (6, 8, 1): 0.175})
 
 
 def test_the_product_of_the_three_probabilities_must_reach_the_threshold() -> None:
-    scores = said(((0, 0), "A", 0.9, 0.9, 0.9), ((1, 1), "A", 0.5, 0.9, 0.9), ((2, 2), "B", 0.6, 0.2, 0.3))
+    scores = make_scores(
+        ((0, 0), "A", 0.9, 0.9, 0.9), ((1, 1), "A", 0.5, 0.9, 0.9), ((2, 2), "B", 0.6, 0.2, 0.3)
+    )
     products = {(0, 1, 0): 0.729, (1, 2, 0): 0.405, (2, 3, 1): 0.036}
     for threshold in (0.0, 0.03, 0.04, 0.4, 0.41, 0.7, 0.73, 1.0):
         expected = {key: product for key, product in products.items() if product >= threshold}
@@ -277,7 +281,7 @@ def test_the_product_of_the_three_probabilities_must_reach_the_threshold() -> No
 
 
 def test_confidences_are_probabilities_however_sure() -> None:
-    sure = said(((0, 1), "A", 0.5, 0.5, 0.5))
+    sure = make_scores(((0, 1), "A", 0.5, 0.5, 0.5))
     boundaries = sure.boundaries[:, :, None].sign() * 900
     scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), boundaries, [6])
     scores.boundaries[0, 0, 0, 0] = scores.boundaries[1, 0, 0, 1] = 900
@@ -285,7 +289,7 @@ def test_confidences_are_probabilities_however_sure() -> None:
 
 
 def test_of_those_that_clash_the_best_are_kept() -> None:
-    scores = said(
+    scores = make_scores(
         ((0, 3), "A", 0.9, 0.9, 0.9),
         ((1, 2), "B", 0.8, 0.8, 0.8),  # inside
         ((3, 5), "B", 0.7, 0.7, 0.7),  # crosses
@@ -302,7 +306,7 @@ def test_of_those_that_clash_the_best_are_kept() -> None:
 
 
 def test_what_is_below_the_threshold_drives_nothing_out() -> None:
-    scores = said(((0, 3), "A", 0.9, 0.7, 0.7), ((0, 1), "B", 0.6, 0.6, 0.6))
+    scores = make_scores(((0, 3), "A", 0.9, 0.7, 0.7), ((0, 1), "B", 0.6, 0.6, 0.6))
     assert chosen(scores, select="flat", threshold=0.4).keys() == {(0, 4, 0)}
     assert chosen(scores, select="flat", threshold=0.5) == {}
 
@@ -310,7 +314,7 @@ def test_what_is_below_the_threshold_drives_nothing_out() -> None:
 @torch.no_grad()
 def test_one_word_is_an_entity_or_none() -> None:
     """Of the many spans that all are that word, one of each type is left."""
-    found = [found_in(candidates_of(sampled(method_of(), words_of([1, 1], seed)))) for seed in range(6)]
-    keys = {key[:2] for one in found for key in one}
+    results = [found_in(candidates_of(sampled(method_of(), words_of([1, 1], seed)))) for seed in range(6)]
+    keys = {key[:2] for one in results for key in one}
     assert keys == {(0, 1), (1, 2)}
-    assert all(len(one) <= 2 * len(TYPES) for one in found)
+    assert all(len(one) <= 2 * len(TYPES) for one in results)

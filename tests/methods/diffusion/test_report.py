@@ -57,9 +57,9 @@ def test_spans_and_recall_after_each_step() -> None:
 
 
 def test_what_the_verifier_has_seen_and_said() -> None:
-    found = np.array([(0, 0, 1), (0, 2, 5), (1, 3, 3)]).T
+    spans = np.array([(0, 0, 1), (0, 2, 5), (1, 3, 3)]).T
     labels = np.array([(0, 0, 99, 0), (9, 0, 0, 5), (0, 99, 0, 0)], dtype=np.float32)
-    rows = tables(GOLD, scores()._replace(verified=found, labels=labels))["spans"]
+    rows = tables(GOLD, scores()._replace(verified=spans, labels=labels))["spans"]
     assert rows["verified"] == {"spans": 6, "per entity": 1, "recall": pytest.approx(2 / 3)}
     assert rows["selected"] == {"spans": 4, "per entity": 2 / 3, "recall": pytest.approx(1 / 3)}
 

@@ -55,22 +55,22 @@ def theirs(scheduler, schedule: str, times: int = 1000):
 @schedules
 @pytest.mark.parametrize("times", [2, 10, 1000, 1500])
 def test_alpha_bar_is_that_of_the_standard_library(Scheduler, schedule, times) -> None:  # noqa: N803
-    found = compute_alpha_bar(schedule, times)
-    assert found.shape == (times,)
+    values = compute_alpha_bar(schedule, times)
+    assert values.shape == (times,)
     alpha_bar = theirs(Scheduler, schedule, times).alphas_cumprod
-    torch.testing.assert_close(found.float(), alpha_bar, rtol=0, atol=1e-6)
+    torch.testing.assert_close(values.float(), alpha_bar, rtol=0, atol=1e-6)
 
 
 @schedules
 @pytest.mark.parametrize("times", [2, 3, 7, 200, 1000, 4000])
 def test_alpha_bar_is_the_product(schedule: str, times: int) -> None:
     """Also where almost nothing is."""
-    found = compute_alpha_bar(schedule, times)
+    values = compute_alpha_bar(schedule, times)
     torch.testing.assert_close(
-        found, torch.tensor(slow_alpha_bar(schedule, times)).double(), rtol=1e-5, atol=1e-30
+        values, torch.tensor(slow_alpha_bar(schedule, times)).double(), rtol=1e-5, atol=1e-30
     )
-    assert (found.diff() < 0).all()
-    assert ((found > 0) & (found < 1)).all()
+    assert (values.diff() < 0).all()
+    assert ((values > 0) & (values < 1)).all()
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_times_by_hand() -> None:
 def test_times_fall_whatever_their_number() -> None:
     for times in (2, 3, 17, 100, 999):
         for steps in range(1, times + 3):
-            found = compute_sampling_times(times, steps)
-            assert found[0] == times - 1
-            assert found[-1] >= 0
-            assert found == sorted(set(found), reverse=True)
-            assert len(found) == min(steps, times)
-            exact = [times - 1 - point * times / len(found) for point in range(len(found))]
-            assert max(abs(a - b) for a, b in zip(found, exact, strict=True)) <= 0.5
+            numbers = compute_sampling_times(times, steps)
+            assert numbers[0] == times - 1
+            assert numbers[-1] >= 0
+            assert numbers == sorted(set(numbers), reverse=True)
+            assert len(numbers) == min(steps, times)
+            exact = [times - 1 - point * times / len(numbers) for point in range(len(numbers))]
+            assert max(abs(a - b) for a, b in zip(numbers, exact, strict=True)) <= 0.5
     assert compute_sampling_times(1000, 7) == slow_times(1000, 7)
 
 
@@ -142,13 +142,13 @@ def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float,
         clean, fresh = torch.randn(2, *noisy.shape, generator=generator, dtype=torch.float64).clamp(-1, 1)
         step = scheduler.step(clean, time, noisy, eta=eta, variance_noise=fresh if eta else None)
         alpha_bar, next_alpha_bar = scheduler.alphas_cumprod[[time, then]].tolist()
-        found = take_ddim_step(noisy, clean, alpha_bar, next_alpha_bar, eta, fresh)
-        torch.testing.assert_close(found, step.prev_sample, rtol=0, atol=1e-9)
+        sample = take_ddim_step(noisy, clean, alpha_bar, next_alpha_bar, eta, fresh)
+        torch.testing.assert_close(sample, step.prev_sample, rtol=0, atol=1e-9)
         single = take_ddim_step(
             noisy.float(), clean.float(), alpha_bar, next_alpha_bar, eta, fresh.float()
         ).double()
         torch.testing.assert_close(single, step.prev_sample, rtol=0, atol=1e-6)
-        noisy = found
+        noisy = sample
 
 
 def test_a_step_by_hand() -> None:
@@ -161,8 +161,8 @@ def test_a_step_by_hand() -> None:
     expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5 - variance) * noise + math.sqrt(variance) * 0.7
     assert take_ddim_step(*numbers, 1.0, torch.tensor(0.7)).item() == pytest.approx(expected, rel=1e-6)
     for eta in (0.0, 0.4, 1.0):
-        found = take_ddim_step(*numbers, eta, torch.tensor(0.7)).item()
-        assert found == pytest.approx(slow_move(0.8, 0.2, 0.25, 0.5, eta, 0.7), rel=1e-6)
+        number = take_ddim_step(*numbers, eta, torch.tensor(0.7)).item()
+        assert number == pytest.approx(slow_move(0.8, 0.2, 0.25, 0.5, eta, 0.7), rel=1e-6)
 
 
 def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
@@ -187,8 +187,8 @@ def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
     for steps in (2, 3, 5, 50):
         points = compute_sampling_times(times, steps)
         for time, then in itertools.pairwise(points):
-            found = take_ddim_step(one, -one, alpha_bar[time], alpha_bar[then], eta, one)
-            assert found.isfinite().all(), (time, then)
+            numbers = take_ddim_step(one, -one, alpha_bar[time], alpha_bar[then], eta, one)
+            assert numbers.isfinite().all(), (time, then)
 
 
 def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None:

@@ -114,8 +114,8 @@ def test_settings_of_layers_that_are_not_there_are_named() -> None:
 def test_settings_of_attention_that_is_not_there_are_named() -> None:
     """In a message that a reader understands."""
     for changes in (flipped("heads"), {"proposal_codes": True}):
-        [told] = idle(self_attention=False, cross_attention=False, **changes)
-        name, why = told.split(" has no effect: ")
+        [note] = idle(self_attention=False, cross_attention=False, **changes)
+        name, why = note.split(" has no effect: ")
         assert name == f"method.{next(iter(changes))}"
         assert "attention" in why
         assert "method.there" not in why
@@ -138,12 +138,14 @@ IDLE: dict[str, tuple[dict, dict]] = {
 def test_what_is_said_to_have_no_effect_has_none(base: dict, change: dict) -> None:
     """And what is not said to, has one: scores with the same weights, as far as both have them."""
     [name] = change
-    told = [note for note in idle(**base, **flipped(name)) if note.startswith(f"method.{name} has no effect")]
+    notes = [
+        note for note in idle(**base, **flipped(name)) if note.startswith(f"method.{name} has no effect")
+    ]
     one, other = method_of(**base), method_of(**base, **change)
     weights = other.state_dict() | one.state_dict()
     other.load_state_dict({name: weights[name] for name in other.state_dict()})
     words = words_of(LENGTHS)
-    assert torch.equal(sampled(one, words).types, sampled(other, words).types) == bool(told)
+    assert torch.equal(sampled(one, words).types, sampled(other, words).types) == bool(notes)
 
 
 SWITCHES: dict[str, dict] = {

@@ -48,12 +48,14 @@ def test_the_label_of_a_span_comes_from_its_ends_and_the_mean_of_its_words() -> 
         torch.tensor([[0, 2], [0, 0], [3, 11], [1, 0], [5, 0]]),
         torch.tensor([[8, 2], [0, 0], [7, 11], [3, 3], [5, 5]]),
     )
-    found = verifier(words.vectors, left, right)
+    logits = verifier(words.vectors, left, right)
     for index, number in np.ndindex(5, 2):
         first, last = int(left[index, number]), int(right[index, number])
         of_word = verifier.of_words(words.vectors[index]).view(-1, 3, 16)
         span = of_word[first, 0] + of_word[last, 1] + of_word[first : last + 1, 2].mean(dim=0)
-        torch.testing.assert_close(found[index, number].double(), verifier.output(span), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            logits[index, number].double(), verifier.output(span), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_without_it_a_model_has_no_such_weights_and_no_such_graph() -> None:
@@ -81,12 +83,12 @@ def test_it_learns_from_entities_noisy_spans_and_what_these_are_denoised_to(draw
         expected = {(start, end - 1) for start, end, _ in entities}
         for row in range(index * draws, (index + 1) * draws):
             for proposal in range(4):
-                found = pairs(scores.boundaries[:, row, proposal, :length])
-                expected |= {(left, max(left, right)) for left, right in found}
+                ends = pairs(scores.boundaries[:, row, proposal, :length])
+                expected |= {(left, max(left, right)) for left, right in ends}
             expected |= set(zip(*(end[row].tolist() for end in scores.noisy), strict=True))
-        learnt = list(zip(*spans[:, index, is_span[index]].tolist(), strict=True))
-        assert len(learnt) == len(set(learnt))
-        assert expected <= set(learnt) <= expected | {(0, 0)}
+        examples = list(zip(*spans[:, index, is_span[index]].tolist(), strict=True))
+        assert len(examples) == len(set(examples))
+        assert expected <= set(examples) <= expected | {(0, 0)}
     assert is_span.any(dim=0).all()
 
 
@@ -136,11 +138,11 @@ def test_the_spans_of_all_steps_and_near_the_last_are_candidates_with_their_best
                     denoised = max((of_types * ends_at[0, :, left] * ends_at[1, :, right]).tolist())
                     key = (index * longest + left, index * longest + right + 1, type_)
                     expected[key] = float(probability.max()) * (1 + denoised) / 2
-        found = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.0)))
-        assert found == pytest.approx(expected, abs=1e-5)
+        entities = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.0)))
+        assert entities == pytest.approx(expected, abs=1e-5)
         above = found_in(decoder_of(method).candidates(scores, predict_of(threshold=0.3)))
         assert above == pytest.approx({key: p for key, p in expected.items() if p >= 0.3}, abs=1e-5)
-        others += len(found) - list_spans(scores.spans[-1:], longest).shape[1]
+        others += len(entities) - list_spans(scores.spans[-1:], longest).shape[1]
     assert others > 20
 
 
@@ -153,9 +155,9 @@ def test_a_batch_is_each_sentence_alone() -> None:
         together = found_in(decoder.candidates(verified(method, words), predict))
         apart = {}
         for index in range(len(LENGTHS)):
-            found = found_in(decoder.candidates(verified(method, alone(words, index)), predict))
+            entities = found_in(decoder.candidates(verified(method, alone(words, index)), predict))
             offset = index * max(LENGTHS)
-            apart |= {(start + offset, end + offset, type_): p for (start, end, type_), p in found.items()}
+            apart |= {(start + offset, end + offset, type_): p for (start, end, type_), p in entities.items()}
         assert together == pytest.approx(apart, abs=1e-5)
         count += len(apart)
     assert count > 20
@@ -175,8 +177,8 @@ def test_a_sentence_without_any_span_that_is_one_has_no_candidates() -> None:
     arrays, decoder = WordArrays(words.vectors.numpy(), words.lengths.numpy()), decoder_of(method)
     for chosen, count in (([0, 1], 1), ([0], 0)):
         scores = decoder.score(arrays.take(chosen), {**graphs, "step": backwards}, predict_of())
-        found = found_in(decoder.candidates(scores, predict_of()))
-        assert {start // 4 for start, _, _ in found} == {1} - {1 - count}
+        entities = found_in(decoder.candidates(scores, predict_of()))
+        assert {start // 4 for start, _, _ in entities} == {1} - {1 - count}
 
 
 def test_its_graph_is_named_if_it_is_missing_and_checked() -> None:

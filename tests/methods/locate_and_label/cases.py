@@ -124,7 +124,7 @@ def prediction_of(predict: dict | None = None, **settings) -> Prediction:
 
 
 def words_of(lengths: list[int], prompts: int = 0, seed: int = 0) -> Words:
-    """Random vectors, behind the end of a sentence too: nobody may look at those."""
+    """Random vectors, after the end of a sentence too, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     of_prompts = torch.randn(len(lengths), prompts, WIDTH, generator=generator, dtype=torch.float64)
@@ -279,8 +279,8 @@ class SlowNetwork:
         if self.network.regressor is None:
             return torch.zeros(2, dtype=torch.float64)
         before = self.words[span[0] - 1] if span[0] > 0 else self.network.outside
-        behind = self.words[span[1]] if span[1] < self.length else self.network.outside
-        return slow_head(self.network.regressor, self.pooled(span), before, behind, *self.sentence)
+        after = self.words[span[1]] if span[1] < self.length else self.network.outside
+        return slow_head(self.network.regressor, self.pooled(span), before, after, *self.sentence)
 
     def moved(self, span: Span) -> Span:
         return slow_adjusted(span, tuple(self.offsets(span).tolist()), self.length)
@@ -295,7 +295,7 @@ def averaged(losses: list[Tensor]) -> Tensor:
 
 
 def slow_loss(
-    trained: LocateAndLabel, words: Words, batch: list[list[Key]], drawn: set[Place]
+    trained: LocateAndLabel, words: Words, batch: list[list[Key]], seeds: set[Place]
 ) -> dict[str, Tensor]:
     """Eq. 11-17, example by example; `drawn` are the spans that are examples."""
     settings = trained.settings
@@ -303,7 +303,7 @@ def slow_loss(
     for index, keys in enumerate(batch):
         network = SlowNetwork(trained, words, index)
         for span, entity, iou, positive in slow_examples(settings, keys, network.length):
-            if (index, *span) not in drawn:
+            if (index, *span) not in seeds:
                 continue
             weight = slow_weight(iou, positive, settings.eta)
             if trained.filter is not None:
@@ -338,7 +338,7 @@ def slow_proposals(method: Prediction, words: Words) -> dict[Place, SlowProposal
     """By seed that passes the filter, what prediction says about it."""
     trained = method.settings.lengths
     lengths = trained if method.predict.lengths == "trained" else range(1, max(trained) + 1)
-    found = {}
+    proposals = {}
     for index, length in enumerate(words.lengths.tolist()):
         network = SlowNetwork(method.network, words, index)
         for span in slow_seeds(lengths, length):
@@ -347,8 +347,10 @@ def slow_proposals(method: Prediction, words: Words) -> dict[Place, SlowProposal
                 continue
             moved = network.moved(span)
             offsets = network.offsets(span).tolist()
-            found[index, *span] = SlowProposal(near, tuple(offsets), moved, network.labels(moved).tolist())
-    return found
+            proposals[index, *span] = SlowProposal(
+                near, tuple(offsets), moved, network.labels(moved).tolist()
+            )
+    return proposals
 
 
 def proposals_of(scores: Proposals) -> dict[Place, SlowProposal]:
@@ -365,11 +367,11 @@ def proposals_of(scores: Proposals) -> dict[Place, SlowProposal]:
     return {place: SlowProposal(*row) for place, *row in zip(seeds, *columns, strict=True)}
 
 
-def assert_same(found: dict[Place, SlowProposal], expected: dict[Place, SlowProposal]) -> None:
+def assert_same(proposals: dict[Place, SlowProposal], expected: dict[Place, SlowProposal]) -> None:
     """Spans exactly, numbers nearly: ours are in single precision."""
-    assert found.keys() == expected.keys()
+    assert proposals.keys() == expected.keys()
     for place, proposal in expected.items():
-        ours = found[place]
+        ours = proposals[place]
         assert ours.moved == proposal.moved, place
         theirs = [proposal.near, *proposal.offsets, *proposal.labels]
         torch.testing.assert_close(

@@ -97,18 +97,18 @@ def test_examples_are_entities_positive_seeds_and_some_negative_ones(settings: d
         lengths, batch = random_batch(chance)
         expected = slow_rows(network.settings, lengths, batch)
         gold = gold_of(batch, number)
-        found = rows_of(network.sample(gold, torch.tensor(lengths)), gold)
-        assert len({row for row, _ in found}) == len(found)
+        examples = rows_of(network.sample(gold, torch.tensor(lengths)), gold)
+        assert len({row for row, _ in examples}) == len(examples)
         by_sentence: dict[int, list[Row]] = {index: [] for index in expected}
-        for row, iou in found:
+        for row, iou in examples:
             assert expected[row[0]][row] == pytest.approx(iou, abs=1e-6)
             by_sentence[row[0]].append(row)
         for index, rows in by_sentence.items():
             assert {row for row in rows if row[-1]} == {row for row in expected[index] if row[-1]}
-            wanted = slow_wanted(
+            count = slow_wanted(
                 network.settings, slow_examples(network.settings, batch[index], lengths[index])
             )
-            assert sum(not row[-1] for row in rows) == wanted
+            assert sum(not row[-1] for row in rows) == count
 
 
 def test_counts_by_hand() -> None:
@@ -190,15 +190,15 @@ def test_focal_loss_equals_the_formula(rows: list[tuple[float, bool]], gamma: fl
     for logit, positive in rows:
         yes, no = 1 / (1 + math.exp(-logit)), 1 / (1 + math.exp(logit))
         expected.append(-(no**gamma) * math.log(yes) if positive else -(yes**gamma) * math.log(no))
-    found = compute_filter_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
-    assert found.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    losses = compute_filter_loss(logits, torch.tensor([row[1] for row in rows]), gamma)
+    assert losses.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 def test_focal_loss_of_sure_and_of_wrong_examples_is_finite() -> None:
     logits = torch.tensor([200.0, -200.0, 200.0, -200.0], requires_grad=True)
-    found = compute_filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
-    assert found.tolist() == pytest.approx([0, 0, 200, 200])
-    found.sum().backward()
+    losses = compute_filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
+    assert losses.tolist() == pytest.approx([0, 0, 200, 200])
+    losses.sum().backward()
     assert logits.grad.tolist() == pytest.approx([0, 0, 1, -1])
 
 
@@ -210,9 +210,9 @@ small = st.sampled_from([-1.0, 0.0, 1.0, 2.5]) | st.floats(-6, 6)
 def test_regression_loss_equals_the_formulas(rows: list) -> None:
     offsets = torch.tensor([row[1:3] for row in rows], dtype=torch.float64).view(-1, 2)
     spans, entities = (spans_of([(0, *row[side]) for row in rows]) for side in (0, 3))
-    found = compute_regressor_loss(spans, offsets, entities)
+    losses = compute_regressor_loss(spans, offsets, entities)
     expected = [slow_regression(row[0], pair, row[3]).item() for row, pair in zip(rows, offsets, strict=True)]
-    assert found.tolist() == pytest.approx(expected, rel=1e-6)
+    assert losses.tolist() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -222,19 +222,19 @@ def test_regression_loss_equals_the_formulas(rows: list) -> None:
         ((0, 0), 0.5 + 1 - 2 / 3),  # one word too short: (1^2) / 2, and two of three words
         ((0.5, 1), 0.5 * 0.25 + 1 - 2.5 / 3),
         ((-2, 1), 1.5 + 1 - 3 / 5),  # two words too early: 2 - 1/2, and three of five
-        ((5, 6), 2 * 4.5 + 1 + 2 / 8),  # two words behind it: less than nothing is shared
+        ((5, 6), 2 * 4.5 + 1 + 2 / 8),  # two words after it: less than nothing is shared
     ],
 )
 def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) -> None:
     """Of a span of the words 2 and 3 whose entity has the words 2 to 4."""
-    found = compute_regressor_loss(
+    losses = compute_regressor_loss(
         spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)])
     )
-    assert found.tolist() == pytest.approx([expected], abs=1e-6)
+    assert losses.tolist() == pytest.approx([expected], abs=1e-6)
 
 
 @pytest.mark.parametrize("hit", [1.0, 0.6, 0.3])
-def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
+def test_classes_are_assigned_again_as_the_paper_says(hit: float) -> None:
     """Seeds moved by chance: many miss, some hit their own entity, and some another one."""
     network = network_of(hit=hit)
     chance = seeded(3)
@@ -248,13 +248,13 @@ def test_classes_are_assigned_anew_as_the_paper_says(hit: float) -> None:
             moved.append((index, *slow_adjusted(tuple(span), offsets, lengths[index])))
         class_, iou = assign_classes(spans_of(moved), examples, hit)
         rows = rows_of(examples, gold)
-        for (row, _), (index, *span), found, overlap in zip(
+        for (row, _), (index, *span), label, overlap in zip(
             rows, moved, class_.tolist(), iou.tolist(), strict=True
         ):
             entity = None if row[3] < 0 else row[3:6]
             expected = slow_class(tuple(span), entity, batch[index], hit)
-            assert (found, overlap) == (expected[0], pytest.approx(expected[1], abs=1e-6))
-            if not found:
+            assert (label, overlap) == (expected[0], pytest.approx(expected[1], abs=1e-6))
+            if not label:
                 outcomes["none"] += 1
             elif entity is not None and tuple(span) == entity[:2]:
                 outcomes["own"] += 1
@@ -332,7 +332,7 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
             torch.testing.assert_close(fast[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_the_loop_above_moves_spans_and_gives_classes_anew() -> None:
+def test_the_loop_above_moves_spans_and_assigns_classes_again() -> None:
     """Otherwise it would prove little."""
     network = network_of(hit=0.6, near=0.4)
     scores = scores_of(network, words_for(network, LENGTHS), BATCH)

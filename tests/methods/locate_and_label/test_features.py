@@ -40,30 +40,30 @@ def vectors(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wanted", [[], ["pos"], ["characters"], ["vectors"], ["pos", "characters", "vectors"]]
+    "names", [[], ["pos"], ["characters"], ["vectors"], ["pos", "characters", "vectors"]]
 )
-def test_each_is_optional(sentences, vectors, tmp_path, wanted):
-    changes = [FEATURES[name].format(vectors=vectors) for name in wanted]
+def test_each_is_optional(sentences, vectors, tmp_path, names):
+    changes = [FEATURES[name].format(vectors=vectors) for name in names]
     small = ["encoder.name=scratch", "encoder.lstm.size=16", "method.size=8", "method.name=locate-and-label"]
     torch.manual_seed(0)
     model = Model.build(Config.compose(changes=[*small, *changes]), sentences)
-    assert len(model.encoder.features) == len(wanted)
+    assert len(model.encoder.features) == len(names)
     terms = model(model.collate(sentences[:4]))
     assert set(terms) == {"filter_loss", "regressor_loss", "classifier_loss", "loss"}
     terms["loss"].backward()
     for feature in model.encoder.features:
-        learnt = [weights for weights in feature.parameters() if weights.requires_grad]
-        assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in learnt)
+        trainable = [weights for weights in feature.parameters() if weights.requires_grad]
+        assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in trainable)
     save_model(model, tmp_path / "model")
     one, other = (
         Recogniser(load_predictor(tmp_path / "model")).with_options(filter=0, threshold=0, select="keep-all")
         for _ in range(2)
     )
-    found = list(one.predict(sentences[:6]))
-    assert found == list(other.predict(sentences[:6]))
-    if "pos" in wanted:  # they matter
+    predicted = list(one.predict(sentences[:6]))
+    assert predicted == list(other.predict(sentences[:6]))
+    if "pos" in names:  # they matter
         without = [Sentence(s.words, s.entities, doc=s.doc) for s in sentences[:6]]
-        differ = [a.entities != b.entities for a, b in zip(found, one.predict(without), strict=True)]
+        differ = [a.entities != b.entities for a, b in zip(predicted, one.predict(without), strict=True)]
         assert any(differ)
 
 

@@ -204,10 +204,10 @@ def test_what_passes_the_filter(threshold: float, logit: float) -> None:
     valid = [(0, start, start + 1) for start in range(4)] + [(0, start, start + 2) for start in range(3)]
     expected = [s for s in valid if near[0, s[2] - s[1] - 1, s[1]] >= np.float32(logit)]
     assert sorted(places_of(scores.seeds)) == sorted(expected)
-    found = decoder.candidates(scores, predict)
-    assert len(found) == len(expected)
+    candidates = decoder.candidates(scores, predict)
+    assert len(candidates) == len(expected)
     label = math.e / (1 + math.e)
-    assert found.confidence == pytest.approx(label / (1 + np.exp(-scores.near.astype(float))))
+    assert candidates.confidence == pytest.approx(label / (1 + np.exp(-scores.near.astype(float))))
 
 
 @torch.no_grad()
@@ -262,11 +262,11 @@ def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
 def test_padding_changes_nothing(settings: dict) -> None:
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
-    changed = words.vectors.clone()
-    changed[~words.mask] = math.nan
+    vectors = words.vectors.clone()
+    vectors[~words.mask] = math.nan
     expected = method.score(words)
-    found = method.score(Words(changed, words.lengths, words.prompts))
-    assert proposals_of(found) == proposals_of(expected)
+    scores = method.score(Words(vectors, words.lengths, words.prompts))
+    assert proposals_of(scores) == proposals_of(expected)
 
 
 @networks
@@ -286,8 +286,8 @@ def test_the_sentence_vector_matters_where_it_is_asked_for() -> None:
     words = words_for(method, LENGTHS)
     other = words.prompts.clone()
     other[0] += 1
-    found = method.score(Words(words.vectors, words.lengths, other))
-    before, after = proposals_of(method.score(words)), proposals_of(found)
+    scores = method.score(Words(words.vectors, words.lengths, other))
+    before, after = proposals_of(method.score(words)), proposals_of(scores)
     assert {place for place in before if place[0]} == {place for place in after if place[0]}
     for place in before.keys() & after.keys():
         for part in ("near", "offsets", "labels"):
@@ -360,7 +360,7 @@ def chosen(rows: dict[tuple[int, int, int], float], **predict) -> Found:
 ROWS = {(0, 4, 0): 0.9, (0, 5, 0): 0.8, (4, 7, 1): 0.7, (3, 8, 1): 0.75, (9, 10, 2): 0.3}
 
 
-def test_soft_nms_comes_behind_what_clashes() -> None:
+def test_soft_nms_comes_after_what_clashes() -> None:
     """With `nested`, (3, 8) crosses (0, 4), and (4, 7) crosses (0, 5)."""
     soft = {"soft_nms": True, "overlap": 0.6, "decay": 0.9, "threshold": 0.5}
     approximately = pytest.approx
@@ -432,7 +432,7 @@ LEARNERS: dict[str, dict] = {
 
 
 @cache
-def learnt(name: str) -> tuple[list[Sentence], Model, list[float]]:
+def train_model(name: str) -> tuple[list[Sentence], Model, list[float]]:
     """Some sentences, a model that was trained on them, and its losses."""
     sentences = list(islice(read("sample:train"), 20))
     torch.manual_seed(0)
@@ -442,7 +442,7 @@ def learnt(name: str) -> tuple[list[Sentence], Model, list[float]]:
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
-    sentences, model, losses = learnt(name)
+    sentences, model, losses = train_model(name)
     assert (model.encoder.prompts is None) == (name != "sentence-vector")
     assert losses[-1] < losses[0] / 10
     predicted = list(Recogniser(make_predictor(model)).predict(sentences))
@@ -457,32 +457,32 @@ def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
 
 
 def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
-    sentences, model, _ = learnt("plain")
+    sentences, model, _ = train_model("plain")
     recogniser = Recogniser(make_predictor(model)).with_options(select="keep-all", filter=0.2, threshold=0.2)
     together = list(recogniser.predict(sentences))
     assert sum(len(sentence.entities) for sentence in together) > 40
     for sentence, expected in zip(sentences, together, strict=True):
-        [found] = recogniser.predict([sentence])
-        assert [entity.key for entity in found.entities] == [entity.key for entity in expected.entities]
+        [predicted] = recogniser.predict([sentence])
+        assert [entity.key for entity in predicted.entities] == [entity.key for entity in expected.entities]
         scores = [entity.score for entity in expected.entities]
-        assert [entity.score for entity in found.entities] == pytest.approx(scores, abs=1e-4)
+        assert [entity.score for entity in predicted.entities] == pytest.approx(scores, abs=1e-4)
 
 
 def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
     """What the regressor is for: of five words, with seeds of at most four."""
     sentences = [
-        Sentence([*before, "the", "old", "house", "of", "stone", *behind], [Entity(n, n + 5, "place")])
+        Sentence([*before, "the", "old", "house", "of", "stone", *after], [Entity(n, n + 5, "place")])
         for n in range(4)
-        for before, behind in [(list("abcd")[:n], ["was", "sold"])]
+        for before, after in [(list("abcd")[:n], ["was", "sold"])]
     ]
     torch.manual_seed(0)
     model = Model.build(config_of(lengths=[1, 2, 3, 4], near=0.6, regressor_weight=1.0), sentences)
     train(model, sentences, 60)
-    found = [
+    keys = [
         [entity.key for entity in sentence.entities]
         for sentence in Recogniser(make_predictor(model)).predict(sentences)
     ]
-    assert found == [[entity.key for entity in sentence.entities] for sentence in sentences]
+    assert keys == [[entity.key for entity in sentence.entities] for sentence in sentences]
 
 
 def test_very_long_sentences() -> None:
@@ -498,14 +498,14 @@ def test_very_long_sentences() -> None:
     assert all(math.isfinite(loss) for loss in losses)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     predicted = Recogniser(make_predictor(model.eval())).predict(sentences)
-    for expected, found in zip(sentences, predicted, strict=True):
-        assert found.words == expected.words
-        assert all(0 <= entity.start < entity.end <= len(expected) for entity in found.entities)
-        assert len(found.entities) > len(expected) / 100
+    for expected, sentence in zip(sentences, predicted, strict=True):
+        assert sentence.words == expected.words
+        assert all(0 <= entity.start < entity.end <= len(expected) for entity in sentence.entities)
+        assert len(sentence.entities) > len(expected) / 100
 
 
 def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
-    """The filter's proposals are no examples, so these are scored anew."""
+    """The filter's proposals are no examples, so these are scored again."""
     sentences = list(islice(read("sample:train"), 6))
     torch.manual_seed(0)
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()

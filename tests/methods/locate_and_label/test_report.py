@@ -103,12 +103,14 @@ def iou(one, other):
 
 def recounted(spans, gold):
     """The row of a stage, from the spans that each sentence has there."""
-    entities = [(found, entity) for found, of in zip(spans, gold, strict=True) for entity in of]
+    entities = [(candidates, entity) for candidates, of in zip(spans, gold, strict=True) for entity in of]
     return {
         "spans": sum(map(len, spans)),
         "per entity": sum(map(len, spans)) / len(entities),
-        "recall": sum(entity in found for found, entity in entities) / len(entities),
-        "recall, near": sum(any(iou(entity, span) > NEAR for span in found) for found, entity in entities)
+        "recall": sum(entity in candidates for candidates, entity in entities) / len(entities),
+        "recall, near": sum(
+            any(iou(entity, span) > NEAR for span in candidates) for candidates, entity in entities
+        )
         / len(entities),
     }
 
@@ -174,7 +176,7 @@ def test_the_columns_of_offsets_add_up_to_the_proposals(report):
     assert sums["start, labelled"] >= report["spans"]["labelled"]["spans"]  # which may coincide
 
 
-def test_stages_heed_the_settings_of_prediction(predictor, sentences, report):
+def test_stages_follow_the_settings_of_prediction(predictor, sentences, report):
     def stages(**settings):
         return tables(predictor.with_options(settings), sentences)["spans"]
 

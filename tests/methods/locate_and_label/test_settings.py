@@ -48,7 +48,7 @@ def test_what_cannot_be_is_refused(changes, message):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "messages"),
     [
         ({}, []),
         ({"gamma": 1.0, "regressor_weight": 1.0}, []),
@@ -63,8 +63,8 @@ def test_what_cannot_be_is_refused(changes, message):
         ),
     ],
 )
-def test_settings_of_parts_that_are_not_there_are_named(changes, told):
-    assert list(LocateAndLabelSettings(**changes).idle(EncoderSettings())) == told
+def test_settings_of_parts_that_are_not_there_are_named(changes, messages):
+    assert list(LocateAndLabelSettings(**changes).idle(EncoderSettings())) == messages
 
 
 def test_one_prompt_is_asked_for_where_the_sentence_shall_have_a_vector():

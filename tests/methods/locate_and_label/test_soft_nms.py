@@ -1,4 +1,4 @@
-"""Soft-NMS beside Algorithm 1, done with a list that is sorted anew each time."""
+"""Soft-NMS beside Algorithm 1, done with a list that is sorted again each time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def slow_iou(one: Row, other: Row) -> float:
 def algorithm_1(rows: list[Row], overlap: float, decay: float, threshold: float) -> list[Row]:
     """As printed: nothing is dropped before the end."""
     waiting = sorted(best_of_duplicates(rows), key=precedence)
-    done: list[Row] = []
+    selection: list[Row] = []
     while waiting:
         one = waiting.pop(0)
-        done.append(one)
+        selection.append(one)
         lowered = [
             (*other[:3], other[3] * decay) if slow_iou(one, other) >= overlap else other for other in waiting
         ]
@@ -41,10 +41,10 @@ def algorithm_1(rows: list[Row], overlap: float, decay: float, threshold: float)
             while at < len(waiting) and precedence(waiting[at]) < precedence(other):
                 at += 1
             waiting.insert(at, other)
-    return sorted(row for row in done if row[3] > threshold)
+    return sorted(row for row in selection if row[3] > threshold)
 
 
-def kept(rows: list[Row], overlap: float, decay: float, threshold: float) -> list[Row]:
+def suppress(rows: list[Row], overlap: float, decay: float, threshold: float) -> list[Row]:
     return to_rows(soft_nms(from_rows(rows), overlap, decay, threshold))
 
 
@@ -55,7 +55,7 @@ thresholds = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1)
 
 @given(rows_of, overlaps, decays, thresholds)
 def test_equals_algorithm_1(rows: list[Row], overlap: float, decay: float, threshold: float) -> None:
-    assert kept(rows, overlap, decay, threshold) == algorithm_1(rows, overlap, decay, threshold)
+    assert suppress(rows, overlap, decay, threshold) == algorithm_1(rows, overlap, decay, threshold)
 
 
 crowd = st.lists(row(words=4), min_size=8, max_size=30)
@@ -66,7 +66,7 @@ crowd = st.lists(row(words=4), min_size=8, max_size=30)
 def test_equals_algorithm_1_where_much_overlaps(
     rows: list[Row], overlap: float, decay: float, threshold: float
 ) -> None:
-    assert kept(rows, overlap, decay, threshold) == algorithm_1(rows, overlap, decay, threshold)
+    assert suppress(rows, overlap, decay, threshold) == algorithm_1(rows, overlap, decay, threshold)
 
 
 @pytest.mark.parametrize("longest", [3, 10, 60])
@@ -76,10 +76,10 @@ def test_many_candidates_equal_algorithm_1(longest: int, overlap: float) -> None
     start = chance.integers(0, 60, 200)
     end = start + chance.integers(1, longest + 1, 200)
     rows = to_rows(Candidates(start, end, chance.integers(0, 3, 200), chance.integers(0, 40, 200) / 40))
-    found = kept(rows, overlap, 0.9, 0.3)
-    assert found == algorithm_1(rows, overlap, 0.9, 0.3)
-    assert 10 < len(found) < 200
-    assert len(set(found) - set(rows)) > 5  # lowered, and kept
+    selection = suppress(rows, overlap, 0.9, 0.3)
+    assert selection == algorithm_1(rows, overlap, 0.9, 0.3)
+    assert 10 < len(selection) < 200
+    assert len(set(selection) - set(rows)) > 5  # lowered, and kept
 
 
 def test_hand_worked() -> None:
@@ -98,36 +98,36 @@ def test_hand_worked() -> None:
     # f (0.3) is taken                                          c 0.19   d 0.1875
     # c (0.19) is taken: d is halved                                     d 0.09375
     # d (0.09375) is taken, and is not above delta
-    found = kept(rows, 0.6, 0.5, 0.1)
-    assert found == [(0, 4, 0, 0.9), (0, 4, 1, 0.19), (0, 5, 0, 0.4), (3, 5, 0, 0.74), (7, 9, 2, 0.3)]
+    selection = suppress(rows, 0.6, 0.5, 0.1)
+    assert selection == [(0, 4, 0, 0.9), (0, 4, 1, 0.19), (0, 5, 0, 0.4), (3, 5, 0, 0.74), (7, 9, 2, 0.3)]
     # with delta = 0.3, f is not above it, and c and d neither
-    assert kept(rows, 0.6, 0.5, 0.3) == [(0, 4, 0, 0.9), (0, 5, 0, 0.4), (3, 5, 0, 0.74)]
+    assert suppress(rows, 0.6, 0.5, 0.3) == [(0, 4, 0, 0.9), (0, 5, 0, 0.4), (3, 5, 0, 0.74)]
 
 
 def test_a_lowered_candidate_waits_for_its_new_turn() -> None:
     """Lowered below the third, the second lowers the third no more: that one comes first, and lowers it."""
     rows = [(0, 4, 0, 0.9), (0, 5, 0, 0.8), (0, 6, 0, 0.7)]  # IoU 4/5, 5/6, and 4/6 of first and third
-    assert kept(rows, 0.75, 0.5, 0.0) == [(0, 4, 0, 0.9), (0, 5, 0, 0.8 * 0.5 * 0.5), (0, 6, 0, 0.7)]
+    assert suppress(rows, 0.75, 0.5, 0.0) == [(0, 4, 0, 0.9), (0, 5, 0, 0.8 * 0.5 * 0.5), (0, 6, 0, 0.7)]
 
 
 @given(rows_of, overlaps, thresholds)
 @hypothesis_settings(max_examples=40)
 def test_without_decay_there_is_only_a_threshold(rows: list[Row], overlap: float, threshold: float) -> None:
-    assert kept(rows, overlap, 1.0, threshold) == sorted(
+    assert suppress(rows, overlap, 1.0, threshold) == sorted(
         row for row in best_of_duplicates(rows) if row[3] > threshold
     )
 
 
 def test_the_threshold_must_be_passed() -> None:
-    assert kept([(0, 1, 0, 0.5), (2, 3, 0, 0.5000001)], 0.6, 0.9, 0.5) == [(2, 3, 0, 0.5000001)]
-    assert kept([(0, 1, 0, 0.0), (2, 3, 0, 1.0)], 0.6, 0.9, 0.0) == [(2, 3, 0, 1.0)]
-    assert kept([(2, 3, 0, 1.0)], 0.6, 0.9, 1.0) == []
+    assert suppress([(0, 1, 0, 0.5), (2, 3, 0, 0.5000001)], 0.6, 0.9, 0.5) == [(2, 3, 0, 0.5000001)]
+    assert suppress([(0, 1, 0, 0.0), (2, 3, 0, 1.0)], 0.6, 0.9, 0.0) == [(2, 3, 0, 1.0)]
+    assert suppress([(2, 3, 0, 1.0)], 0.6, 0.9, 1.0) == []
 
 
 def test_the_overlap_must_be_reached() -> None:
     rows = [(0, 5, 0, 0.9), (0, 3, 0, 0.8)]  # IoU 3/5
-    assert kept(rows, 0.6, 0.5, 0.0) == [(0, 3, 0, 0.4), rows[0]]
-    assert kept(rows, 0.61, 0.5, 0.0) == [rows[1], rows[0]]
+    assert suppress(rows, 0.6, 0.5, 0.0) == [(0, 3, 0, 0.4), rows[0]]
+    assert suppress(rows, 0.61, 0.5, 0.0) == [rows[1], rows[0]]
 
 
 def test_of_equals_the_first_in_reading_order_is_taken_first() -> None:
@@ -137,16 +137,16 @@ def test_of_equals_the_first_in_reading_order_is_taken_first() -> None:
         ((0, 4, 0, 0.8), (0, 4, 1, 0.8)),  # by type
     ):
         for rows in ([first, second], [second, first]):
-            assert kept(rows, 0.6, 0.5, 0.0) == [first, (*second[:3], 0.4)]
+            assert suppress(rows, 0.6, 0.5, 0.0) == [first, (*second[:3], 0.4)]
 
 
 def test_a_candidate_proposed_twice_does_not_lower_itself() -> None:
-    assert kept([(1, 3, 0, 0.6), (1, 3, 0, 0.9)], 0.6, 0.5, 0.0) == [(1, 3, 0, 0.9)]
+    assert suppress([(1, 3, 0, 0.6), (1, 3, 0, 0.9)], 0.6, 0.5, 0.0) == [(1, 3, 0, 0.9)]
 
 
 def test_nothing_from_nothing() -> None:
     for decay in (0.0, 0.9, 1.0):
-        assert kept([], 0.6, decay, 0.5) == []
+        assert suppress([], 0.6, decay, 0.5) == []
     assert len(select(from_rows([]), "soft-nms")) == 0
 
 
@@ -155,7 +155,7 @@ def test_nothing_from_nothing() -> None:
 def test_the_order_of_the_input_does_not_matter(rows, overlap, decay, threshold, random) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)
-    assert kept(shuffled, overlap, decay, threshold) == kept(rows, overlap, decay, threshold)
+    assert suppress(shuffled, overlap, decay, threshold) == suppress(rows, overlap, decay, threshold)
 
 
 @given(st.lists(rows_of, max_size=4), overlaps, decays, thresholds)
@@ -168,9 +168,9 @@ def test_a_batch_is_each_sentence_for_itself(batch, overlap, decay, threshold) -
     apart = [
         row
         for number, rows in enumerate(batch)
-        for row in shift(kept(rows, overlap, decay, threshold), 12 * number)
+        for row in shift(suppress(rows, overlap, decay, threshold), 12 * number)
     ]
-    assert kept(together, overlap, decay, threshold) == apart
+    assert suppress(together, overlap, decay, threshold) == apart
 
 
 def test_the_input_is_left_as_it_was() -> None:
@@ -192,9 +192,9 @@ def test_thousands_of_candidates() -> None:
     candidates = Candidates(
         start, start + chance.integers(1, 12, 20_000), chance.integers(0, 4, 20_000), chance.random(20_000)
     )
-    found = soft_nms(candidates, 0.6, 0.9, 0.5)
-    assert 1000 < len(found) < 10_000
-    assert (found.confidence > 0.5).all()
+    selection = soft_nms(candidates, 0.6, 0.9, 0.5)
+    assert 1000 < len(selection) < 10_000
+    assert (selection.confidence > 0.5).all()
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
@@ -202,10 +202,10 @@ def test_all_spans_of_a_sentence_that_all_overlap(decay: float) -> None:
     """Each has hundreds of others around it; every one is lowered often, or never."""
     start, end = np.array([(i, i + n) for n in range(1, 41) for i in range(200 - n + 1)]).T
     confidence = np.random.default_rng(0).permutation(len(start)) / len(start)
-    found = soft_nms(Candidates(start, end, np.zeros_like(start), confidence), 0.6, decay, 0.0)
-    assert len(found) == len(start) - 1  # the one with confidence 0
+    selection = soft_nms(Candidates(start, end, np.zeros_like(start), confidence), 0.6, decay, 0.0)
+    assert len(selection) == len(start) - 1  # the one with confidence 0
     order = np.lexsort((end, start))[confidence[np.lexsort((end, start))] > 0]
-    lowered = found.confidence / confidence[order]
+    lowered = selection.confidence / confidence[order]
     assert ((lowered < 1).mean() > 0.9) == (decay < 1)
     times = np.log(lowered) / np.log(0.9)
     np.testing.assert_allclose(times, times.round(), atol=1e-6)

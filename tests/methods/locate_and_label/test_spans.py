@@ -43,8 +43,8 @@ from tests.methods.locate_and_label.cases import (
 @given(st.sets(st.integers(1, 14), min_size=1), st.lists(st.integers(1, 12), min_size=1, max_size=5))
 def test_seeds_are_all_spans_of_the_lengths(of_lengths: set[int], lengths: list[int]) -> None:
     """By sentence, start and length; of a sentence shorter than all of them, none."""
-    found = places_of(enumerate_spans(sorted(of_lengths), np.array(lengths)))
-    assert found == [
+    places = places_of(enumerate_spans(sorted(of_lengths), np.array(lengths)))
+    assert places == [
         (index, *span)
         for index, length in enumerate(lengths)
         for span in slow_seeds(tuple(of_lengths), length)
@@ -52,8 +52,8 @@ def test_seeds_are_all_spans_of_the_lengths(of_lengths: set[int], lengths: list[
 
 
 def test_seeds_of_figures_by_hand() -> None:
-    found = places_of(enumerate_spans([1, 3], np.array([2, 4])))
-    assert found == [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 0, 3), (1, 1, 2), (1, 1, 4), (1, 2, 3), (1, 3, 4)]
+    places = places_of(enumerate_spans([1, 3], np.array([2, 4])))
+    assert places == [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 0, 3), (1, 1, 2), (1, 1, 4), (1, 2, 3), (1, 3, 4)]
     assert places_of(enumerate_spans(range(5, 9), np.array([4, 1]))) == []
 
 
@@ -69,10 +69,10 @@ def test_overlap_of_all_spans_is_that_of_their_words() -> None:
     spans = [(start, end) for start in range(7) for end in range(start + 1, 8)]
     pairs = list(itertools.product(spans, spans))
     one, other = (spans_of([(0, *pair[side]) for pair in pairs]) for side in (0, 1))
-    found = compute_iou(one, other).tolist()
-    assert found == pytest.approx([slow_iou(*pair) for pair in pairs], abs=1e-6)
-    assert [iou == 1 for iou in found] == [ours == theirs for ours, theirs in pairs]
-    assert [iou == 0 for iou in found] == [not slow_iou(*pair) for pair in pairs]
+    values = compute_iou(one, other).tolist()
+    assert values == pytest.approx([slow_iou(*pair) for pair in pairs], abs=1e-6)
+    assert [iou == 1 for iou in values] == [ours == theirs for ours, theirs in pairs]
+    assert [iou == 0 for iou in values] == [not slow_iou(*pair) for pair in pairs]
 
 
 def entities_of(batch: list[list[Key]], seed: int = 0) -> tuple[Spans, list[int]]:
@@ -168,8 +168,8 @@ def test_maxima_of_very_long_spans() -> None:
     vectors[0] = torch.arange(length)[:, None] * torch.tensor([1.0, -1.0])  # the last, and the first word
     first = [(0, 0, end) for end in range(1, length + 1)]
     last = [(0, start, length) for start in range(length)]
-    found = maxima(vectors, first + last)
-    assert found.tolist() == [[end - 1, -start] for _, start, end in first + last]
+    result = maxima(vectors, first + last)
+    assert result.tolist() == [[end - 1, -start] for _, start, end in first + last]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -177,7 +177,7 @@ def test_no_maxima_of_no_spans(library) -> None:
     assert MaximumTable(library.zeros((1, 3, 4)), library).pool(spans_of([])).shape == (0, 4)
 
 
-def test_words_behind_the_end_of_a_sentence_never_count() -> None:
+def test_words_after_the_end_of_a_sentence_never_count() -> None:
     """NaN would spread from any look at it."""
     lengths = [3, 17, 1, 8]
     vectors = torch.randn(4, 17, 3)
@@ -227,17 +227,17 @@ def finite(offset: float) -> float:
 
 
 @given(sentences_with_moves())
-def test_moves_equal_the_formula(drawn: tuple[list[int], list[list[Move]]]) -> None:
-    lengths, moves = drawn
+def test_moves_equal_the_formula(example: tuple[list[int], list[list[Move]]]) -> None:
+    lengths, moves = example
     rows = [(index, *move) for index, of_sentence in enumerate(moves) for move in of_sentence]
     spans = spans_of([(index, *span) for index, span, _ in rows])
     offsets = np.array([pair for *_, pair in rows], dtype=np.float64).reshape(-1, 2)
-    found = move_spans(spans, offsets, np.array(lengths))
-    assert places_of(found) == [
+    moved = move_spans(spans, offsets, np.array(lengths))
+    assert places_of(moved) == [
         (index, *slow_adjusted(span, (finite(left), finite(right)), lengths[index]))
         for index, span, (left, right) in rows
     ]
-    for index, start, end in places_of(found):
+    for index, start, end in places_of(moved):
         assert 0 <= start < end <= lengths[index]
 
 
@@ -254,7 +254,7 @@ def test_moves_equal_the_formula(drawn: tuple[list[int], list[list[Move]]]) -> N
         ((2, 4), (2, 0), (2, 4)),  # would be empty
         ((2, 4), (0, -2), (2, 4)),
         ((2, 4), (1, -2), (2, 4)),  # would end before it starts
-        ((2, 4), (9, 9), (2, 4)),  # would lie behind the sentence
+        ((2, 4), (9, 9), (2, 4)),  # would lie after the sentence
         ((2, 4), (-9, -9), (2, 4)),  # before it
         ((2, 4), (-9, -3), (0, 1)),
         ((4, 6), (1, 5), (5, 6)),
@@ -264,8 +264,8 @@ def test_moves_equal_the_formula(drawn: tuple[list[int], list[list[Move]]]) -> N
 def test_moves_by_hand(span: Span, offsets: tuple[float, float], expected: Span) -> None:
     """In a sentence of six words beside a longer one."""
     for dtype in (np.float32, np.float64):
-        found = move_spans(spans_of([(0, *span)]), np.array([offsets], dtype=dtype), np.array([6, 9]))
-        assert places_of(found) == [(0, *expected)]
+        moved = move_spans(spans_of([(0, *span)]), np.array([offsets], dtype=dtype), np.array([6, 9]))
+        assert places_of(moved) == [(0, *expected)]
 
 
 def test_no_moves_of_no_spans() -> None:
@@ -274,8 +274,8 @@ def test_no_moves_of_no_spans() -> None:
 
 def test_offsets_that_are_no_numbers_move_nothing() -> None:
     """As when training diverges; it is not said here."""
-    found = move_spans(spans_of([(0, 2, 4)]), np.array([[math.nan, -math.nan]]), np.array([6]))
-    assert places_of(found) == [(0, 2, 4)]
+    moved = move_spans(spans_of([(0, 2, 4)]), np.array([[math.nan, -math.nan]]), np.array([6]))
+    assert places_of(moved) == [(0, 2, 4)]
 
 
 def test_spans_in_blocks() -> None:

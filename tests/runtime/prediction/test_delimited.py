@@ -24,8 +24,8 @@ def texts(tmp_path):
         invalid = []
         on_invalid = invalid.append if skip else None
         with open_texts(str(path), format_, ReadOptions(), on_invalid, column) as opened:
-            found = [(text.text, text.fields) for text in opened]
-        return found, [(one.line, one.reason) for one in invalid], list(opened.source.notes)
+            records = [(text.text, text.fields) for text in opened]
+        return records, [(one.line, one.reason) for one in invalid], list(opened.source.notes)
 
     return read
 
@@ -37,8 +37,8 @@ def texts(tmp_path):
 def test_the_text_column_is_predicted_and_others_go_along(texts, delimiter, name, line_end, mark):
     rows = ["id,text,label", '1,"Ada, who said ""hi""",x', "2,Paris is nice,y", ""]
     content = mark + line_end.join(rows).replace(",", delimiter).replace("Ada" + delimiter, "Ada,")
-    found, _, notes = texts(content, name=name)
-    assert found == [
+    records, _, notes = texts(content, name=name)
+    assert records == [
         ('Ada, who said "hi"', {"id": "1", "label": "x"}),
         ("Paris is nice", {"id": "2", "label": "y"}),
     ]
@@ -46,13 +46,13 @@ def test_the_text_column_is_predicted_and_others_go_along(texts, delimiter, name
 
 
 def test_line_ends_in_quotations_are_part_of_the_text(texts):
-    found, _, _ = texts('text,id\r\n"one\r\ntwo\n\nthree",1\r\n\r\nfour,2\r\n')
-    assert found == [("one\r\ntwo\n\nthree", {"id": "1"}), ("four", {"id": "2"})]
+    records, _, _ = texts('text,id\r\n"one\r\ntwo\n\nthree",1\r\n\r\nfour,2\r\n')
+    assert records == [("one\r\ntwo\n\nthree", {"id": "1"}), ("four", {"id": "2"})]
 
 
 def test_another_column_may_be_named(texts):
-    found, _, notes = texts("text;body\nold;Ada met Bob\n", column="body")
-    assert found == [("Ada met Bob", {})]
+    records, _, notes = texts("text;body\nold;Ada met Bob\n", column="body")
+    assert records == [("Ada met Bob", {})]
     assert notes == ["'text' of the input is replaced by 'body' in the output"]
 
 
@@ -71,22 +71,22 @@ def test_broken_rows_are_refused_or_skipped(texts):
         DataError, match=r"texts.csv:3: the row has 1 fields, but the header has 2, separated by ','"
     ):
         texts(content)
-    found, invalid, _ = texts(content, skip=True)
-    assert found == [("one", {"n": "1"}), ("five", {"n": "5"})]
+    records, invalid, _ = texts(content, skip=True)
+    assert records == [("one", {"n": "1"}), ("five", {"n": "5"})]
     assert [line for line, _ in invalid] == [3, 4, 5]
     assert "is not CSV" in invalid[1][1]
     assert "not UTF-8 at byte 2" in invalid[2][1]
 
 
 def test_a_quotation_without_end_costs_what_it_says(texts):
-    found, [(line, reason)], _ = texts('text,n\none,1\n"two,2\nthree,3\n', skip=True)
-    assert found == [("one", {"n": "1"})]
+    records, [(line, reason)], _ = texts('text,n\none,1\n"two,2\nthree,3\n', skip=True)
+    assert records == [("one", {"n": "1"})]
     assert (line, "up to line 4" in reason) == (3, True)
 
 
 def test_columns_of_the_same_name_are_left_out_and_noted(texts):
-    found, _, notes = texts("x,text,x\n1,Ada,2\n")
-    assert found == [("Ada", {})]
+    records, _, notes = texts("x,text,x\n1,Ada,2\n")
+    assert records == [("Ada", {})]
     assert notes == ["columns with the same name are not in the output: 'x'"]
 
 
@@ -97,8 +97,8 @@ def test_an_empty_file_has_no_texts(texts, content):
 
 
 def test_columns_with_tags_are_still_a_corpus(texts):
-    found, _, _ = texts("Ada\tB-PER\nmet\tO\nBob\tB-PER\n", name="corpus.tsv")
-    assert found == [("Ada met Bob", {})]
+    records, _, _ = texts("Ada\tB-PER\nmet\tO\nBob\tB-PER\n", name="corpus.tsv")
+    assert records == [("Ada met Bob", {})]
 
 
 @pytest.mark.parametrize(("name", "format_"), [("texts.txt", None), ("texts.csv", "text"), ("a.conll", None)])
@@ -109,8 +109,8 @@ def test_a_column_of_what_has_none_is_refused(texts, name, format_):
 
 def test_a_key_of_json_may_be_named(texts):
     content = '{"body": "Ada", "text": "old", "n": 1}\n{"text": "b"}\n'
-    found, invalid, notes = texts(content, name="a.jsonl", column="body", skip=True)
-    assert found == [("Ada", {"n": 1})]
+    records, invalid, notes = texts(content, name="a.jsonl", column="body", skip=True)
+    assert records == [("Ada", {"n": 1})]
     assert invalid == [(2, "'body' is missing, or not a string")]
     assert "'text' of the input is replaced by 'body' in the output" in notes
     assert texts('[{"body": "Ada"}]', name="a.json", column="body")[0] == [("Ada", {})]

@@ -17,7 +17,7 @@ from fencepost.runtime.prediction.results import PredictedText
 from fencepost.runtime.prediction.text import Text
 
 
-def found(*names: str) -> list[PredictedText]:
+def make_texts(*names: str) -> list[PredictedText]:
     return [
         PredictedText(
             Text(name, {"id": name}),
@@ -39,11 +39,11 @@ def test_a_part_is_there_as_a_whole_or_not_at_all(tmp_path):
     part = PartFile(tmp_path / "0.part")
     assert part.read() is None
     assert [part.count_try(), part.count_try()] == [1, 2]
-    done = part.write(found("Ada", "日本"))
-    assert (done.texts, done.sentences, done.entities) == (2, 2, 2)
+    summary = part.write(make_texts("Ada", "日本"))
+    assert (summary.texts, summary.sentences, summary.entities) == (2, 2, 2)
     assert {path.name for path in tmp_path.iterdir()} == {"0.part"}
     same, lines = part.read()
-    assert same == done
+    assert same == summary
     assert [json.loads(line)["id"] for line in lines.splitlines()] == ["Ada", "日本"]
     whole = part.path.read_bytes()
     for broken in (b"", whole[:-3], whole[:30], b"{}\n", b"[]\nx", whole.replace(b"Ada", b"Adb")):
@@ -51,49 +51,49 @@ def test_a_part_is_there_as_a_whole_or_not_at_all(tmp_path):
         assert part.read() is None
 
 
-def filled(path: Path, given: dict[str, Any]) -> OutputFolder:
+def filled(path: Path, content: dict[str, Any]) -> OutputFolder:
     """With the parts of both shards, but nothing put together."""
     folder = OutputFolder(path, 2)
-    folder.begin(given, resume=False)
+    folder.begin(content, resume=False)
     for shard in range(2):
         for part in range(2):
-            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
+            folder.get_part(shard, part).write(make_texts(f"text {shard}{part}"))
     return folder
 
 
 def test_parts_become_files_and_a_manifest_says_so(tmp_path):
-    given = job("a", "b")
-    folder = filled(tmp_path / "out", given)
+    content = job("a", "b")
+    folder = filled(tmp_path / "out", content)
     folder.get_part(0, 1).path.unlink()
     assert [list(folder.find_missing(shard, 2)) for shard in range(2)] == [[1], []]
     with pytest.raises(FencepostError, match="is missing or was changed; continue with --resume"):
         folder.assemble(0, 2)
     assert not folder.get_path(0).exists()
-    folder.get_part(0, 1).write(found("text 01"))
+    folder.get_part(0, 1).write(make_texts("text 01"))
     assert folder.read_summary(0) is None
-    done = [folder.assemble(shard, 2) for shard in range(2)]
-    assert [folder.read_summary(shard) for shard in range(2)] == done
+    summaries = [folder.assemble(shard, 2) for shard in range(2)]
+    assert [folder.read_summary(shard) for shard in range(2)] == summaries
     assert not list(folder.unfinished.glob("*.part"))
-    assert not folder.is_complete(given)
-    folder.finish(given, done)
-    assert folder.is_complete(given)
+    assert not folder.is_complete(content)
+    folder.finish(content, summaries)
+    assert folder.is_complete(content)
     assert {path.name for path in folder.path.iterdir()} == {
         *("manifest.json", "part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl")
     }
     manifest = json.loads((folder.path / "manifest.json").read_text())
     assert (manifest["texts"], manifest["entities"], manifest["rejected"]) == (4, 4, 0)
     assert manifest["model"] == {"name": "m"}
-    written = folder.get_path(1).read_bytes()
+    output = folder.get_path(1).read_bytes()
     assert manifest["shards"][1] == {
-        **given["shards"][1],
+        **content["shards"][1],
         "output": "part-00001-of-00002.jsonl",
         "texts": 2,
         "sentences": 2,
         "entities": 2,
-        "bytes": len(written),
-        "sha256": hashlib.sha256(written).hexdigest(),
+        "bytes": len(output),
+        "sha256": hashlib.sha256(output).hexdigest(),
     }
-    assert [json.loads(line)["text"] for line in written.splitlines()] == ["text 10", "text 11"]
+    assert [json.loads(line)["text"] for line in output.splitlines()] == ["text 10", "text 11"]
 
 
 def test_a_file_that_was_changed_is_made_again(tmp_path):
@@ -105,39 +105,39 @@ def test_a_file_that_was_changed_is_made_again(tmp_path):
 
 
 def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
-    given = job("a", "b", "c")
+    content = job("a", "b", "c")
     folder = OutputFolder(tmp_path / "out", 3)
-    folder.begin(given, resume=False)
+    folder.begin(content, resume=False)
     for shard in range(3):
         for part in range(2):
-            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
-    done = [folder.assemble(shard, 2) for shard in range(3)]
-    folder.finish(given, done)
+            folder.get_part(shard, part).write(make_texts(f"text {shard}{part}"))
+    summaries = [folder.assemble(shard, 2) for shard in range(3)]
+    folder.finish(content, summaries)
     manifest = (folder.path / "manifest.json").read_bytes()
     folder.get_path(0).write_bytes(folder.get_path(0).read_bytes().replace(b"text 00", b"text 99"))
     folder.get_path(2).unlink()
-    assert not folder.is_complete(given)
-    assert folder.begin(given, resume=True) == [folder.get_path(0), folder.get_path(2)]
-    assert [folder.read_summary(shard) for shard in range(3)] == [None, done[1], None]
+    assert not folder.is_complete(content)
+    assert folder.begin(content, resume=True) == [folder.get_path(0), folder.get_path(2)]
+    assert [folder.read_summary(shard) for shard in range(3)] == [None, summaries[1], None]
     assert not (folder.path / "manifest.json").exists()
     for shard in (0, 2):
         assert list(folder.find_missing(shard, 2)) == [0, 1]
         for part in range(2):
-            folder.get_part(shard, part).write(found(f"text {shard}{part}"))
+            folder.get_part(shard, part).write(make_texts(f"text {shard}{part}"))
         folder.assemble(shard, 2)
-    folder.finish(given, done)
+    folder.finish(content, summaries)
     assert (folder.path / "manifest.json").read_bytes() == manifest
-    assert folder.is_complete(given)
+    assert folder.is_complete(content)
 
 
 @pytest.mark.parametrize("complete", [False, True])
 def test_only_the_same_job_is_continued(tmp_path, complete):
-    given = job("a", "b")
-    folder = filled(tmp_path / "out", given)
+    content = job("a", "b")
+    folder = filled(tmp_path / "out", content)
     folder.get_part(0, 0).count_try()
     if complete:
-        folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
-    folder.begin(given, resume=True)
+        folder.finish(content, [folder.assemble(shard, 2) for shard in range(2)])
+    folder.begin(content, resume=True)
     assert not list(folder.path.rglob("*.tries"))
     for other, what in (
         (job("a", "c"), "another input"),
@@ -155,26 +155,26 @@ def test_only_the_same_job_is_continued(tmp_path, complete):
 
 
 def test_force_removes_its_own_files_alone(tmp_path):
-    given = job("a", "b")
-    folder = filled(tmp_path / "out", given)
-    folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    content = job("a", "b")
+    folder = filled(tmp_path / "out", content)
+    folder.finish(content, [folder.assemble(shard, 2) for shard in range(2)])
     (folder.path / "mine.txt").write_text("precious")
     other = OutputFolder(folder.path, 1)
     other.begin(job("c"), resume=False)
     assert {path.name for path in folder.path.iterdir()} == {"mine.txt", "unfinished"}
     (folder.path / "part-00000-of-00002.jsonl").write_text("precious")
     with pytest.raises(UsageError, match="already exists, and is not output of predict"):
-        folder.begin(given, resume=False)
+        folder.begin(content, resume=False)
 
 
 def test_a_folder_that_is_not_its_own(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "out").mkdir()
-    for path, told in (
+    for path, message in (
         (tmp_path / "file", "is a file, but several processes need a folder"),
         (tmp_path / "no" / "where", "cannot be written: there is no folder"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             OutputFolder(path, 1).check(resume=False, force=True)
     OutputFolder(tmp_path / "out", 1).check(resume=False, force=False)
     for manifest in (
@@ -191,13 +191,13 @@ def test_a_folder_that_is_not_its_own(tmp_path):
 
 
 def test_what_others_have_put_into_it(tmp_path):
-    given = job("a", "b")
-    folder = filled(tmp_path / "out", given)
+    content = job("a", "b")
+    folder = filled(tmp_path / "out", content)
     for name in ("mine.txt", "1.json"):
         (folder.unfinished / name).write_text("precious")
     (folder.unfinished / ".fencepost-abcdefgh").mkdir()
     folder.get_part(0, 0).count_try()
-    folder.begin(given, resume=False)
+    folder.begin(content, resume=False)
     assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
 
 
@@ -211,10 +211,10 @@ def test_a_link_is_not_followed(tmp_path):
 
 
 def test_what_is_in_the_way_is_seen_before_anything_is_removed(tmp_path):
-    given = job("a", "b")
-    folder = filled(tmp_path / "out", given)
-    folder.finish(given, [folder.assemble(shard, 2) for shard in range(2)])
+    content = job("a", "b")
+    folder = filled(tmp_path / "out", content)
+    folder.finish(content, [folder.assemble(shard, 2) for shard in range(2)])
     (folder.path / "part-00000-of-00001.jsonl").write_text("precious")
     with pytest.raises(UsageError, match="already exists, and is not output of predict"):
         OutputFolder(folder.path, 1).begin(job("c"), resume=False)
-    assert folder.is_complete(given)
+    assert folder.is_complete(content)

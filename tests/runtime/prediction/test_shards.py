@@ -134,8 +134,8 @@ def test_a_blank_file_is_no_corpus(tmp_path, content):
 def noted(path: Path) -> tuple[list[Text], list[str]]:
     """The texts of a file, and what is said of it."""
     with open_texts(str(path), None, ReadOptions(), None) as texts:
-        found = list(texts)
-        return found, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
+        result = list(texts)
+        return result, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
 
 
 def test_columns_that_json_cannot_hold(tmp_path):
@@ -183,10 +183,10 @@ def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
     path.write_text(f'{{"text": "Ada", "entities": {entities}}}\n' * 3)
     texts, notes = noted(path)
     assert [text.fields for text in texts] == [{}] * 3
-    told = (
+    message = (
         ":1: 'entities' of the input are replaced by the predicted ones in the output (3 times, first here)"
     )
-    assert notes == ([] if entities == "[]" else [told])
+    assert notes == ([] if entities == "[]" else [message])
 
 
 def test_what_only_one_process_can_read(tmp_path):
@@ -236,22 +236,22 @@ def test_which_files_are_meant(tmp_path):
     for name in ("b.txt", "a.txt", "c.jsonl", ".hidden", "_SUCCESS", "deep/d.txt"):
         (tmp_path / name).touch()
 
-    def names(given: object) -> list[str]:
-        return [str(path.relative_to(tmp_path)) for path in find_files(str(given))]
+    def names(pattern: object) -> list[str]:
+        return [str(path.relative_to(tmp_path)) for path in find_files(str(pattern))]
 
     assert names(tmp_path) == ["a.txt", "b.txt", "c.jsonl"]
     assert names(tmp_path / "*.txt") == ["a.txt", "b.txt"]
     assert names(tmp_path / "**" / "*.txt") == ["a.txt", "b.txt", "deep/d.txt"]
     assert names(tmp_path / "c.jsonl") == ["c.jsonl"]
-    for given, told in (
+    for pattern, message in (
         (tmp_path / "nowhere", "there is no such file or folder"),
         (tmp_path / "*.parquet", "no file matches this pattern"),
         ("-", "several processes need files"),
         ("sample:test", "several processes need files"),
         ("", "the file name is empty"),
     ):
-        with pytest.raises(UsageError, match=told):
-            find_files(str(given))
+        with pytest.raises(UsageError, match=message):
+            find_files(str(pattern))
     (tmp_path / "deep" / "d.txt").unlink()
     with pytest.raises(UsageError, match="the folder has no files"):
         find_files(str(tmp_path / "deep"))

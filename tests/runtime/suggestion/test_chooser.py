@@ -34,10 +34,10 @@ def texts_of(sentences) -> list[str]:
 def test_scores_are_errors_for_the_effort(recogniser):
     chosen = choose(recogniser, TEXTS, 24)
     sentences = [replace(one, entities=(), meta={}, id=None, doc=None) for one in chosen]
-    _, found = examine(recogniser, list(recogniser.prepare_sentences(sentences)))
+    _, evidence = examine(recogniser, list(recogniser.prepare_sentences(sentences)))
     lengths = np.array([len(sentence) for sentence in sentences])
     scores = [sentence.meta["suggest"]["score"] for sentence in chosen]
-    np.testing.assert_allclose(scores, found.errors / (lengths + EFFORT), atol=1e-4)
+    np.testing.assert_allclose(scores, evidence.errors / (lengths + EFFORT), atol=1e-4)
     assert [sentence.meta["suggest"]["rank"] for sentence in chosen] == list(range(1, len(chosen) + 1))
     assert scores[0] == max(scores)
 

@@ -40,7 +40,7 @@ def _dispute(left: Entity, right: Entity) -> float:
 def test_scores_are_those_of_loops_over_all_spans(method):
     recogniser = recogniser_of(models.random_model(method))
     every = recogniser.with_options(threshold=POSSIBLE, select="keep-all")
-    sentences, found = examine(recogniser, list(recogniser.prepare_sentences(SENTENCES)))
+    sentences, result = examine(recogniser, list(recogniser.prepare_sentences(SENTENCES)))
     predicted = list(recogniser.predict(SENTENCES))
     possible = list(every.predict(SENTENCES))
     assert sum(len(sentence.entities) for sentence in (*possible, *predicted)) > 20
@@ -48,12 +48,12 @@ def test_scores_are_those_of_loops_over_all_spans(method):
         [e.key for e in s.entities] for s in predicted
     ]
     errors = [expected_errors(*pair) for pair in zip(possible, predicted, strict=True)]
-    np.testing.assert_allclose(found.errors, errors, atol=1e-4)
+    np.testing.assert_allclose(result.errors, errors, atol=1e-4)
     boundaries = [disagreement(*pair) for pair in zip(possible, predicted, strict=True)]
-    np.testing.assert_allclose(found.boundaries, boundaries, atol=1e-4)
-    assert found.errors.max() > 0
+    np.testing.assert_allclose(result.boundaries, boundaries, atol=1e-4)
+    assert result.errors.max() > 0
     if method == "boundary-smoothing":
-        assert found.boundaries.max() > 0
+        assert result.boundaries.max() > 0
 
 
 def test_a_sentence_in_windows_counts_each_span_and_word_once():
@@ -62,10 +62,10 @@ def test_a_sentence_in_windows_counts_each_span_and_word_once():
     prepared = list(recogniser.prepare_sentences([SENTENCES[-1], long]))
     assert len(prepared[1].parts) > 1
     every = recogniser.with_options(threshold=POSSIBLE, select="keep-all")
-    _, found = examine(recogniser, prepared)
+    _, result = examine(recogniser, prepared)
     predicted, possible = (next(r.predict([long])) for r in (recogniser, every))
     # a clash between two windows is resolved after the errors are counted
-    assert found.errors[1] == pytest.approx(expected_errors(possible, predicted), rel=0.01)
+    assert result.errors[1] == pytest.approx(expected_errors(possible, predicted), rel=0.01)
     words = []
 
     def add(sentences, arrays, possible, predicted):
@@ -76,24 +76,24 @@ def test_a_sentence_in_windows_counts_each_span_and_word_once():
 
     recogniser.compute(prepared[1].parts, recogniser.watch_candidates(add, POSSIBLE))
     assert len(words) == len(long)
-    np.testing.assert_allclose(found.vectors[1], np.mean(words, axis=0), atol=1e-5)
+    np.testing.assert_allclose(result.vectors[1], np.mean(words, axis=0), atol=1e-5)
 
 
 def test_the_vector_is_the_mean_of_the_word_vectors(pytorch):
-    seen = []
-    list(pytorch.predict([SENTENCES[-1]], lambda _, words, __: seen.append(words.vectors[0])))
-    _, found = examine(pytorch, list(pytorch.prepare_sentences(SENTENCES)))
-    np.testing.assert_allclose(found.vectors[-1], seen[0].mean(axis=0), atol=1e-5)
+    vectors = []
+    list(pytorch.predict([SENTENCES[-1]], lambda _, words, __: vectors.append(words.vectors[0])))
+    _, result = examine(pytorch, list(pytorch.prepare_sentences(SENTENCES)))
+    np.testing.assert_allclose(result.vectors[-1], vectors[0].mean(axis=0), atol=1e-5)
 
 
 def test_types_and_confidences_that_are_not_wanted_do_not_count():
     recogniser = recogniser_of(models.random_model("boundary-smoothing"))
     people = recogniser.with_options(types=["PER"])
     every = recogniser.with_options(threshold=POSSIBLE, select="keep-all", types=["PER"])
-    sentences, found = examine(people, list(people.prepare_sentences(SENTENCES)))
+    sentences, result = examine(people, list(people.prepare_sentences(SENTENCES)))
     assert {entity.type for sentence in sentences for entity in sentence.entities} == {"PER"}
     pairs = zip(every.predict(SENTENCES), people.predict(SENTENCES), strict=True)
-    np.testing.assert_allclose(found.errors, [expected_errors(*pair) for pair in pairs], atol=1e-4)
+    np.testing.assert_allclose(result.errors, [expected_errors(*pair) for pair in pairs], atol=1e-4)
 
 
 def test_moves_are_half_of_those_within_reach():
