@@ -18,7 +18,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fencepost import Sentence
+    from fencepost import Entity, Sentence
     from fencepost.evaluation import Evaluation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,45 @@ def corpora() -> Path | None:
     """Return the folder of the real corpora; None if it does not exist."""
     folder = Path(os.environ.get("FENCEPOST_DATA") or ROOT.parent / "shared" / "data")
     return folder if folder.is_dir() else None
+
+
+FILES = {
+    "genia": "genia/{}.jsonl",
+    "gum": "gum/{}.jsonl",
+    "gum-named": "gum/{}.jsonl",
+    "weibo": "weibo/{}.conll",
+    "resume": "resume/{}.bmes",
+    "wnut17": "wnut17/{}.conll",
+}
+
+
+def read_corpus(name: str) -> dict[str, list[Sentence]]:
+    """Return the parts of a corpus by name: `train`, `test`, and `dev` if there is one.
+
+    `gum-named` is GUM with its names only, and of those that overlap, with the outermost.
+    """
+    from fencepost.data import read
+
+    folder = corpora()
+    assert folder is not None
+    files = {part: folder / FILES[name].format(part) for part in ("train", "dev", "test")}
+    parts = {part: list(read(file)) for part, file in files.items() if file.exists()}
+    if name == "gum-named":
+        parts = {part: [keep_outermost_names(one) for one in of_part] for part, of_part in parts.items()}
+    return parts
+
+
+def keep_outermost_names(sentence: Sentence) -> Sentence:
+    return sentence.with_entities(keep_outermost([e for e in sentence.entities if e.meta["named"]]))
+
+
+def keep_outermost(entities: Sequence[Entity]) -> list[Entity]:
+    """Return the entities without those that overlap a longer one, or an equally long one before them."""
+    outermost: list[Entity] = []
+    for entity in sorted(entities, key=lambda one: (-len(one), one.start)):
+        if all(entity.end <= other.start or other.end <= entity.start for other in outermost):
+            outermost.append(entity)
+    return sorted(outermost, key=lambda one: one.start)
 
 
 def find_encoder(name: str) -> Path | None:

@@ -25,18 +25,18 @@ from benchmarks.common import (
     RESULTS,
     code_version,
     corpora,
+    draw,
     machine,
     percent,
+    read_corpus,
     report,
     say,
     say_table,
     scores_of,
     summarise,
 )
-from benchmarks.token_classification import read_parts
 from fencepost import Sentence
 from fencepost.config import Config
-from fencepost.data import read
 from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.training import hold_out, train
 from fencepost.training.scoring import make_recogniser
@@ -55,27 +55,27 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    folder = corpora()
     if arguments.table:
         tabulate()
-    elif folder is None:
+    elif corpora() is None:
         report({"benchmark": "defaults", "skipped": "no corpora"})
     else:
         for corpus in arguments.corpora:
             for seed in arguments.seeds:
-                line = compare(folder, corpus, seed, arguments.name, arguments.changes)
+                line = compare(corpus, seed, arguments.name, arguments.changes)
                 with FILE.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(line) + "\n")
                 report({"benchmark": "defaults", **line})
 
 
-def compare(folder: Path, corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
+def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
     """Train and score a model; return the line of the results."""
+    parts = read_corpus(corpus)
     if corpus == "genia":
-        training, scored = hold_out(list(read(folder / "genia" / "train.jsonl")), 1 / 3, seed=0)
+        training, scored = hold_out(parts["train"], 1 / 3, seed=0)
     else:
-        parts = read_parts(folder, corpus, 3000)
-        training, scored = parts["train"], parts["dev"]
+        training = [sentence for sentence in draw(parts["train"], 3000, seed=0) if sentence.words]
+        scored = [sentence for sentence in parts["dev"] if sentence.words]
     settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
     say(f"{corpus}, seed {seed}, {name}: {' '.join(settings)}")
     config = Config.compose(changes=settings, flags={"training": {"seed": seed}})

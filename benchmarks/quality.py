@@ -32,6 +32,7 @@ from benchmarks.common import (
     find_encoder,
     machine,
     percent,
+    read_corpus,
     report,
     run_tasks,
     say,
@@ -51,24 +52,19 @@ MULTILINGUAL = "paraphrase-multilingual-MiniLM-L12-v2"
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a corpus, and how it is trained unless something else is asked for."""
+    """How a corpus is trained unless something else is asked for."""
 
-    files: dict[str, str]
     epochs: int
     diffusion_epochs: int
     encoder: str = MINILM
 
 
-def _files(pattern: str, *parts: str) -> dict[str, str]:
-    return {part: pattern.format(part) for part in parts or ("train", "dev", "test")}
-
-
 CORPORA = {
-    "genia": Corpus(_files("genia/{}.jsonl", "train", "test"), 12, 20),
-    "gum": Corpus(_files("gum/{}.jsonl"), 6, 10),
-    "weibo": Corpus(_files("weibo/{}.conll"), 20, 30, MULTILINGUAL),
-    "resume": Corpus(_files("resume/{}.bmes"), 10, 16, MULTILINGUAL),
-    "wnut17": Corpus(_files("wnut17/{}.conll"), 8, 14),
+    "genia": Corpus(12, 20),
+    "gum": Corpus(6, 10),
+    "weibo": Corpus(20, 30, MULTILINGUAL),
+    "resume": Corpus(10, 16, MULTILINGUAL),
+    "wnut17": Corpus(8, 14),
 }
 
 
@@ -183,12 +179,9 @@ def read_parts(
     corpus: str, sentences: int | None, dev_share: float | None, seed: int
 ) -> dict[str, list[Sentence]]:
     """Return the parts of a corpus, with this number of training sentences."""
-    from fencepost.data import read
     from fencepost.training import hold_out
 
-    folder = corpora()
-    assert folder is not None
-    parts = {part: list(read(folder / file)) for part, file in CORPORA[corpus].files.items()}
+    parts = read_corpus(corpus)
     if sentences is not None:
         parts["train"] = draw(parts["train"], sentences, seed=0)
     if dev_share is not None and "dev" not in parts:

@@ -36,6 +36,7 @@ from benchmarks.common import (
     draw,
     machine,
     percent,
+    read_corpus,
     report,
     run_tasks,
     say,
@@ -43,7 +44,6 @@ from benchmarks.common import (
     scores_of,
     summarise,
 )
-from benchmarks.quality import CORPORA
 
 if TYPE_CHECKING:
     from fencepost import Sentence
@@ -101,13 +101,8 @@ def main() -> None:
 
 def read_pool(key: Line) -> tuple[list[Sentence], list[Sentence]]:
     """Return the training sentences that can be chosen, and the test sentences that are scored."""
-    from fencepost.data import read
-
-    folder = corpora()
-    assert folder is not None
-    files = CORPORA[key["corpus"]].files
-    train, test = (list(read(folder / files[part])) for part in ("train", "test"))
-    return draw(train, key["pool"], 0), draw(test, key["scored"], 0)
+    parts = read_corpus(key["corpus"])
+    return draw(parts["train"], key["pool"], 0), draw(parts["test"], key["scored"], 0)
 
 
 def do_one(key: Line, chosen: Sequence[int]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
+from benchmarks.common import keep_outermost, keep_outermost_names
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.page import PAGE, compare_seqeval, count_lines, make_page, name_losses
 from benchmarks.peers.tools import REQUIREMENTS, TOOLS, Tool
-from benchmarks.peers.workers.frame import Row, get_tags, join_tags
+from benchmarks.peers.workers.frame import Row, Task, get_tags, join_tags
 from fencepost import Entity, Sentence
+from tests.encoder import tiny
+from tests.runtime.models import save_bert
 
 TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
 
@@ -61,9 +65,20 @@ def test_each_tool_has_a_program_and_pinned_requirements(tool: Tool) -> None:
     assert any(line.startswith("torch==2.13.0") for line in lines) or lines[0].startswith("-c ")
 
 
+def test_outermost_names_are_kept() -> None:
+    def make_entity(start: int, end: int, *, named: bool = True) -> Entity:
+        return Entity(start, end, "X", meta={"named": named})
+
+    sentence = Sentence(
+        list("abcdefgh"),
+        [make_entity(0, 8, named=False), *(make_entity(*span) for span in ((1, 4), (1, 2), (3, 5), (5, 6)))],
+    )
+    assert [one.span for one in keep_outermost_names(sentence).entities] == [(1, 4), (5, 6)]
+
+
 def test_outermost_entities_of_nested_ones() -> None:
     entities = [Entity(0, 2, "a"), Entity(0, 5, "b"), Entity(4, 7, "a"), Entity(5, 6, "b"), Entity(8, 9, "a")]
-    assert peers.keep_outermost(entities) == [Entity(0, 5, "b"), Entity(5, 6, "b"), Entity(8, 9, "a")]
+    assert keep_outermost(entities) == [Entity(0, 5, "b"), Entity(5, 6, "b"), Entity(8, 9, "a")]
 
 
 def test_flat_tools_get_flat_data(tmp_path: Path) -> None:
@@ -142,3 +157,66 @@ def test_lines_are_counted_without_comments(tmp_path: Path) -> None:
 
 def test_the_page_is_that_of_the_results() -> None:
     assert PAGE.read_text(encoding="utf-8") == make_page(peers.read_lines(peers.RESULT_FILE))
+
+
+def test_token_classification_learns_its_sentences(tmp_path: Path) -> None:
+    """Words of several sub-words, of one and of none; the best epoch is kept."""
+    from benchmarks.peers.workers import token_classification
+
+    words = ["The", "University", "of", "Toronto", "\u200b", "met", "Ada", "Lovelace", "in", "London"]
+    entities = [Entity(1, 4, "ORG"), Entity(6, 8, "PER"), Entity(9, 10, "LOC")]
+    sentences = [
+        Sentence(words, entities),
+        Sentence(words[4:8], [Entity(2, 4, "PER")]),
+        Sentence(["in", "of"]),
+    ]
+    for part in ("train", "dev"):
+        peers.write_part(tmp_path / f"{part}.jsonl", sentences, TOOLS["token-classification"])
+    encoder = save_bert(
+        tmp_path / "encoder", hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    task = Task(tmp_path, str(encoder), epochs=60, batch_size=2, learning_rate=1e-2, seed=1, options={})
+    predict = token_classification.train(task)
+    predicted = predict([list(sentence.words) for sentence in sentences])
+    assert [[mark[:3] for mark in of_sentence] for of_sentence in predicted] == [
+        [(entity.start, entity.end, entity.type) for entity in sentence.entities] for sentence in sentences
+    ]
+    assert all(0.2 < score <= 1 for of_sentence in predicted for *_, score in of_sentence)
+
+
+def test_tools_are_trained_and_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a corpus of a few sentences, through the command line; runs that have a line are not repeated."""
+    data, out = tmp_path / "data", tmp_path / "peers.jsonl"
+    encoder = save_bert(tmp_path / "encoder")
+    (data / "wnut17").mkdir(parents=True)
+    tags = ["O", "B-ORG", "I-ORG", "I-ORG"]
+    rows = "".join(f"{word}\t{tag}\n" for word, tag in zip(tiny.WORDS[:4], tags, strict=True))
+    for part in ("train", "dev", "test"):
+        (data / "wnut17" / f"{part}.conll").write_text(3 * f"{rows}\n")
+    monkeypatch.setenv("FENCEPOST_DATA", str(data))
+    monkeypatch.setattr(peers, "find_encoder_folder", lambda _: str(encoder))
+    monkeypatch.setattr(peers, "get_python", lambda *_: sys.executable)
+    monkeypatch.setattr(peers, "make_environment", lambda *_: None)
+    monkeypatch.setattr(peers, "measure_size", lambda _: 900)
+    options = ["--corpora", "wnut17", "--seeds", "1", "--epochs", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["peers", *options, "--tools", "fencepost", "token-classification"])
+    for runs in (2, 0):
+        peers.main()
+        result = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (result["runs"], result["failed"]) == (runs, [])
+    lines = peers.read_lines(out)
+    assert {line["tool"] for line in lines} == {"fencepost", "token-classification"}
+    for line in lines:
+        assert line["by_length"]["3"]["support"] == 3
+        assert line["seqeval_f1"] == pytest.approx(line["f1"])
+        assert line["prediction"]["cpu_seconds"] > 0
+
+
+def test_a_tool_that_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(peers, "get_python", lambda *_: sys.executable)
+    assert peers.start_worker(TOOLS["fencepost"], {"folder": str(tmp_path)}, tmp_path) is None
+    assert "Fencepost, boundary smoothing failed with code 1" in capsys.readouterr().err

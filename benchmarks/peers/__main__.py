@@ -16,17 +16,30 @@ from typing import Any
 import numpy as np
 
 import benchmarks.peers
-from benchmarks.common import RESULTS, ROOT, code_version, corpora, draw, machine, report, say, scores_of
+from benchmarks.common import (
+    FILES,
+    RESULTS,
+    ROOT,
+    code_version,
+    corpora,
+    draw,
+    find_encoder,
+    keep_outermost,
+    machine,
+    read_corpus,
+    report,
+    say,
+    scores_of,
+)
 from benchmarks.peers.page import PAGE, make_page
-from benchmarks.peers.tools import TOOLS, Tool, make_environment, measure_size
+from benchmarks.peers.tools import TOOLS, Tool, get_python, make_environment, measure_size
+from benchmarks.quality import CORPORA, MINILM, MULTILINGUAL
 from fencepost import Entity, Sentence
-from fencepost.data import read
 from fencepost.encoder.pretrained import _resolve_name
 from fencepost.evaluation import evaluate
 from fencepost.training import hold_out
 
-FILES = {"genia": "genia/{}.jsonl", "wnut17": "wnut17/{}.conll"}
-FLAT = {"wnut17"}
+FLAT = {"wnut17", "gum-named", "weibo", "resume"}
 RESULT_FILE = RESULTS / "peers.jsonl"
 DEV_SENTENCES = 400
 DEV_SHARE = 0.15
@@ -39,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=benchmarks.peers.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpora", nargs="+", choices=FILES, default=list(FILES))
+    parser.add_argument("--corpora", nargs="+", choices=FILES, default=["wnut17", "genia"])
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
     parser.add_argument("--sentences", type=int, default=1000, help="training sentences, drawn at random")
@@ -52,10 +65,10 @@ def main() -> None:
     if arguments.page:
         PAGE.write_text(make_page(read_lines(RESULT_FILE)), encoding="utf-8")
         report({"benchmark": "peers", "page": str(PAGE.relative_to(ROOT))})
-    elif (folder := corpora()) is None:
+    elif corpora() is None:
         report({"benchmark": "peers", "skipped": "no corpora"})
     else:
-        run_all(folder, arguments)
+        run_all(arguments)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -63,7 +76,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def run_all(folder: Path, arguments: argparse.Namespace) -> None:
+def run_all(arguments: argparse.Namespace) -> None:
     """Make the runs that have no line yet, seed by seed, and append their lines."""
     lines = read_lines(arguments.out)
     keys = [
@@ -86,7 +99,7 @@ def run_all(folder: Path, arguments: argparse.Namespace) -> None:
     lock, failed = Lock(), []
 
     def run_and_store(key: dict[str, Any]) -> None:
-        line = run(key, folder, arguments.environments)
+        line = run(key, arguments.environments)
         name = f"{key['corpus']}, {key['tool']}, seed {key['seed']}"
         with lock:
             if line is None:
@@ -101,16 +114,20 @@ def run_all(folder: Path, arguments: argparse.Namespace) -> None:
     report({"benchmark": "peers", **machine(), "runs": len(missing) - len(failed), "failed": failed})
 
 
-def run(key: dict[str, Any], folder: Path, environments: Path) -> dict[str, Any] | None:
+def run(key: dict[str, Any], environments: Path) -> dict[str, Any] | None:
     """Train and score a tool; return the line of the result, or None if it failed."""
     tool = TOOLS[key["tool"]]
-    parts = read_parts(folder, key["corpus"], key["sentences"])
+    encoder = find_encoder_folder(key["corpus"])
+    if encoder is None:
+        say(f"there is no encoder for {key['corpus']}")
+        return None
+    parts = read_parts(key["corpus"], key["sentences"])
     with tempfile.TemporaryDirectory() as temporary:
         for part, sentences in parts.items():
             write_part(Path(temporary) / f"{part}.jsonl", sentences, tool)
         task = {
             "folder": temporary,
-            "encoder": _resolve_name("minilm"),
+            "encoder": encoder,
             **{name: key[name] for name in SETTINGS},
             "seed": key["seed"],
             "options": make_options(tool, parts["train"]),
@@ -135,15 +152,22 @@ def run(key: dict[str, Any], folder: Path, environments: Path) -> dict[str, Any]
     }
 
 
-def read_parts(folder: Path, corpus: str, sentences: int) -> dict[str, list[Sentence]]:
+def read_parts(corpus: str, sentences: int) -> dict[str, list[Sentence]]:
     """Return the parts of a corpus; development data is held out from training data if there is none."""
-    path = {part: folder / FILES[corpus].format(part) for part in ("train", "dev", "test")}
-    parts = {part: [s for s in read(file) if s.words] for part, file in path.items() if file.exists()}
+    parts = {part: [one for one in of_part if one.words] for part, of_part in read_corpus(corpus).items()}
     if "dev" not in parts:
         parts["train"], parts["dev"] = hold_out(parts["train"], DEV_SHARE, seed=0)
     parts["train"] = draw(parts["train"], sentences, seed=0)
     parts["dev"] = draw(parts["dev"], DEV_SENTENCES, seed=0)
     return parts
+
+
+def find_encoder_folder(corpus: str) -> str | None:
+    """Return the folder of MiniLM, or for Chinese of the multilingual encoder; None if it is absent."""
+    if CORPORA[corpus.removesuffix("-named")].encoder == MINILM:
+        return _resolve_name(MINILM)
+    folder = find_encoder(MULTILINGUAL)
+    return None if folder is None else str(folder)
 
 
 def make_options(tool: Tool, sentences: Sequence[Sentence]) -> dict[str, Any]:
@@ -161,15 +185,6 @@ def write_part(path: Path, sentences: Sequence[Sentence], tool: Tool) -> None:
             stream.write(json.dumps({"words": list(sentence.words), "entities": rows}) + "\n")
 
 
-def keep_outermost(entities: Sequence[Entity]) -> list[Entity]:
-    """Return the entities without those that overlap a longer one, or an equally long one before them."""
-    outermost: list[Entity] = []
-    for entity in sorted(entities, key=lambda one: (-len(one), one.start)):
-        if all(entity.end <= other.start or other.end <= entity.start for other in outermost):
-            outermost.append(entity)
-    return sorted(outermost, key=lambda one: one.start)
-
-
 def start_worker(tool: Tool, task: dict[str, Any], environments: Path) -> dict[str, Any] | None:
     """Run a tool's program with one thread; return what it measured, or None, and say why, if it failed."""
     environment = {
@@ -183,7 +198,7 @@ def start_worker(tool: Tool, task: dict[str, Any], environments: Path) -> dict[s
     with tempfile.TemporaryFile("w+", encoding="utf-8") as progress:
         ended = subprocess.run(
             [
-                environments / tool.environment / "bin" / "python",
+                get_python(tool.environment, environments),
                 *("-m", f"benchmarks.peers.workers.{tool.worker}", json.dumps(task)),
             ],
             cwd=ROOT,

@@ -44,11 +44,15 @@ TOOLS = {
 }
 
 
-def make_environment(name: str, folder: Path) -> Path:
-    """Return the Python of a tool's environment, which is made if it does not exist."""
+def get_python(name: str, folder: Path) -> Path:
+    return folder / name / "bin" / "python"
+
+
+def make_environment(name: str, folder: Path) -> None:
+    """Make the environment of a tool, if it does not exist."""
     environment = folder / name
     ready = environment / "ready"
-    python = environment / "bin" / "python"
+    python = get_python(name, folder)
     if not ready.is_file():
         say(f"making the environment {environment}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
@@ -58,7 +62,6 @@ def make_environment(name: str, folder: Path) -> Path:
             check=True,
         )
         ready.touch()
-    return python
 
 
 def measure_size(environment: Path) -> int:

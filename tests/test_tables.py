@@ -1,0 +1,50 @@
+"""The tables of the documentation that are made from results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tables
+
+PAGES = [page for page in tables.PAGES if tables.BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_are_those_of_the_results(page: Path) -> None:
+    for block in tables.BLOCK.finditer(page.read_text(encoding="utf-8")):
+        assert block[3] == tables.TABLES[block[1]]() + "\n", f"{page.name}: run python -m benchmarks.tables"
+
+
+def test_every_table_is_in_a_page() -> None:
+    names = {block[1] for page in PAGES for block in tables.BLOCK.finditer(page.read_text(encoding="utf-8"))}
+    assert names == tables.TABLES.keys()
+
+
+def test_an_old_table_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table: one -->\nold\n<!-- end of table -->\nafter\n")
+    monkeypatch.setattr(tables, "PAGES", [page])
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    monkeypatch.setattr(tables, "TABLES", {"one": lambda: "| new |"})
+    monkeypatch.setattr(sys, "argv", ["tables", "--check"])
+    with pytest.raises(SystemExit):
+        tables.main()
+    assert json.loads(capsys.readouterr().out)["outdated"] == ["page.md"]
+    monkeypatch.setattr(sys, "argv", ["tables"])
+    tables.main()
+    assert page.read_text() == "before\n<!-- table: one -->\n| new |\n<!-- end of table -->\nafter\n"
+
+
+def test_of_one_seed_the_last_line_counts() -> None:
+    lines = [{"seed": 1, "f1": 1}, {"seed": 2, "f1": 2}, {"seed": 1, "f1": 3}]
+    assert tables.group(lines, lambda _: "all") == {"all": [lines[2], lines[1]]}
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((tables.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
