@@ -191,10 +191,11 @@ def make_peers_table() -> str:
         longer = percent(first["f1_3+"])
         calibration = "none" if first["ece"] is None else f"{first['ece']['mean']:.2f}"
         cost = [f"{first['minutes']['mean']:.0f}", f"{first['rate']['mean']:.0f}"]
-        rows.append([tool.title, *scores, longer, calibration, *cost, "yes" if tool.nested else "no"])
+        seeds = str(min(row["seeds"] for row in means.values()))
+        rows.append([tool.title, seeds, *scores, longer, calibration, *cost, "yes" if tool.nested else "no"])
     titles = [f"F1, {CORPUS_TITLES[corpus]}" for corpus in corpora]
     header = [
-        *("tool", *titles, f"{CORPUS_TITLES[corpora[0]]}: 3 or more words", "ECE"),
+        *("tool", "seeds", *titles, f"{CORPUS_TITLES[corpora[0]]}: 3 or more words", "ECE"),
         *("CPU minutes to train", "sentences a second", "nested"),
     ]
     return format_table(header, rows)

@@ -233,7 +233,7 @@ def test_a_config_does_not_change() -> None:
 # Wrong keys
 
 THRESHOLD = "should be a number from 0 to 1, or one for each type as {TYPE: 0.5}"
-METHOD_KEYS = "name, epsilon, smoothing_size, label_smoothing, size, dropout, width_size, widest"
+METHOD_KEYS = "name, epsilon, smoothing_size, label_smoothing, size, dropout, width_size, widest, inside"
 TRAINING_KEYS = ", ".join(TrainingSettings.model_fields)
 PARTS = "there are method, encoder, training, predict, text"
 

@@ -140,6 +140,8 @@ def test_the_page_names_what_others_do_better() -> None:
     assert "Better than Fencepost in this table: spaCy `spancat`: precision, recall, F1" in page
     assert "No tool has a better figure" in make_page([make_line("fencepost", 0.8), lines[2]])
     assert name_losses({}) == ""
+    assert "**biaffine spans" in page
+    assert "SpanMarker" in page.split("## Not measured here")[1].split("the script can run them")[0]
 
 
 def test_seqeval_is_compared_where_it_can_score() -> None:

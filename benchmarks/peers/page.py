@@ -57,8 +57,21 @@ def make_page(lines: Sequence[Line]) -> str:
         of_corpus = [line for line in lines if line["corpus"] == corpus]
         if of_corpus:
             parts.append(describe_corpus(title, NOTES[corpus], of_corpus))
-    parts += ["## Not measured here\n", GLINER, "## Installation and effort\n", describe_effort(lines)]
+    parts += [
+        "## Not measured here\n",
+        *name_missing(lines),
+        GLINER,
+        "## Installation and effort\n",
+        describe_effort(lines),
+    ]
     return "\n".join(parts)
+
+
+def name_missing(lines: Sequence[Line]) -> list[str]:
+    """Return a sentence about the tools that have no results; nothing if all have some."""
+    titles = [tool.title for name, tool in TOOLS.items() if all(line["tool"] != name for line in lines)]
+    text = f"**{', '.join(titles)}**: the script can run them, but there are no results yet.\n"
+    return [text] if titles else []
 
 
 def describe_corpus(title: str, note: str, lines: Sequence[Line]) -> str:
@@ -138,7 +151,7 @@ FIGURES = {
 
 def name_losses(means: Mapping[str, Mapping[str, Any]]) -> str:
     """Return where a tool has a better figure than Fencepost, tool by tool."""
-    if OURS not in means:
+    if means.keys() <= {OURS} or OURS not in means:
         return ""
     sentences = []
     for tool, row in means.items():

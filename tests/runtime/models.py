@@ -69,7 +69,9 @@ def random_model(name: str, encoder: dict[str, Any] = SCRATCH, seed: int = 0, **
     with torch.no_grad():
         for weight in method.parameters():
             weight.copy_(torch.randn_like(weight) * (0.5 if weight.ndim > 1 else 0.3))
-        if name == "boundary-offset":
+        if name == "boundary-smoothing":
+            method.b[0] -= 2
+        elif name == "boundary-offset":
             method.b[CENTRE] += 2
         elif name == "locate-and-label":
             method.classifier.output.bias[0] -= 2

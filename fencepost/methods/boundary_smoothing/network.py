@@ -29,8 +29,9 @@ class SpanScores:
     """The factors of the scores r_ij of all spans."""
 
     start: Tensor  # [B, C + 1, T, h], hs_i' U + W_end
-    start_bias: Tensor  # [B, C + 1, T, 1], W_start hs_i + b
+    start_bias: Tensor  # [B, C + 1, T, 1], W_start hs_i + b - a_1 - ... - a_(i - 1)
     end: Tensor  # [B, h, T], he_j
+    end_bias: Tensor | None  # [B, C + 1, 1, T], a_1 + ... + a_j
     width: Tensor  # [C + 1, widest], W_width width_(j - i)
     lengths: Tensor  # [B]
 
@@ -38,6 +39,8 @@ class SpanScores:
         """Return r_ij for all starts i and last words j: `[B, C + 1, T, T]`."""
         scores = self.start.flatten(1, 2) @ self.end  # one product for all classes
         scores = scores.view(*self.start.shape[:3], -1) + self.start_bias
+        if self.end_bias is not None:
+            scores = scores + self.end_bias
         place = torch.arange(self.end.shape[2], device=self.end.device)
         widths = (place - place[:, None]).clamp(0, self.width.shape[1] - 1)  # [T, T]
         return scores + self.width[:, widths]
@@ -50,6 +53,7 @@ class SpanScores:
             start=self.start[sentences, :, :longest],
             start_bias=self.start_bias[sentences, :, :longest],
             end=self.end[sentences, :, :longest],
+            end_bias=None if self.end_bias is None else self.end_bias[sentences, :, :, :longest],
             width=self.width,
             lengths=lengths,
         )
@@ -69,22 +73,32 @@ class BoundarySmoothing(Network[SpanScores]):
         self.U = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, size, size)))
         self.W = nn.Parameter(nn.init.orthogonal_(torch.empty(classes, 2 * size + settings.width_size)))
         self.b = nn.Parameter(torch.zeros(classes))
+        if settings.inside:
+            self.word_scores = nn.Linear(width, classes, bias=False)
+            nn.init.zeros_(self.word_scores.weight)
         self.b.data[0] = math.log(len(types) * (1 - _RARE) / _RARE)
 
     def score(self, words: Words, gold: Gold | None = None) -> SpanScores:  # noqa: ARG002
         """Eq. 1: return the factors of r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
 
         The linear term is split into its three parts. The part of the end is added to the product with U:
-        hs_i' U he_j + W_end he_j = (hs_i' U + W_end) he_j.
+        hs_i' U he_j + W_end he_j = (hs_i' U + W_end) he_j. With `inside`, each word k of the span adds its own
+        score a_k; the sum over the words of a span is the difference of two sums from the first word on.
         """
         hs, he = self.start_view(words.vectors), self.end_view(words.vectors)  # [B, T, h]
         size = self.settings.size
         w_start, w_end, w_width = torch.split(self.W, [size, size, self.settings.width_size], dim=1)
         of_start = hs @ self.U.transpose(0, 1).flatten(1)  # [B, T, (C + 1) h]
+        start_bias, end_bias = (hs @ w_start.T + self.b).transpose(1, 2)[..., None], None
+        if self.settings.inside:
+            of_words = self.word_scores(words.vectors).transpose(1, 2)  # [B, C + 1, T]
+            sums = of_words.to(torch.promote_types(of_words.dtype, torch.float32)).cumsum(dim=2)
+            start_bias, end_bias = start_bias - (sums - of_words)[..., None], sums[:, :, None]
         return SpanScores(
             start=(of_start.view(*hs.shape[:2], -1, size) + w_end).transpose(1, 2),
-            start_bias=(hs @ w_start.T + self.b).transpose(1, 2)[..., None],
+            start_bias=start_bias,
             end=he.transpose(1, 2),
+            end_bias=end_bias,
             width=w_width @ self.width_embedding.weight.T,
             lengths=words.lengths,
         )

@@ -43,9 +43,18 @@ class BoundarySmoothingSettings(MethodSettings):
         "more than the longest training entity has.",
     )
 
+    inside: bool | None = Field(
+        None,
+        description="Whether every word of a span adds to its score, not only the first and the last one; by "
+        "default yes, except in models that were saved without it.",
+    )
+
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Return these settings with an embedding for each length of training entities."""
-        if self.widest is not None:
-            return self
+        """Return the settings of a new model, with an embedding for each length of training entities."""
         longest = max(len(entity) for sentence in sentences for entity in sentence.entities)
-        return self.model_copy(update={"widest": min(longest + 1, WIDEST)})
+        return self.model_copy(
+            update={
+                "widest": self.widest or min(longest + 1, WIDEST),
+                "inside": self.inside is not False,
+            }
+        )

@@ -53,6 +53,8 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
     method = BoundarySmoothing(BoundarySmoothingSettings(**settings), WIDTH, types)
     with torch.no_grad():
         method.b.normal_()
+        if method.settings.inside:
+            method.word_scores.weight.normal_()
     return method.double().eval()
 
 
@@ -70,6 +72,7 @@ def scores_of(grid: Tensor, lengths: Tensor) -> SpanScores:
         start=grid,
         start_bias=torch.zeros(batch, classes, length, 1, dtype=grid.dtype),
         end=torch.eye(length, dtype=grid.dtype).expand(batch, length, length),
+        end_bias=None,
         width=torch.zeros(classes, 1, dtype=grid.dtype),
         lengths=lengths,
     )
@@ -303,12 +306,18 @@ def slow_score(method: BoundarySmoothing, vectors: Tensor, i: int, j: int) -> Te
     he = torch.relu(method.end_view.linear(vectors[j]))
     width = method.width_embedding.weight[min(j - i, method.width_embedding.num_embeddings - 1)]
     features = torch.cat((hs, he, width))
-    return torch.stack(
+    scores = torch.stack(
         [hs @ method.U[c] @ he + method.W[c] @ features + method.b[c] for c in range(len(method.b))]
     )
+    if method.settings.inside:
+        scores += sum(method.word_scores(vectors[k]) for k in range(i, j + 1))
+    return scores
 
 
-@pytest.mark.parametrize("settings", [{}, {"width_size": 0}, {"widest": None}, {"widest": 1}, {"widest": 50}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"width_size": 0}, {"widest": None}, {"widest": 1}, {"widest": 50}, {"inside": True}],
+)
 def test_scores_equal_the_formula(settings) -> None:
     method = method_of(**settings)
     words = words_of([7, 1, 4])
@@ -345,8 +354,9 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
     assert set(row[2:].tolist()) == {row[2].item()}
 
 
-def test_padding_changes_nothing() -> None:
-    method = method_of()
+@pytest.mark.parametrize("inside", [False, True])
+def test_padding_changes_nothing(inside: bool) -> None:
+    method = method_of(inside=inside)
     together = words_of([3, 8, 1, 5])
     rows = method.score(together).compute_grid()
     for index, length in enumerate(together.lengths.tolist()):
@@ -624,7 +634,7 @@ def of_lengths(lengths: list[int]) -> list[Sentence]:
 def test_every_length_of_an_entity_has_an_embedding_of_its_own(lengths: list[int], widest: int) -> None:
     """And all that is longer has another."""
     fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
-    assert fitted == BoundarySmoothingSettings(widest=widest)
+    assert fitted == BoundarySmoothingSettings(widest=widest, inside=True)
 
 
 def test_all_entities_of_all_sentences_count() -> None:
@@ -632,23 +642,33 @@ def test_all_entities_of_all_sentences_count() -> None:
     assert BoundarySmoothingSettings().fitted(sentences).widest == 10
 
 
-def test_a_widest_span_that_was_chosen_is_kept() -> None:
-    settings = BoundarySmoothingSettings(widest=7)
-    assert settings.fitted(of_lengths([1, 2])) is settings
+def test_settings_that_were_chosen_are_kept() -> None:
+    settings = BoundarySmoothingSettings(widest=7, inside=False)
+    assert settings.fitted(of_lengths([1, 2])) == settings
+
+
+def test_before_training_the_words_of_a_span_do_not_matter() -> None:
+    torch.manual_seed(0)
+    method = BoundarySmoothing(BoundarySmoothingSettings(widest=2, inside=True), WIDTH, TYPES)
+    assert (method.word_scores.weight == 0).all()
+    assert not hasattr(BoundarySmoothing(BoundarySmoothingSettings(widest=2), WIDTH, TYPES), "word_scores")
 
 
 def test_the_embedding_has_a_row_for_each_width() -> None:
     assert method_of(widest=7).width_embedding.weight.shape == (7, 3)
 
 
-def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch) -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch, inside: bool) -> None:
     torch.manual_seed(0)
     lengths = torch.tensor([3, 40, 1, 7])
     words = Words(torch.randn(4, 40, 6, requires_grad=True), lengths)
     columns = [(0, 0, 2, 1), (1, 30, 40, 0), (1, 0, 1, 1), (3, 6, 7, 0), (2, 0, 1, 0), (3, 2, 5, 1)]
     gold = Gold.from_columns(torch.tensor(columns))
-    settings = BoundarySmoothingSettings(widest=5)
+    settings = BoundarySmoothingSettings(widest=5, inside=inside)
     method = BoundarySmoothing(settings, 6, ["A", "B"]).eval()
+    if inside:
+        method.word_scores.weight.data.normal_()
     whole = method.loss(method.score(words), gold)["span_loss"]
     (expected,) = torch.autograd.grad(whole, words.vectors)
     sizes = []
