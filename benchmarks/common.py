@@ -227,14 +227,23 @@ def _in_parallel(
             executor.shutdown(cancel_futures=True)
 
 
+SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "TOKENIZERS_PARALLELISM": "false"}
+"""Variables of the environment of runs of which several run at a time."""
+
+
 def _run(task: Task) -> dict[str, Any] | None:
     """Return the line of a run; None, and say why, if it failed."""
-    single = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "TOKENIZERS_PARALLELISM": "false"}
+    line = run_program(task.name, [sys.executable, *task.arguments], os.environ | SINGLE_THREAD)
+    return None if line is None else {**task.key, **line}
+
+
+def run_program(name: str, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the JSON object that a program prints last; None, and say why, if the program failed."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as progress:
         ended = subprocess.run(
-            [sys.executable, *task.arguments],
+            command,
             cwd=ROOT,
-            env=os.environ | single,
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=progress,
             text=True,
@@ -242,6 +251,7 @@ def _run(task: Task) -> dict[str, Any] | None:
         )
         if ended.returncode:
             progress.seek(0)
-            say(f"{task.name} failed with code {ended.returncode}: {progress.read()[-2000:]}")
+            say(f"{name} failed with code {ended.returncode}: {progress.read()[-2000:]}")
             return None
-    return {**task.key, **json.loads(ended.stdout.splitlines()[-1])}
+    result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return result

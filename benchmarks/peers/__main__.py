@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from benchmarks.common import (
     FILES,
     RESULTS,
     ROOT,
+    SINGLE_THREAD,
     code_version,
     corpora,
     draw,
@@ -28,6 +28,7 @@ from benchmarks.common import (
     machine,
     read_corpus,
     report,
+    run_program,
     say,
     scores_of,
 )
@@ -187,33 +188,10 @@ def write_part(path: Path, sentences: Sequence[Sentence], tool: Tool) -> None:
 
 def start_worker(tool: Tool, task: dict[str, Any], environments: Path) -> dict[str, Any] | None:
     """Run a tool's program with one thread; return what it measured, or None, and say why, if it failed."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
-    } | {
-        "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "passive",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-    }
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as progress:
-        ended = subprocess.run(
-            [
-                get_python(tool.environment, environments),
-                *("-m", f"benchmarks.peers.workers.{tool.worker}", json.dumps(task)),
-            ],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=progress,
-            text=True,
-            check=False,
-        )
-        if ended.returncode:
-            progress.seek(0)
-            say(f"{tool.title} failed with code {ended.returncode}: {progress.read()[-3000:]}")
-            return None
-    outcome: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return outcome
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    python = str(get_python(tool.environment, environments))
+    command = [python, "-m", f"benchmarks.peers.workers.{tool.worker}", json.dumps(task)]
+    return run_program(tool.title, command, inherited | SINGLE_THREAD | {"HF_HUB_OFFLINE": "1"})
 
 
 def read_predictions(path: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
