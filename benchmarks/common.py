@@ -15,11 +15,14 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from fencepost import Entity, Sentence
     from fencepost.evaluation import Evaluation
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -188,7 +191,7 @@ def run_tasks(
     say(f"{len(tasks)} runs, {len(rows)} of them done before")
     path.parent.mkdir(exist_ok=True)
     failed = []
-    for task, line in _in_parallel(_run, todo, jobs):
+    for task, line in run_in_parallel(_run, todo, jobs):
         if line is None:
             failed.append(task.name)
             continue
@@ -215,14 +218,16 @@ def _find_lines(tasks: Sequence[Task], path: Path, since: str | None) -> dict[in
     }
 
 
-def _in_parallel(
-    function: Callable[[Task], dict[str, Any] | None], tasks: Sequence[Task], jobs: int
-) -> Iterator[tuple[Task, dict[str, Any] | None]]:
+def run_in_parallel(
+    function: Callable[[Item], Result], items: Sequence[Item], jobs: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with the result of the function, in the order in which they end."""
     with ThreadPoolExecutor(jobs) as executor:
-        futures = {executor.submit(function, task): task for task in tasks}
+        futures = [executor.submit(function, item) for item in items]
+        by_future = dict(zip(futures, items, strict=True))
         try:
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                yield by_future[future], future.result()
         finally:  # after Ctrl-C, what has not started does not start
             executor.shutdown(cancel_futures=True)
 

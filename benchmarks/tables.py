@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, percent, report, summarise
 from benchmarks.peers.page import TITLES, format_table, summarise_tool
-from benchmarks.peers.tools import TOOLS
+from benchmarks.peers.tools import TOOLS, select_standard
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(
@@ -175,7 +175,7 @@ def make_defaults_table() -> str:
 
 def make_peers_table() -> str:
     """Return F1, training time and speed of each tool, for the README."""
-    lines = read_lines("peers")
+    lines = select_standard(read_lines("peers"))
     corpora = [corpus for corpus in TITLES if any(line["corpus"] == corpus for line in lines)]
     rows = []
     for name, tool in TOOLS.items():

@@ -31,6 +31,8 @@ def make_line(tool: str, f1: float, **others: Any) -> dict[str, Any]:
         "tool": tool,
         "seed": 1,
         "epochs": 8,
+        "learning_rate": 1e-4,
+        "sentences": 1000,
         "batch_size": 16,
         "precision": f1,
         "recall": f1,

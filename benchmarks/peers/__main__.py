@@ -7,9 +7,8 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,21 @@ from benchmarks.common import (
     machine,
     read_corpus,
     report,
+    run_in_parallel,
     run_program,
     say,
     scores_of,
 )
 from benchmarks.peers.page import PAGE, make_page
-from benchmarks.peers.tools import TOOLS, Tool, get_python, make_environment, measure_size
+from benchmarks.peers.tools import (
+    SENTENCES,
+    SETTINGS,
+    TOOLS,
+    Tool,
+    get_python,
+    make_environment,
+    measure_size,
+)
 from benchmarks.quality import CORPORA, MINILM, MULTILINGUAL
 from fencepost import Entity, Sentence
 from fencepost.encoder.pretrained import _resolve_name
@@ -44,7 +52,6 @@ FLAT = {"wnut17", "gum-named", "weibo", "resume"}
 RESULT_FILE = RESULTS / "peers.jsonl"
 DEV_SENTENCES = 400
 DEV_SHARE = 0.15
-SETTINGS = {"epochs": 8, "batch_size": 16, "learning_rate": 1e-4}
 LONGEST_QUANTILE = 0.99
 """Tools that enumerate spans get those up to the length that this share of the training entities has."""
 
@@ -56,7 +63,9 @@ def main() -> None:
     parser.add_argument("--corpora", nargs="+", choices=FILES, default=["wnut17", "genia"])
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
-    parser.add_argument("--sentences", type=int, default=1000, help="training sentences, drawn at random")
+    parser.add_argument(
+        "--sentences", type=int, default=SENTENCES, help="training sentences, drawn at random"
+    )
     parser.add_argument("--epochs", type=int, default=SETTINGS["epochs"])
     parser.add_argument("--jobs", type=int, default=1, help="number of runs at a time")
     parser.add_argument("--environments", type=Path, default=Path(tempfile.gettempdir()) / "fencepost-peers")
@@ -97,21 +106,17 @@ def run_all(arguments: argparse.Namespace) -> None:
     say(f"{len(keys)} runs, {len(keys) - len(missing)} of them done before")
     for name in sorted({TOOLS[key["tool"]].environment for key in missing}):
         make_environment(name, arguments.environments)
-    lock, failed = Lock(), []
-
-    def run_and_store(key: dict[str, Any]) -> None:
-        line = run(key, arguments.environments)
+    failed = []
+    for key, line in run_in_parallel(
+        partial(run, environments=arguments.environments), missing, arguments.jobs
+    ):
         name = f"{key['corpus']}, {key['tool']}, seed {key['seed']}"
-        with lock:
-            if line is None:
-                failed.append(name)
-                return
-            with arguments.out.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
+        if line is None:
+            failed.append(name)
+            continue
+        with arguments.out.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
         say(f"{name}: F1 {100 * line['f1']:.1f}, {line['training']['cpu_seconds']:.0f} s")
-
-    with ThreadPoolExecutor(arguments.jobs) as executor:
-        list(executor.map(run_and_store, missing))
     report({"benchmark": "peers", **machine(), "runs": len(missing) - len(failed), "failed": failed})
 
 

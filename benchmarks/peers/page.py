@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.common import ROOT, percent, summarise
-from benchmarks.peers.tools import TOOLS
+from benchmarks.peers.tools import TOOLS, select_standard
 
 PAGE = ROOT / "docs" / "comparison.md"
 WORKERS = Path(__file__).parent / "workers"
@@ -51,7 +51,8 @@ tables can do that; those learn your own types from your own annotations.
 
 
 def make_page(lines: Sequence[Line]) -> str:
-    """Return the page; without results, it says so."""
+    """Return the page: a table for each corpus that has results with the default settings."""
+    lines = select_standard(lines)
     parts = [INTRODUCTION]
     for corpus, title in TITLES.items():
         of_corpus = [line for line in lines if line["corpus"] == corpus]

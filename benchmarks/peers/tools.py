@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, say
+
+SETTINGS = {"epochs": 8, "batch_size": 16, "learning_rate": 1e-4}
+SENTENCES = 1000
+"""Number of training sentences."""
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 
@@ -42,6 +46,12 @@ TOOLS = {
     "spancat": Tool("spaCy `spancat`", "spacy", nested=True, options={"component": "spancat"}),
     "spacy-ner": Tool("spaCy `ner`", "spacy", nested=False, options={"component": "ner"}, confidences=False),
 }
+
+
+def select_standard(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the results with the default settings; the others are not in the tables."""
+    standard = {**SETTINGS, "sentences": SENTENCES}
+    return [line for line in lines if standard.items() <= line.items()]
 
 
 def get_python(name: str, folder: Path) -> Path:
