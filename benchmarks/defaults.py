@@ -5,7 +5,8 @@
 
 For each corpus and seed, a model is trained on a part of the training data and scored on another; no test
 part is read. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
-sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. The threshold
+sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. `wnut17`:
+1,000 training sentences, scored on the development part, 8 epochs. The threshold
 of each half of the scored sentences is the best one of the other half. Each run appends a line with the name,
 the settings and the commit to `results/defaults.jsonl`; `--table` prints the mean and the standard deviation
 over the seeds of each name.
@@ -41,7 +42,8 @@ from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.training import hold_out, train
 from fencepost.training.scoring import make_recogniser
 
-EPOCHS = {"genia": 8, "gum-named": 5}
+EPOCHS = {"genia": 8, "gum-named": 5, "wnut17": 8}
+SENTENCES = {"gum-named": 3000, "wnut17": 1000}
 FILE = RESULTS / "defaults.jsonl"
 
 
@@ -74,7 +76,7 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
     if corpus == "genia":
         training, scored = hold_out(parts["train"], 1 / 3, seed=0)
     else:
-        training = [sentence for sentence in draw(parts["train"], 3000, seed=0) if sentence.words]
+        training = [sentence for sentence in draw(parts["train"], SENTENCES[corpus], seed=0) if sentence.words]
         scored = [sentence for sentence in parts["dev"] if sentence.words]
     settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
     say(f"{corpus}, seed {seed}, {name}: {' '.join(settings)}")
