@@ -76,7 +76,8 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
     if corpus == "genia":
         training, scored = hold_out(parts["train"], 1 / 3, seed=0)
     else:
-        training = [sentence for sentence in draw(parts["train"], SENTENCES[corpus], seed=0) if sentence.words]
+        sample = draw(parts["train"], SENTENCES[corpus], seed=0)
+        training = [sentence for sentence in sample if sentence.words]
         scored = [sentence for sentence in parts["dev"] if sentence.words]
     settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
     say(f"{corpus}, seed {seed}, {name}: {' '.join(settings)}")
