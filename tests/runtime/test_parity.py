@@ -70,6 +70,7 @@ def test_with_a_transformer(method: str, encoders, tmp_path) -> None:
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "no width": ("boundary-smoothing", {"method": {"width_size": 0}, "predict": {"select": "keep-all"}}),
+    "scores of words": ("boundary-smoothing", {"method": {"inside": True}}),
     "types as vectors": (
         "boundary-offset",
         {"method": {"type_inputs": "embedding", "max_offset": 0, "convolutions": 0, "region_size": 0}},

@@ -82,7 +82,7 @@ class BoundarySmoothing(Network[SpanScores]):
         """Eq. 1: return the factors of r_ij = hs_i' U he_j + W [hs_i ; he_j ; width_(j - i)] + b.
 
         The linear term is split into its three parts. The part of the end is added to the product with U:
-        hs_i' U he_j + W_end he_j = (hs_i' U + W_end) he_j. With `inside`, each word k of the span adds its own
+        hs_i' U he_j + W_end he_j = (hs_i' U + W_end) he_j. With `inside`, each word k of the span adds its
         score a_k; the sum over the words of a span is the difference of two sums from the first word on.
         """
         hs, he = self.start_view(words.vectors), self.end_view(words.vectors)  # [B, T, h]

@@ -42,19 +42,13 @@ class BoundarySmoothingSettings(MethodSettings):
         description="Number of words from which on spans share an embedding of their length; by default one "
         "more than the longest training entity has.",
     )
-
-    inside: bool | None = Field(
-        None,
-        description="Whether every word of a span adds to its score, not only the first and the last one; by "
-        "default yes, except in models that were saved without it.",
+    inside: bool = Field(
+        False, description="Whether every word of a span adds to its score, not only the first and the last."
     )
 
     def fitted(self, sentences: Sequence[Sentence]) -> Self:
-        """Return the settings of a new model, with an embedding for each length of training entities."""
+        """Return these settings with an embedding for each length of training entities."""
+        if self.widest is not None:
+            return self
         longest = max(len(entity) for sentence in sentences for entity in sentence.entities)
-        return self.model_copy(
-            update={
-                "widest": self.widest or min(longest + 1, WIDEST),
-                "inside": self.inside is not False,
-            }
-        )
+        return self.model_copy(update={"widest": min(longest + 1, WIDEST)})

@@ -634,7 +634,7 @@ def of_lengths(lengths: list[int]) -> list[Sentence]:
 def test_every_length_of_an_entity_has_an_embedding_of_its_own(lengths: list[int], widest: int) -> None:
     """And all that is longer has another."""
     fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
-    assert fitted == BoundarySmoothingSettings(widest=widest, inside=True)
+    assert fitted == BoundarySmoothingSettings(widest=widest)
 
 
 def test_all_entities_of_all_sentences_count() -> None:
@@ -642,9 +642,9 @@ def test_all_entities_of_all_sentences_count() -> None:
     assert BoundarySmoothingSettings().fitted(sentences).widest == 10
 
 
-def test_settings_that_were_chosen_are_kept() -> None:
-    settings = BoundarySmoothingSettings(widest=7, inside=False)
-    assert settings.fitted(of_lengths([1, 2])) == settings
+def test_a_widest_span_that_was_chosen_is_kept() -> None:
+    settings = BoundarySmoothingSettings(widest=7)
+    assert settings.fitted(of_lengths([1, 2])) is settings
 
 
 def test_before_training_the_words_of_a_span_do_not_matter() -> None:
