@@ -1,15 +1,14 @@
 """Compare settings on held-out training data: what the defaults are based on.
 
     python -m benchmarks.defaults [--corpora genia gum-named] [--seeds 1 2 3] [--name NAME] [--set KEY=VALUE]
-    python -m benchmarks.defaults --table
 
 For each corpus and seed, a model is trained on a part of the training data and scored on another; no test
-part is read. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
+part is used. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
 sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. `wnut17`:
 1,000 training sentences, scored on the development part, 8 epochs. The threshold
 of each half of the scored sentences is the best one of the other half. Each run appends a line with the name,
-the settings and the commit to `results/defaults.jsonl`; `--table` prints the mean and the standard deviation
-over the seeds of each name.
+the settings and the commit to `results/defaults.jsonl`; `python -m
+benchmarks.tables` writes their means and standard deviations into docs/defaults.md.
 """
 
 from __future__ import annotations
@@ -28,13 +27,10 @@ from benchmarks.common import (
     corpora,
     draw,
     machine,
-    percent,
     read_corpus,
     report,
     say,
-    say_table,
     scores_of,
-    summarise,
 )
 from fencepost import Sentence
 from fencepost.config import Config
@@ -55,11 +51,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--name", default="defaults", help="what the settings are called in the table")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
-    parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    if arguments.table:
-        tabulate()
-    elif corpora() is None:
+    if corpora() is None:
         report({"benchmark": "defaults", "skipped": "no corpora"})
     else:
         for corpus in arguments.corpora:
@@ -111,24 +104,6 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
 
 def keep_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:
     return [s.with_entities(e for e in s.entities if e.score >= threshold) for s in sentences]
-
-
-def tabulate() -> None:
-    """Print a row for each corpus and name, and report them."""
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for line in FILE.read_text(encoding="utf-8").splitlines():
-        run = json.loads(line)
-        runs.setdefault((run["corpus"], run["name"]), []).append(run)
-    rows, result = [], {}
-    for (corpus, name), lines in sorted(runs.items()):
-        keys = ("f1", "f1_usual_threshold", "ece", "cpu_seconds")
-        means = summarise([{key: line[key] for key in keys} for line in lines])
-        long = summarise([line["by_length"]["3+"]["f1"] for line in lines])
-        result[f"{corpus}, {name}"] = {"seeds": len(lines), "f1_3_or_more": long, **means}
-        fitted, usual = percent(means["f1"]), percent(means["f1_usual_threshold"])
-        rows.append([corpus, name, str(len(lines)), fitted, usual, percent(long)])
-    say_table(("corpus", "settings", "seeds", "F1", "F1, usual threshold", "F1, 3 or more words"), rows)
-    report({"benchmark": "defaults", "rows": result})
 
 
 if __name__ == "__main__":

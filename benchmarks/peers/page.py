@@ -38,8 +38,10 @@ must be right.
 The measurements are repeated and extended by `python -m benchmarks.peers`, which installs each tool in an
 environment of its own; its results are in `benchmarks/results/peers.jsonl`. F1 is the mean and standard
 deviation over the seeds. ECE is the expected calibration error of the confidences of predicted entities.
-Training includes the evaluation after each epoch. Times are CPU times of a machine with two cores on which
-two trainings ran at a time, so compare them only with each other.
+Training includes the evaluation after each epoch. Times are CPU times of a machine with two cores, on which
+two to four programs ran at a time, not always the same: differences of a fifth say nothing. The learning rate
+was not tuned for any tool. With one seed, a difference of one or two points of F1 says little, and longer
+entities are few (141 in the test data of WNUT17).
 """
 
 GLINER = """\
