@@ -11,6 +11,7 @@ import json
 import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 _LONGEST = 200
@@ -35,6 +36,11 @@ class UsageError(FencepostError):
         near = difflib.get_close_matches(name, choices, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         return cls(f"there is no {kind} {name!r}; {hint}there are {', '.join(choices)}")
+
+    @classmethod
+    def no_model(cls, folder: str | Path, hint: str = "") -> UsageError:
+        """Return the error for a path that is not the folder of a model."""
+        return cls(f"{folder}: not a model folder (it has no config.json){hint}")
 
 
 class DataError(FencepostError):

@@ -344,8 +344,8 @@ def test_the_file_is_not_blamed_for_a_change(write) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path) -> None:
     missing = tmp_path / "missing.yaml"
-    assert refused(missing) == f"{missing}: this file cannot be read: No such file or directory"
-    assert refused(tmp_path) == f"{tmp_path}: this file cannot be read: Is a directory"
+    assert refused(missing) == f"{missing}: cannot be read: No such file or directory"
+    assert refused(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_name_of_the_hub_is_fetched_and_a_path_is_not(monkeypatch, tmp_path: P
     assert fetched == ["owner/model"]
     (tmp_path / "models").mkdir()
     for path in ("models/mine", "mine", "/nothing/here", "../a/b", tmp_path / "owner/model", "a/b/c"):
-        with pytest.raises(UsageError, match="there is no model here"):
+        with pytest.raises(UsageError, match="not a model folder"):
             fencepost.load(path)
     assert fetched == ["owner/model"]
 

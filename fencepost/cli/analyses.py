@@ -73,10 +73,7 @@ def split_models(
     models = [resolve_model(path) for path in paths if is_model(path)]
     corpora = [path for path in paths if not is_model(path)]
     if not models:
-        raise UsageError(
-            f"{paths[0]}: not a model folder (it has no config.json); usage: "
-            f"fencepost analyze {name} MODEL... DATA"
-        )
+        raise UsageError.no_model(paths[0], f"; usage: fencepost analyze {name} MODEL... DATA")
     if not corpora:
         raise UsageError(f"give a corpus; usage: fencepost analyze {name} MODEL... DATA")
     return name_models(models, label), corpora

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @command("check")
 def check(
     model: Annotated[
-        Path | None, argument("[MODEL]", "Folder or name of a model. Default: names, which ships.")
+        Path | None, argument("[MODEL]", "Folder or name of a model. Default: the shipped model, names.")
     ] = None,
     write: Annotated[
         bool, option("--write", f"Write a new {SUMS_FILE} for the present files, if the model works.")

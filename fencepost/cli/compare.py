@@ -33,7 +33,7 @@ def compare(
     models: Annotated[
         list[str],
         argument(
-            "MODEL...", "Folders of models, or files with predictions of any program for the same sentences."
+            "MODEL...", "Folders or names of models, or files with predictions of any program for the same sentences."
         ),
     ],
     data: Annotated[str | None, option("--data", "Corpus with the gold entities.", metavar="FILE")] = None,
@@ -106,7 +106,7 @@ def _check_folders(models: Sequence[str]) -> None:
     for model in models:
         folder = Path(model)
         if folder.is_dir() and not is_model(model) and not any(folder.glob("*.ann")):
-            raise UsageError(f"{model}: not a model folder (it has no config.json)")
+            raise UsageError.no_model(model)
 
 
 def _predict(

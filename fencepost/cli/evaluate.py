@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def evaluate(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[str | None, argument("MODEL", "Folder of a trained model.")] = None,
+    model: Annotated[str | None, argument("MODEL", "Folder or name of a model.")] = None,
     data: Annotated[str | None, argument("DATA", "Corpus to score the model on.")] = None,
     gold: Annotated[
         str | None, option("--gold", "Instead of a model: file with the gold entities.", metavar="FILE")

@@ -45,7 +45,7 @@ def predict(
         list[str] | None,
         typer.Argument(
             metavar="MODEL|TEXT",
-            help="Texts, after the folder or name of a model. Default: names, which ships.",
+            help="Texts, after the folder or name of a model. Default: the shipped model, names.",
         ),
     ] = None,
     input: Annotated[  # noqa: A002

@@ -37,7 +37,7 @@ def _check_no_path(argument: str) -> None:
     hint = "; if it is a text, pass it on standard input"
     if _exists(Path(argument)):
         if Path(argument).is_dir():
-            raise UsageError(f"{argument}: not a model folder (it has no config.json){hint}")
+            raise UsageError.no_model(argument, hint)
         raise UsageError(f"{argument}: a file, not a model folder; give a file of texts with --input{hint}")
     if argument.split() == [argument] and ("/" in argument or os.sep in argument):
         raise UsageError(f"{argument}: no such model folder{hint}")

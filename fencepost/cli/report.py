@@ -10,7 +10,7 @@ import typer
 
 from fencepost.cli.frame import command, say
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import ModelOptions, find_text_rules, measure_peak_memory
+from fencepost.cli.models import ModelOptions, find_text_rules, measure_peak_memory, resolve_model
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, describe_error
 
@@ -26,7 +26,9 @@ FILE = "report.html"
 def report(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[Path, argument("RUN_OR_MODEL", "Folder of a model or of a training run.")],
+    model: Annotated[
+        Path, argument("RUN_OR_MODEL", "Folder or name of a model, or folder of a training run.")
+    ],
     data: Annotated[
         str | None,
         option(
@@ -52,8 +54,9 @@ def report(
     """
     from fencepost.analysis.report import Speed, read_contents
 
-    contents = replace(read_contents(model), examples=examples)
     target = out if out is not None else model / FILE
+    model = Path(resolve_model(str(model)))
+    contents = replace(read_contents(model), examples=examples)
     check_target(target)
     if data is None and out is None and target.is_file():
         raise UsageError(

@@ -110,9 +110,7 @@ def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
     if len(arguments) > 2:
         raise UsageError("give a model and one file of texts, as in fencepost suggest MODEL TEXTS")
     if len(arguments) == 2 and not has_model:
-        raise UsageError(
-            f"{arguments[0]}: not a model folder (it has no config.json); give a model and one file of texts"
-        )
+        raise UsageError.no_model(arguments[0], "; give a model and one file of texts")
     folder = model if has_model else SHIPPED
     if not (folder / "config.json").is_file():
         raise UsageError("this installation has no shipped model: give a model folder before the texts")

@@ -33,7 +33,7 @@ def read_text(path: Path, *, limit: int) -> str:
         raise DataError(f"this file is {describe_error(error)}", source=str(path)) from None
     except OSError as error:
         reason = error.strerror or describe_error(error)
-        raise DataError(f"this file cannot be read: {reason}", source=str(path)) from None
+        raise DataError(f"cannot be read: {reason}", source=str(path)) from None
 
 
 def read_json(path: Path, *, limit: int = JSON_BYTES) -> Any:

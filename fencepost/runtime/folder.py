@@ -102,7 +102,7 @@ def read_saved_config(folder: Path) -> SavedConfig:
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+        raise UsageError.no_model(folder)
     saved = read_json_object(path, limit=SETTINGS_BYTES)
     try:
         return SavedConfig(

@@ -121,7 +121,7 @@ def load_engine(
 ) -> Predictor:
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
-        raise UsageError(f"{folder}: there is no model here (a model is a folder with a {CONFIG_FILE})")
+        raise UsageError.no_model(folder)
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
     if members := list_members(folder):

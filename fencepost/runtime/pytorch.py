@@ -180,6 +180,8 @@ def _read_model(folder: Path) -> Model:
     config = saved.parse_config()
     if METHODS[config.method.name].network is None:
         raise DataError(f"this is a {config.method.name}, but its members are missing", source=str(folder))
+    if not (folder / WEIGHTS_FILE).is_file() and (folder / FACTS_FILE).is_file():
+        raise UsageError(f"{folder}: this model has graphs for prediction, but no weights ({WEIGHTS_FILE})")
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))
     model = _build_with_weights(lambda: Model(config, saved.types, build_encoder()), folder / WEIGHTS_FILE)
     model.calibration = saved.parse_calibration()

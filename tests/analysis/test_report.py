@@ -493,7 +493,7 @@ def test_far_shifts_are_counted_at_the_edge():
 
 
 def test_a_folder_with_nothing_in_it_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="this folder has no model and no training run"):
+    with pytest.raises(UsageError, match="not a model folder .*nor the folder of a training run"):
         read_contents(tmp_path)
 
 

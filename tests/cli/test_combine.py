@@ -73,7 +73,7 @@ def test_what_is_refused(run, members: list[Path], combined: Path, tmp_path: Pat
     empty.write_text("")
     wrong = ["combine", *members, "--out", tmp_path / "out"]
     assert "contains no sentences" in run(*wrong, "--dev", empty, code=2).stderr
-    assert "there is no model here" in run("combine", members[0], tmp_path, "--out", "x", code=2).stderr
+    assert "not a model folder" in run("combine", members[0], tmp_path, "--out", "x", code=2).stderr
     train_from = ["train", "--train", "sample:dev", "--from", combined, "--out", tmp_path / "more"]
     assert "start from one of its members" in run(*train_from, code=2).stderr
 

@@ -101,7 +101,7 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("no-such-model",), "there is no model here"),
+        (("no-such-model",), "not a model folder"),
         (("{model}", "--check", "no-such-file.jsonl"), "no-such-file.jsonl"),
         (("{model}", "--check", "{empty}"), "contains no sentences to check the graphs with"),
     ],

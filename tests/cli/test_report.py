@@ -76,6 +76,12 @@ def test_other_engines_give_the_same_scores(run, small_model, exported_model, tm
     assert pages[0] == pages[1]
 
 
+def test_a_model_by_its_name(run, tmp_path):
+    run("report", "names", "--data", "sample:dev", "--out", tmp_path / "names.html", "--examples", 0)
+    assert "names: fencepost report" in Page((tmp_path / "names.html").read_text()).text
+    assert "the folder names does not exist" in run("report", "names", code=2).stderr
+
+
 def test_only_a_report_is_overwritten(run, small_model, tmp_path):
     mine = tmp_path / "mine.html"
     mine.write_text("<!doctype html>\n<p>my page</p>")
@@ -93,8 +99,8 @@ def test_only_a_report_is_overwritten(run, small_model, tmp_path):
 
 def test_what_cannot_be_is_refused(run, small_model, tmp_path):
     out = ["--out", tmp_path / "x.html"]
-    assert "no model and no training run" in run("report", tmp_path, *out, code=2).stderr
-    assert "no model and no training run" in run("report", tmp_path / "absent", code=2).stderr
+    assert "not a model folder" in run("report", tmp_path, *out, code=2).stderr
+    assert "not a model folder" in run("report", tmp_path / "absent", code=2).stderr
     assert (
         "options for reading and predicting need --data"
         in run("report", small_model, *out, "--engine", "onnx", code=2).stderr

@@ -237,7 +237,7 @@ def test_a_port_that_is_taken_is_reported(refusal):
 
 
 def test_a_folder_without_a_model_is_reported(refusal, tmp_path):
-    assert "there is no model here" in refusal(str(tmp_path))
+    assert "not a model folder" in refusal(str(tmp_path))
 
 
 def test_what_is_not_installed_is_named(refusal, monkeypatch):

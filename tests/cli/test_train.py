@@ -230,7 +230,7 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--set", "training.epoch=3"], "did you mean training.epochs?"),
         (["--set", "method.epsilon=1.5"], "method.epsilon: should be less than 1, not 1.5"),
         (["--method", "boundary-smothing"], "did you mean boundary-smoothing?"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: this file cannot be read"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
         (["--train", "nowhere.conll", "--out", "m"], "nowhere.conll: cannot be read"),
         (
             ["--train", "sample:dev", "--dev", "sample:dev", "--dev-share", "0.1", "--out", "m"],
@@ -275,7 +275,7 @@ def test_evaluate_wants_a_model_and_data_or_two_files(run, arguments):
 
 
 def test_a_model_that_is_none(run, data, tmp_path):
-    assert "there is no model here" in run("evaluate", tmp_path, data / "test.jsonl", code=2).stderr
+    assert "not a model folder" in run("evaluate", tmp_path, data / "test.jsonl", code=2).stderr
     refused = run("predict", tmp_path, "--input", data / "test.jsonl", "--output", "x.jsonl", code=2)
     assert "not a model folder" in refused.stderr
 

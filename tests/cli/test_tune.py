@@ -242,7 +242,7 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
             ["--search=method.epsilon=0,0.1", "--search=method.epsilon=0,0.2"],
             "method.epsilon is given twice",
         ),
-        (["--space=none.yaml"], "none.yaml: this file cannot be read: No such file"),
+        (["--space=none.yaml"], "none.yaml: cannot be read: No such file"),
     ],
 )
 def test_what_is_wrong_is_reported(run: Run, more: list[str], message: str) -> None:

@@ -193,7 +193,7 @@ def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "this file cannot be read: No such file"),
+        (None, "cannot be read: No such file"),
         (b"\xff", r"this file is not UTF-8 \(at byte 0\)"),
         (b"#" * (1 << 20) + b"#", "more than 1,048,576 bytes"),
         (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),

@@ -281,7 +281,7 @@ def test_what_a_worker_cannot_do_it_says(model, tmp_path):
     assert "has changed since" in worker(row(tmp_path / "in.txt", output, end=3))["problem"]
     assert not output.exists()
     nowhere = Worker({"path": str(tmp_path), "engine": "onnx"})
-    assert "there is no model here" in nowhere(row(tmp_path / "in.txt", output))["problem"]
+    assert "not a model folder" in nowhere(row(tmp_path / "in.txt", output))["problem"]
 
 
 def test_an_address_of_a_client_is_refused():

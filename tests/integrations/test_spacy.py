@@ -511,7 +511,7 @@ def test_a_component_is_created_again_in_a_saved_pipeline(folder, tmp_path) -> N
     nlp.to_disk(tmp_path / "pipeline")
     for pipeline in (nlp, spacy.load(tmp_path / "pipeline")):
         pipeline.remove_pipe("fencepost")
-        with pytest.raises(UsageError, match="nowhere: there is no model here"):
+        with pytest.raises(UsageError, match="nowhere: not a model folder"):
             pipeline.add_pipe("fencepost", config={"model": "nowhere"})
 
 
@@ -528,7 +528,7 @@ def test_a_saved_pipeline_can_be_loaded_with_another_model(folder, tmp_path) -> 
     assert used == other
     nlp.to_disk(tmp_path / "again")
     shutil.rmtree(other)
-    with pytest.raises(UsageError, match=f"{other}: there is no model here"):
+    with pytest.raises(UsageError, match=f"{other}: not a model folder"):
         loaded(path, str(other))
     assert loaded(tmp_path / "again", str(other))[1] == tmp_path / "again" / "fencepost" / "model"
     shipped, _ = loaded(path, None)
@@ -590,13 +590,13 @@ def test_a_pipeline_without_its_model_says_so(folder, tmp_path) -> None:
     with pytest.raises(UsageError, match="the model no longer exists"):
         nlp.to_bytes()
     shutil.rmtree(path / "fencepost" / "model")
-    with pytest.raises(UsageError, match=f"{path / 'fencepost' / 'model'}: there is no model here"):
+    with pytest.raises(UsageError, match=f"{path / 'fencepost' / 'model'}: not a model folder"):
         spacy.load(path)
     (path / "fencepost" / "fencepost.json").write_text("{")
     with pytest.raises(DataError, match=r"fencepost\.json: this file is not valid JSON"):
         spacy.load(path)
     shutil.rmtree(path / "fencepost")  # then the config is all that there is
-    with pytest.raises(UsageError, match=f"{tmp_path / 'model'}: there is no model here"):
+    with pytest.raises(UsageError, match=f"{tmp_path / 'model'}: not a model folder"):
         spacy.load(path)
     shutil.copytree(folder, tmp_path / "model")
     assert len(entities(spacy.load(path)(TEXTS[0]))) == 3
@@ -619,7 +619,7 @@ def test_bytes_have_the_model(folder, tmp_path) -> None:
     data, config, meta = nlp.to_bytes(), nlp.config, nlp.meta
     shutil.rmtree(tmp_path / "model")
     again = get_lang_class("xx").from_config(config, meta=meta)
-    with pytest.raises(UsageError, match="there is no model here"):
+    with pytest.raises(UsageError, match="not a model folder"):
         again("Ada")
     again.from_bytes(data)
     assert entities(again(TEXTS[0])) == expected
@@ -667,7 +667,7 @@ def test_a_model_that_cannot_be_loaded_does_not_replace_the_one_that_is_there(fo
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model": "nowhere"}, "nowhere: there is no model here"),
+        ({"model": "nowhere"}, "nowhere: not a model folder"),
         ({"engine": "fast"}, "there is no engine 'fast'; there are auto, int8, onnx, pytorch"),
         ({"min_confidence": 2}, "min_confidence is 2"),
         ({"types": ["persn"]}, r"there is no type 'persn'; did you mean person\?"),
@@ -699,7 +699,7 @@ def test_a_wrong_model_is_refused_beside_others_and_in_a_pipeline_that_was_loade
     nlp.add_pipe("fencepost", config={"model": str(folder)})
     nlp.to_disk(tmp_path / "pipeline")
     for pipeline in (nlp, spacy.load(tmp_path / "pipeline")):
-        with pytest.raises(UsageError, match="nowhere: there is no model here"):
+        with pytest.raises(UsageError, match="nowhere: not a model folder"):
             pipeline.add_pipe("fencepost", name="second", config={"model": "nowhere"})
         pipeline.add_pipe("fencepost", name="second", config={"model": str(folder), "spans_key": "other"})
         doc = pipeline(TEXTS[0])

@@ -469,7 +469,7 @@ def test_where_there_is_no_model(tmp_path) -> None:
     for folder in (tmp_path, tmp_path / "missing", file):
         with pytest.raises(UsageError) as caught:
             load_model(folder)
-        message = f"{folder}: there is no model here (a model is a folder with a config.json)"
+        message = f"{folder}: not a model folder (it has no config.json)"
         assert str(caught.value) == message
 
 

@@ -144,7 +144,7 @@ def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(loading, "entry_points", lambda **_: ())
     with pytest.raises(UsageError, match=r"mentions is in a package .*: pip install fencepost-models"):
         load("mentions")
-    with pytest.raises(UsageError, match="neither: there is no model here"):
+    with pytest.raises(UsageError, match="neither: not a model folder"):
         load("neither")
 
 
@@ -154,11 +154,18 @@ def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
 def test_where_there_is_no_model(tmp_path, monkeypatch) -> None:
     for path in (tmp_path, tmp_path / "missing", __file__):
         for engine in ("auto", "onnx", "pytorch"):
-            with pytest.raises(UsageError, match="there is no model here"):
+            with pytest.raises(UsageError, match="not a model folder"):
                 load(path, engine=engine)
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "names")
-    with pytest.raises(UsageError, match="names: there is no model here"):
+    with pytest.raises(UsageError, match="names: not a model folder"):
         load()
+
+
+def test_pytorch_needs_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert load(folder, engine="onnx").engine == "onnx"
+    with pytest.raises(UsageError, match=f"{folder}: this model has graphs for prediction, but no weights"):
+        load(folder, engine="pytorch")
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "spans.onnx"])
@@ -192,7 +199,7 @@ def test_a_file_that_is_no_json_object(folder: Path, name: str, content: bytes) 
 
 def test_a_vocabulary_that_is_missing(folder: Path) -> None:
     (folder / "vocabulary.json").unlink()
-    with pytest.raises(DataError, match=r"vocabulary\.json: this file cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"vocabulary\.json: cannot be read: No such file"):
         load(folder)
 
 
@@ -252,7 +259,7 @@ def test_a_tokenizer_that_is_missing(tmp_path) -> None:
     encoder = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
     folder = models.saved(models.random_model("boundary-smoothing", encoder), tmp_path / "model")
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"tokenizer\.json: this file cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"tokenizer\.json: cannot be read: No such file"):
         load(folder)
 
 

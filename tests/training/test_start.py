@@ -91,7 +91,7 @@ def test_python_and_files(tmp_path):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "old", method="diffusion")
     with pytest.raises(UsageError, match="has graphs for prediction, but no weights"):
         fencepost.train(SENTENCES, tmp_path / "x", start=SHIPPED)
-    with pytest.raises(UsageError, match="there is no model here"):
+    with pytest.raises(UsageError, match="not a model folder"):
         fencepost.train(SENTENCES, tmp_path / "x", start=tmp_path / "none")
     with pytest.raises(UsageError, match="old_test needs start"):
         fencepost.train(SENTENCES, tmp_path / "x", old_test=OLD)

@@ -64,9 +64,7 @@ def read_contents(folder: Path) -> Contents:
     )
     settings = _to_dict(config.get("config")) or _read_run_settings(folder / "run.yaml")
     if not settings:
-        raise UsageError(
-            f"{folder}: this folder has no model and no training run (a model folder has a config.json)"
-        )
+        raise UsageError.no_model(folder, ", nor the folder of a training run")
     types = config.get("types")
     evaluation = None
     if result.get("test"):
