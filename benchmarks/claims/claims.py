@@ -24,7 +24,7 @@ DIFFUSION = "Shen et al., ACL 2023"
 
 
 @dataclass(frozen=True)
-class Found:
+class Judgement:
     """The number that decides, what else was measured, and the verdict."""
 
     number: Estimate
@@ -51,7 +51,7 @@ class Claim:
     number: str
     rule: str
     variants: tuple[Variant, ...]
-    judge: Callable[..., Found]
+    judge: Callable[..., Judgement]
 
 
 def _smoothing(*changes: str) -> Variant:
@@ -88,31 +88,31 @@ def _differences(first: Sequence[float], second: Sequence[float]) -> list[float]
     return [one - other for one, other in zip(first, second, strict=True)]
 
 
-def _f1_gain(judge: Callable[[Estimate], Verdict]) -> Callable[..., Found]:
+def _f1_gain(judge: Callable[[Estimate], Verdict]) -> Callable[..., Judgement]:
     """By the test F1 of the second variant minus that of the first."""
 
-    def judged(before: Group, after: Group) -> Found:
+    def judged(before: Group, after: Group) -> Judgement:
         seeds = _common(before, after)
         old, new = _test(before, seeds, "f1"), _test(after, seeds, "f1")
         number = estimate(_differences(new, old))
-        return Found(number, judge(number), seeds, {"f1_without": old, "f1_with": new})
+        return Judgement(number, judge(number), seeds, {"f1_without": old, "f1_with": new})
 
     return judged
 
 
-def smoothing_lowers_ece(plain: Group, smooth: Group) -> Found:
+def smoothing_lowers_ece(plain: Group, smooth: Group) -> Judgement:
     seeds = _common(plain, smooth)
     old, new = ([g[s].metrics["calibration"]["test_ece_before"] for s in seeds] for g in (plain, smooth))
     number = estimate(_differences(new, old))
-    return Found(number, below(number), seeds, {"ece_without": old, "ece_with": new})
+    return Judgement(number, below(number), seeds, {"ece_without": old, "ece_with": new})
 
 
-def strong_smoothing_underconfident(strong: Group, plain: Group) -> Found:
+def strong_smoothing_underconfident(strong: Group, plain: Group) -> Judgement:
     seeds = sorted(strong)
     gaps = [_overconfidence(strong[seed]) for seed in seeds]
     others = {str(seed): _overconfidence(plain[seed]) for seed in sorted(plain)}
     number = estimate(gaps)
-    return Found(number, below(number), seeds, {"strong": gaps, "without_smoothing": others})
+    return Judgement(number, below(number), seeds, {"strong": gaps, "without_smoothing": others})
 
 
 def _overconfidence(run: FinishedRun) -> float:
@@ -133,19 +133,19 @@ def _rise(run: FinishedRun) -> float:
     return run.dev_losses[-1] / min(run.dev_losses) - 1
 
 
-def loss_rises_without(plain: Group) -> Found:
+def loss_rises_without(plain: Group) -> Judgement:
     number = estimate([_rise(plain[seed]) for seed in sorted(plain)])
     losses = {str(seed): plain[seed].dev_losses for seed in sorted(plain)}
-    return Found(number, above(number, NEGLIGIBLE), sorted(plain), {"dev_losses": losses})
+    return Judgement(number, above(number, NEGLIGIBLE), sorted(plain), {"dev_losses": losses})
 
 
-def loss_falls_with(smooth: Group) -> Found:
+def loss_falls_with(smooth: Group) -> Judgement:
     number = estimate([_rise(smooth[seed]) for seed in sorted(smooth)])
     losses = {str(seed): smooth[seed].dev_losses for seed in sorted(smooth)}
-    return Found(number, below(number, NEGLIGIBLE), sorted(smooth), {"dev_losses": losses})
+    return Judgement(number, below(number, NEGLIGIBLE), sorted(smooth), {"dev_losses": losses})
 
 
-def smoothing_flattens(plain: Group, smooth: Group) -> Found:
+def smoothing_flattens(plain: Group, smooth: Group) -> Judgement:
     from fencepost.analysis.landscape import compute_losses, make_points
 
     seeds, places = _common(plain, smooth), make_points()
@@ -159,18 +159,18 @@ def smoothing_flattens(plain: Group, smooth: Group) -> Found:
             near = [x for x, place in zip(losses["test"], places, strict=True) if abs(place) <= 0.5]
             rises[name].append(math.fsum(near) / len(near) - losses["test"][len(places) // 2])
     number = estimate(_differences(rises["with"], rises["without"]))
-    return Found(number, below(number), seeds, {"mean_rise": rises, "points": places, "losses": curves})
+    return Judgement(number, below(number), seeds, {"mean_rise": rises, "points": places, "losses": curves})
 
 
-def _decoding(name: str, mode: str) -> Callable[..., Found]:
+def _decoding(name: str, mode: str) -> Callable[..., Judgement]:
     """By what a way of decoding gains over the centre alone, with the same models."""
 
-    def judged(models: Group) -> Found:
+    def judged(models: Group) -> Judgement:
         seeds = sorted(models)
         tables = {str(seed): _tables(models[seed], "offsets")["decoding"] for seed in seeds}
         scores = {seed: {m: asdict(one) for m, one in table.items()} for seed, table in tables.items()}
         number = estimate([of[mode][name] - of["centre"][name] for of in scores.values()])
-        return Found(number, above(number), seeds, {"scores": scores})
+        return Judgement(number, above(number), seeds, {"scores": scores})
 
     return judged
 
@@ -190,19 +190,19 @@ def _tables(run: FinishedRun, name: str) -> Any:
     return _TABLES[key]
 
 
-def offsets_lose_less(many_without: Group, many_with: Group, few_without: Group, few_with: Group) -> Found:
+def offsets_lose_less(many_without: Group, many_with: Group, few_without: Group, few_with: Group) -> Judgement:
     seeds = _common(many_without, many_with, few_without, few_with)
     without = _differences(_test(many_without, seeds, "f1"), _test(few_without, seeds, "f1"))
     with_ = _differences(_test(many_with, seeds, "f1"), _test(few_with, seeds, "f1"))
     number = estimate(_differences(without, with_))
-    return Found(number, above(number), seeds, {"f1_lost_without": without, "f1_lost_with": with_})
+    return Judgement(number, above(number), seeds, {"f1_lost_without": without, "f1_lost_with": with_})
 
 
-def regressor_rescues_long(with_: Group, without: Group) -> Found:
+def regressor_rescues_long(with_: Group, without: Group) -> Judgement:
     seeds = _common(with_, without)
     ours, theirs = ([_long(group[seed], 5) for seed in seeds] for group in (with_, without))
     number = estimate([one["recall"] - other["recall"] for one, other in zip(ours, theirs, strict=True)])
-    return Found(number, above(number), seeds, {"with": ours, "without": theirs})
+    return Judgement(number, above(number), seeds, {"with": ours, "without": theirs})
 
 
 def _long(run: FinishedRun, longest: int) -> dict[str, float]:
@@ -216,18 +216,18 @@ def _long(run: FinishedRun, longest: int) -> dict[str, float]:
     }
 
 
-def filter_leaves_three(models: Group) -> Found:
+def filter_leaves_three(models: Group) -> Judgement:
     seeds = sorted(models)
     tables = {str(seed): dict(_tables(models[seed], "stages")["spans"]) for seed in seeds}
     number = estimate([table["after the filter"]["per entity"] for table in tables.values()])
     evidence = {seed: {stage: dict(row) for stage, row in table.items()} for seed, table in tables.items()}
-    return Found(number, within(number, 2, 4), seeds, {"stages": evidence})
+    return Judgement(number, within(number, 2, 4), seeds, {"stages": evidence})
 
 
-def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[..., Found]:
+def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[..., Judgement]:
     """By what the test F1 gains from more of something in prediction, with the same models."""
 
-    def judged(models: Group) -> Found:
+    def judged(models: Group) -> Judgement:
         from fencepost.evaluation import evaluate
 
         seeds, sentences = sorted(models), test_sentences()
@@ -239,7 +239,7 @@ def _more(key: str, few: int, many: int, others: dict[str, int]) -> Callable[...
                 f1 = evaluate(sentences, recogniser.with_options(**settings).predict(sentences)).overall.f1
                 scores.setdefault(str(seed), {})[f"{key}={value}"] = f1
         number = estimate([of[f"{key}={many}"] - of[f"{key}={few}"] for of in scores.values()])
-        return Found(number, above(number), seeds, {"f1": scores, "others": others})
+        return Judgement(number, above(number), seeds, {"f1": scores, "others": others})
 
     return judged
 
