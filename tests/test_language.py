@@ -37,6 +37,8 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
 
@@ -51,12 +53,21 @@ def test_no_function_or_value_is_a_bare_participle(folder):
     ]
 
 
+def test_no_name_of_the_package_ends_in_a_participle():
+    """A class or a compound name ends in a noun, except the names of conditions: `is_done`."""
+    for path, tree in parse_modules(PACKAGE).items():
+        classes = [(node.lineno, node.name) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        for line, name in [*names(tree), *classes]:
+            words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().strip("_").split("_")
+            assert words[-1] not in PARTICIPLES or words[0] in {"is", "has"}, f"{path}:{line}: {name}"
+
+
 def test_no_two_classes_have_the_same_name():
     places = defaultdict(list)
     for path, tree in parse_modules(PACKAGE).items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path}:{node.lineno}")
+                places[node.name.strip("_")].append(f"{path}:{node.lineno}")
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 

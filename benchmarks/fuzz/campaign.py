@@ -150,21 +150,21 @@ class Worker:
         self.process.start()
         theirs.close()
         self.chunk: Chunk | None = None
-        self.seen = (-1, time.monotonic())
+        self.last_change = (-1, time.monotonic())
 
     def give(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.current.value = -1  # still in preparation
-        self.seen = (-1, time.monotonic())
+        self.last_change = (-1, time.monotonic())
         self.connection.send(chunk)
 
     def is_stalled(self) -> bool:
         """Return whether the current case takes too long."""
         if self.chunk is None:
             return False
-        if self.current.value != self.seen[0]:
-            self.seen = (self.current.value, time.monotonic())
-        return time.monotonic() - self.seen[1] > STALL_SECONDS
+        if self.current.value != self.last_change[0]:
+            self.last_change = (self.current.value, time.monotonic())
+        return time.monotonic() - self.last_change[1] > STALL_SECONDS
 
     def stop(self) -> None:
         self.process.kill()

@@ -24,7 +24,7 @@ from fencepost.data.formats.format import Ends
 from fencepost.data.formats.json_tokens import SHAPES, encode
 from fencepost.data.formats.overlaps import has_forbidden_overlap
 from fencepost.data.formats.webanno_layers import read_header
-from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import BYTE_ORDER_MARK, Reading, ReadSentence, Rejection, Source
 
 Key = tuple[int, int, str]
 CHARACTER_FORMATS = ("doccano", "spacy-v2")  # which store the text but not the words
@@ -36,7 +36,7 @@ def check_outcome(outcome: Outcome) -> Iterator[str]:
         yield from _check_sentence(one.sentence)
     yield from _check_jsonl_round_trip([one.sentence for one in outcome.sentences])
     for reading in outcome.readings:
-        if isinstance(reading, Rejected) and not reading.reason:
+        if isinstance(reading, Rejection) and not reading.reason:
             yield "rejected without a reason"
     yield from _ORACLES[outcome.format](outcome)
 
@@ -345,7 +345,7 @@ def _check_webanno(outcome: Outcome) -> Iterator[str]:
     ):
         return
     source = Source.from_bytes(outcome.parts[0])
-    header, _ = read_header(source.lines(), source, outcome.options.spans_key)
+    header, _ = read_header(source.read_lines(), source, outcome.options.spans_key)
     text, word, begin, number = "", "", 0, 0
     spans: list[list[Any]] = []  # type, last word, first character, character after the last
     latest: dict[Any, list[Any]] = {}  # by value and number
@@ -394,7 +394,7 @@ def _check_column(
         if not all(_separates(line) for line in (lines[first - 1 : first] or [""]) + lines[end : end + 1]):
             yield "a sentence that is truncated"
     if outcome.complete and outcome.readings:
-        rejected = [one.raw.count("\n") + 1 for one in outcome.readings if isinstance(one, Rejected)]
+        rejected = [one.raw.count("\n") + 1 for one in outcome.readings if isinstance(one, Rejection)]
         covered = sum(rejected) + sum(len(one.sentence) for one in outcome.sentences)
         minimum = sum(not _separates(line) for line in lines)
         if not minimum <= covered <= sum(map(bool, lines)):
@@ -524,7 +524,7 @@ def _element_dense(element: ET.Element, words: list[str]) -> Dense:
 
 def _check_brat(outcome: Outcome) -> Iterator[str]:
     if not outcome.complete or any(
-        "whole document" in one.reason for one in outcome.readings if isinstance(one, Rejected)
+        "whole document" in one.reason for one in outcome.readings if isinstance(one, Rejection)
     ):
         return
     text = outcome.parts[1].decode("utf-8", "replace")
@@ -538,13 +538,13 @@ def _check_brat(outcome: Outcome) -> Iterator[str]:
                 spans.append((start, end, type_))
     expected_text, expected = dense_text(text, spans)
     pieces = [
-        one.raw if isinstance(one, Rejected) else "".join(one.sentence.words) for one in outcome.readings
+        one.raw if isinstance(one, Rejection) else "".join(one.sentence.words) for one in outcome.readings
     ]
     if _SPACE.sub("", "".join(pieces)) != expected_text:
         yield "a part of the text was lost or read twice"
     # A rejected sentence counts as one word, so that the offsets after it do not change.
     sentences = [
-        Sentence([one.raw]) if isinstance(one, Rejected) else one.sentence for one in outcome.readings
+        Sentence([one.raw]) if isinstance(one, Rejection) else one.sentence for one in outcome.readings
     ]
     ours = dense_sentences(sentences)[1]
     if Counter(ours) - Counter(expected):

@@ -49,7 +49,9 @@ def analyze_errors(
             "f1": errors.score.f1,
             "kinds": {kind: asdict(errors.count(kind)) for kind in KINDS},
             "groups": {group: asdict(errors.count(*of_group)) for group, of_group in GROUPS.items()},
-            "shifts": {side: {str(k): v for k, v in of.items()} for side, of in errors.shifts().items()},
+            "shifts": {
+                side: {str(k): v for k, v in of.items()} for side, of in errors.count_shifts().items()
+            },
             "examples": {
                 kind: [_to_dict(error, sentences) for error in _sort(errors.of(kind))[:examples]]
                 for kind in KINDS
@@ -61,7 +63,7 @@ def analyze_errors(
     summary = [
         (model, "  " * is_kind + name, row.count, to_percent(row.share), to_percent(row.f1_if_corrected))
         for model, errors in models.items()
-        for name, is_kind, row in errors.rows()
+        for name, is_kind, row in errors.list_counts()
     ]
     columns = ("model", "kind", "count", "% of errors", "F1 if corrected")
     table = Table(_COLUMNS, rows)
@@ -74,7 +76,7 @@ def _sort(errors: list[ErrorCase]) -> list[ErrorCase]:
 
 
 def _draw_kinds(axis: Axes, models: Mapping[str, ErrorAnalysis]) -> None:
-    heights = {name: list(map(float, errors.counts().values())) for name, errors in models.items()}
+    heights = {name: list(map(float, errors.count_kinds().values())) for name, errors in models.items()}
     draw_bars(axis, heights, list(KINDS), "{:,.0f}")
     axis.set_xticks(range(len(KINDS)), KINDS, rotation=20, ha="right", fontsize=8)
     axis.set_title("Errors by kind")
@@ -92,7 +94,7 @@ def _draw_shifts(axis: Axes, models: Mapping[str, ErrorAnalysis]) -> None:
     values = {
         side if len(models) == 1 else f"{model}: {side}": list(map(float, clip_counts(shifts, counts)))
         for model, errors in models.items()
-        for side, counts in errors.shifts().items()
+        for side, counts in errors.count_shifts().items()
     }
     draw_bars(axis, values, names, "{:,.0f}")
     if len(models) > 1:  # the two bars of a model share a colour

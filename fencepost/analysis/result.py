@@ -33,7 +33,7 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]  # of numbers, texts and None
 
-    def csv(self) -> str:
+    def to_csv(self) -> str:
         """Return the table as CSV; a cell that a spreadsheet would take for a formula starts with `'`."""
         lines = []
         for row in (self.columns, *self.rows):
@@ -61,8 +61,8 @@ class Analysis:
         except OSError as error:
             raise UsageError(f"{folder}: cannot be created: {error.strerror}") from None
         content = _replace_non_finite({"fencepost": __version__, **self.content})
-        texts = [json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", self.table.csv()]
-        contents = [text.encode("utf-8", "backslashreplace") for text in texts]
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        contents = [text.encode("utf-8", "backslashreplace") for text in (text, self.table.to_csv())]
         contents += [_draw(self.figure, kind) for kind in ("png", "svg")]
         for path, data in zip(paths, contents, strict=True):
             with whole_file(path) as stream:

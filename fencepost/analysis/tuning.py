@@ -33,7 +33,7 @@ def analyze_history(trials: Sequence[Row], source: dict[str, Any]) -> Analysis:
     columns = ("trial", "state", "dev_f1", "best_so_far")
     rows = [
         (trial["trial"], trial["state"], trial["dev_f1"], best)
-        for trial, best in zip(ended, _running_best(ended), strict=True)
+        for trial, best in zip(ended, _compute_running_best(ended), strict=True)
     ]
     return Analysis("tuning-history", {**source, "trials": list(trials)}, Table(columns, rows), figure)
 
@@ -70,7 +70,7 @@ def _draw_trials(panel: Axes, trials: Sequence[Row]) -> None:
         )  # fmt: skip
     steps = [
         (trial["trial"], 100 * best)
-        for trial, best in zip(trials, _running_best(trials), strict=True)
+        for trial, best in zip(trials, _compute_running_best(trials), strict=True)
         if best is not None
     ]
     if steps:
@@ -99,7 +99,7 @@ def _find_best(trials: Sequence[Row]) -> Row | None:
     return max(complete, key=lambda trial: trial["dev_f1"], default=None)
 
 
-def _running_best(trials: Sequence[Row]) -> list[float | None]:
+def _compute_running_best(trials: Sequence[Row]) -> list[float | None]:
     """Return the highest F1 of the complete trials up to each trial."""
     best_trials = (_find_best(trials[:number]) for number in range(1, len(trials) + 1))
     return [None if best is None else best["dev_f1"] for best in best_trials]

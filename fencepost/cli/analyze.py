@@ -39,7 +39,7 @@ group = command_group("analyze", "Create the figures and tables of the papers, a
 
 Paths = Annotated[
     list[str],
-    argument("[MODEL...] DATA", "Folders or names of models (default: the shipped model, names), and a corpus."),
+    argument("[MODEL...] DATA", "Folders or names of models (default: the shipped one), and a corpus."),
 ]
 
 

@@ -32,9 +32,7 @@ def compare(
     options: ScoringOptions,
     models: Annotated[
         list[str],
-        argument(
-            "MODEL...", "Folders or names of models, or files with predictions of any program for the same sentences."
-        ),
+        argument("MODEL...", "Folders or names of models, or files with predictions for the same sentences."),
     ],
     data: Annotated[str | None, option("--data", "Corpus with the gold entities.", metavar="FILE")] = None,
     resamples: Annotated[

@@ -18,7 +18,7 @@ from fencepost.cli.progress import watch_reader
 from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
-    from fencepost.data import Reader, Rejected, WriteResult
+    from fencepost.data import Reader, Rejection, WriteResult
     from fencepost.data.entity import Sentence
     from fencepost.data.transform import TypeChanges
 
@@ -92,7 +92,7 @@ def convert(
         reading.say(line)
     if json is not None:
         figures = {**vars(result), "parts_lost": dict(result.parts_lost), "invalid": reader.invalid}
-        figures |= {"entities_of_other_types": changes.removed, "entities_merged": changes.merged}
+        figures |= {"entities_of_other_types": changes.other_types, "entities_merged": changes.duplicates}
         account = {"input": source, "input_format": reader.format.name, "output": target}
         write_json({**account, **figures, "notes": [asdict(note) for note in reader.notes]}, json)
 
@@ -139,7 +139,7 @@ class _Rejections(ExitStack):
         self.count = 0
         self._stream: BinaryIO | None = None
 
-    def add_invalid(self, rejected: Rejected) -> None:
+    def add_invalid(self, rejected: Rejection) -> None:
         self._write(rejected.file, rejected.line, rejected.reason, rejected.raw)
 
     def add_refused(self, sentence: Sentence, reason: str) -> None:
@@ -160,10 +160,10 @@ class _Rejections(ExitStack):
 
 
 def _describe_changes(changes: TypeChanges) -> Iterator[str]:
-    if changes.removed:
-        yield f"{changes.removed:,} entities of other types were removed"
-    if changes.merged:
-        yield f"{changes.merged:,} entities became identical to another one by renaming and were merged"
+    if changes.other_types:
+        yield f"{changes.other_types:,} entities of other types were removed"
+    if changes.duplicates:
+        yield f"{changes.duplicates:,} entities became identical to another one by renaming and were merged"
     if changes.find_unused():
         yield f"these options match no entity: {', '.join(changes.find_unused())}"
 

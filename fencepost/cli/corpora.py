@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Literal
 from fencepost.cli.frame import format_count, say
 
 if TYPE_CHECKING:
-    from fencepost.data import Rejected
+    from fencepost.data import Rejection
     from fencepost.data.entity import Sentence
     from fencepost.data.source import Source
     from fencepost.data.writer import WriteResult
 
 OverlapsName = Literal["refuse", "outermost", "innermost", "best"]
 OVERLAPS_HELP = "Which of several overlapping entities to keep if the format cannot hold them."
-MAX_SHOWN = 5  # skipped sentences that are printed
+MAX_MESSAGES = 5  # skipped sentences that are printed
 
 
 class SkipLog:
     """Number of sentences skipped while reading a file, and the first of them."""
 
     def __init__(self) -> None:
-        self.first: list[Rejected] = []
+        self.first: list[Rejection] = []
         self.count = 0
 
-    def __call__(self, rejected: Rejected) -> None:
+    def __call__(self, rejected: Rejection) -> None:
         self.count += 1
-        if len(self.first) < MAX_SHOWN:
+        if len(self.first) < MAX_MESSAGES:
             self.first.append(rejected)
 
     def report(self, source: Source, *, quiet: bool) -> None:

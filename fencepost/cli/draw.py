@@ -31,7 +31,7 @@ class Palette(dict[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class _EntityBar:
     """Part of an entity in one line, from cell `left` to `right`."""
 
     left: int
@@ -111,7 +111,7 @@ def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[i
     return [*lines, (first, len(words))]
 
 
-def _make_bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _Bar:
+def _make_bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]], width: int) -> _EntityBar:
     left = cells[max(entity.start - first, 0)][0]
     right = cells[min(entity.end, last) - first - 1][1]
     begin = "╰" if entity.start >= first else "┄"
@@ -129,7 +129,7 @@ def _make_bar(entity: Entity, first: int, last: int, cells: list[tuple[int, int]
         before = right - cell_len(body)
         if left + cell_len(body) > width and before >= 0:
             left, body = before, f"{label} {bar}"
-    return _Bar(left, left + cell_len(body), body, entity.type)
+    return _EntityBar(left, left + cell_len(body), body, entity.type)
 
 
 def _format_label(entity: Entity) -> str:
@@ -137,9 +137,9 @@ def _format_label(entity: Entity) -> str:
     return name if entity.score == 1.0 else f"{name} {entity.score:.2f}"
 
 
-def _arrange_rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
+def _arrange_rows(bars: Sequence[_EntityBar]) -> list[list[_EntityBar]]:
     """Return the bars in rows without overlaps, the longest entities next to the words."""
-    rows: list[list[_Bar]] = []
+    rows: list[list[_EntityBar]] = []
     for bar in bars:
         for row in rows:
             if all(bar.right + 1 <= other.left or other.right + 1 <= bar.left for other in row):
@@ -150,7 +150,7 @@ def _arrange_rows(bars: Sequence[_Bar]) -> list[list[_Bar]]:
     return rows
 
 
-def _draw_line(row: list[_Bar], palette: Palette) -> Text:
+def _draw_line(row: list[_EntityBar], palette: Palette) -> Text:
     line = Text()
     for bar in sorted(row, key=lambda bar: bar.left):
         line.append(" " * (bar.left - cell_len(line.plain)))

@@ -36,7 +36,7 @@ def serve(
         list[Path] | None,
         typer.Argument(
             metavar="MODEL...",
-            help="Folders or names of models; requests choose one by its name. Default: the shipped model, names.",
+            help="Folders or names of models; requests choose one. Default: the shipped model, names.",
         ),
     ] = None,
     host: Annotated[

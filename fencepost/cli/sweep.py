@@ -78,7 +78,7 @@ class SweepOptions(TrainingOptions):
         bool, Option(help="Whether to keep the models of complete runs, or only their scores.")
     ] = True
 
-    def cells(self) -> list[GridCell]:
+    def parse_cells(self) -> list[GridCell]:
         """Return the cells of `--grid` and `--also`."""
         with require_extra("train"):
             from fencepost.experiments.cells import make_cells, split_unquoted
@@ -92,7 +92,7 @@ class SweepOptions(TrainingOptions):
             cells += make_cells(axes, shares, noises, option="--also")
         return list(dict.fromkeys(cells))
 
-    def cell_settings(self, cell: GridCell) -> Config:
+    def compose_settings(self, cell: GridCell) -> Config:
         """Return the settings of a cell, whose changes are applied last; errors name the cell."""
         for key in cell.settings.keys() & self.option_keys:
             raise UsageError(f"{key} is in the grid and given as an option; leave out one of them")
@@ -114,7 +114,7 @@ def sweep(options: SweepOptions) -> None:
     """
     check_json_target(options.json)
     out = options.check_sources(options.out, "all runs")
-    settings = {cell: options.cell_settings(cell) for cell in options.cells()}
+    settings = {cell: options.compose_settings(cell) for cell in options.parse_cells()}
     from fencepost.experiments.sweep import Data, Sweep
 
     data = Data(*options.read_data(next(iter(settings.values()))), device=options.device)

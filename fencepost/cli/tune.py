@@ -72,11 +72,11 @@ class TuneOptions(TrainingOptions):
         bool, Option(help="Whether to keep the models of all trials, or only that of the best one.")
     ] = False
 
-    def search_space(self, config: Config) -> Space:
+    def parse_search_space(self, config: Config) -> Space:
         """Return the space of `--space` and `--search`, which takes precedence; without both, the default."""
         with require_extra("train"):
             from fencepost.experiments.tuning_space import (
-                default_space,
+                make_default_space,
                 parse_searches,
                 parse_space,
                 read_space,
@@ -84,7 +84,7 @@ class TuneOptions(TrainingOptions):
         fixed = {change.partition("=")[0]: "--set" for change in self.changes or ()}
         fixed |= dict.fromkeys(self.option_keys, "an option")
         if self.space is None and not self.search:
-            default = default_space(config)
+            default = make_default_space(config)
             return parse_space({key: domain for key, domain in default.items() if key not in fixed}, config)
         of_options = parse_searches(self.search or ())
         of_file = read_space(self.space) if self.space is not None else {}
@@ -108,7 +108,7 @@ def tune(options: TuneOptions) -> None:
     """
     check_json_target(options.json)
     config = options.settings()
-    space = options.search_space(config)
+    space = options.parse_search_space(config)
     if options.show_space:
         from fencepost.experiments.tuning_space import dump_space_yaml
 
@@ -258,7 +258,7 @@ def _describe_end(tuning: Tuning, no_importance: str | None, options: TuneOption
     if best is not None:
         yield (
             f"best trial: {best.number} with dev F1 {_format_f1(best)}; its model is in "
-            f"{tuning.folder(best.number)}"
+            f"{tuning.get_folder(best.number)}"
         )
         dev = ["--dev", options.dev] if options.dev is not None else ["--dev-share", f"{options.dev_share:g}"]
         data = shlex.join(["--config", str(tuning.out / BEST_FILE), "--train", options.train or "", *dev])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
     from fencepost.data.formats.registry import FORMATS
     from fencepost.data.reader import Reader, read
-    from fencepost.data.source import Note, Rejected
+    from fencepost.data.source import Note, Rejection
     from fencepost.data.writer import CannotHold, WriteResult, write
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "Note",
     "ReadOptions",
     "Reader",
-    "Rejected",
+    "Rejection",
     "Statistics",
     "WriteOptions",
     "WriteResult",
@@ -41,7 +41,7 @@ _MODULES = {
     "formats.format": ("Format", "ReadOptions", "WriteOptions"),
     "formats.registry": ("FORMATS",),
     "reader": ("Reader", "read"),
-    "source": ("Note", "Rejected"),
+    "source": ("Note", "Rejection"),
     "counts": ("Statistics", "statistics"),
     "writer": ("CannotHold", "WriteResult", "write"),
 }

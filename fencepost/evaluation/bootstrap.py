@@ -75,10 +75,10 @@ def compare_models(
     """Compare two models on the same sentences; the interval and the test are paired by sentence."""
     if first.sentences != second.sentences or len(first.gold) != len(second.gold):
         raise UsageError("models can only be compared on the same sentences")
-    ours, theirs = first.counts_by_sentence(), second.counts_by_sentence()  # [S, 3]
-    value = float(_f1(ours.sum(axis=0)) - _f1(theirs.sum(axis=0)))
+    ours, theirs = first.count_by_sentence(), second.count_by_sentence()  # [S, 3]
+    value = float(_compute_f1(ours.sum(axis=0)) - _compute_f1(theirs.sum(axis=0)))
     both = _resample(np.stack((ours, theirs), axis=1), resamples, seed)  # [R, 2, 3]
-    low, high = _compute_bounds(_f1(both[:, 0]) - _f1(both[:, 1]))
+    low, high = _compute_bounds(_compute_f1(both[:, 0]) - _compute_f1(both[:, 1]))
     p = _test_permutations(ours, theirs, abs(value), permutations, seed)
     return Difference(Interval(value, float(low), float(high)), p)
 
@@ -102,7 +102,7 @@ def _test_permutations(ours: Int64Array, theirs: Int64Array, observed: float, co
     for size in _split_draws(count, len(gap)):
         signs = generator.integers(0, 2, (size, len(gap))) * 2.0 - 1  # [R, S]
         exchanged = signs @ gap  # [R, 3]
-        difference = _f1((total + exchanged) / 2) - _f1((total - exchanged) / 2)
+        difference = _compute_f1((total + exchanged) / 2) - _compute_f1((total - exchanged) / 2)
         as_large += int(np.count_nonzero(np.abs(difference) >= observed - 1e-12))
     return (as_large + 1) / (count + 1)  # the observed assignment is a permutation too
 
@@ -111,7 +111,7 @@ def _count_by_sentence(matches: Matches) -> Int64Array:
     """Count true positives, predicted, gold by sentence, over all types and by type: [S, 1 + types, 3]."""
     types = np.int64(len(matches.types))
     gold, predicted = (side.sentence * types + side.type for side in (matches.gold, matches.predicted))
-    by_type = matches.counts(gold, predicted, matches.sentences * int(types))
+    by_type = matches.count_groups(gold, predicted, matches.sentences * int(types))
     by_type = by_type.reshape(matches.sentences, int(types), 3)
     return np.concatenate((by_type.sum(axis=1, keepdims=True), by_type), axis=1)
 
@@ -153,5 +153,5 @@ def _compute_ratios(counts: npt.NDArray[np.number]) -> FloatArray:
     return np.asarray(np.divide(parts, wholes, out=np.zeros_like(parts), where=wholes > 0))
 
 
-def _f1(counts: npt.NDArray[np.number]) -> FloatArray:
+def _compute_f1(counts: npt.NDArray[np.number]) -> FloatArray:
     return np.asarray(_compute_ratios(counts)[..., 2])

@@ -104,7 +104,7 @@ class ErrorAnalysis:
         """Return the errors of these kinds."""
         return [error for error in self.all if error.kind in kinds]
 
-    def counts(self) -> dict[ErrorKind, int]:
+    def count_kinds(self) -> dict[ErrorKind, int]:
         """Return the number of errors of each kind."""
         counts = Counter(error.kind for error in self.all)
         return {kind: counts[kind] for kind in KINDS}
@@ -112,9 +112,9 @@ class ErrorAnalysis:
     def count(self, *kinds: ErrorKind) -> ErrorCount:
         """Return the number of errors of these kinds, their share, and the F1 without them."""
         number = len(self.of(*kinds))
-        return ErrorCount(number, number / max(1, len(self)), self.f1_without(*kinds))
+        return ErrorCount(number, number / max(1, len(self)), self.compute_f1_without(*kinds))
 
-    def rows(self) -> list[tuple[str, bool, ErrorCount]]:
+    def list_counts(self) -> list[tuple[str, bool, ErrorCount]]:
         """Return (name, is a kind, count) of each group, followed by its kinds if it has several."""
         rows = []
         for group, kinds in GROUPS.items():
@@ -123,7 +123,7 @@ class ErrorAnalysis:
                 rows += [(kind, True, self.count(kind)) for kind in kinds]
         return rows
 
-    def f1_without(self, *kinds: ErrorKind) -> float:
+    def compute_f1_without(self, *kinds: ErrorKind) -> float:
         """Return the F1 if all errors of these kinds were corrected and nothing else changed."""
         errors = self.of(*kinds)
         corrected = sum(error.gold is not None for error in errors)
@@ -132,7 +132,7 @@ class ErrorAnalysis:
         score = self.score
         return Score.of(score.true_positives + corrected, score.predicted + added - removed, score.support).f1
 
-    def shifts(self) -> dict[str, dict[int, int]]:
+    def count_shifts(self) -> dict[str, dict[int, int]]:
         """Count the shifts of starts and of ends among the boundary errors, except 0.
 
         A negative shift means that the predicted boundary is too far left.
@@ -143,7 +143,7 @@ class ErrorAnalysis:
             for index, side in enumerate(("start", "end"))
         }
 
-    def confusion(self) -> dict[tuple[str | None, str | None], int]:
+    def count_confusions(self) -> dict[tuple[str | None, str | None], int]:
         """Count the errors by gold type and predicted type; None means no entity.
 
         A pair of the same type with a wrong boundary counts as that type.

@@ -62,11 +62,11 @@ class Matches:
     gold: EntityTable
     predicted: EntityTable
 
-    def counts_by_sentence(self) -> Int64Array:
+    def count_by_sentence(self) -> Int64Array:
         """Count the true positives, predicted and gold entities of each sentence: [sentences, 3]."""
-        return self.counts(self.gold.sentence, self.predicted.sentence, self.sentences)
+        return self.count_groups(self.gold.sentence, self.predicted.sentence, self.sentences)
 
-    def counts(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
+    def count_groups(self, gold: IntArray, predicted: IntArray, groups: int) -> Int64Array:
         """Count the true positives, predicted and gold entities of each group, given those of entities."""
         columns = (predicted[self.predicted.matched], predicted, gold)
         counts = [np.bincount(column, minlength=groups) for column in columns]
@@ -88,9 +88,9 @@ class Score:
     def of(cls, true_positives: int, predicted: int, support: int) -> Score:
         """Compute the ratios from counts; `support` is the number of gold entities."""
         return cls(
-            _ratio(true_positives, predicted),
-            _ratio(true_positives, support),
-            _ratio(2 * true_positives, predicted + support),
+            _divide(true_positives, predicted),
+            _divide(true_positives, support),
+            _divide(2 * true_positives, predicted + support),
             true_positives,
             predicted,
             support,
@@ -120,14 +120,14 @@ class Evaluation:
         A gold entity counts towards its own length, and a prediction towards its own.
         """
         gold, predicted = matches.gold, matches.predicted
-        types = matches.counts(gold.type, predicted.type, len(matches.types)).tolist()
+        types = matches.count_groups(gold.type, predicted.type, len(matches.types)).tolist()
         by_type = {name: Score.of(*row) for name, row in zip(matches.types, types, strict=True)}
         longest = int(max(gold.length.max(initial=0), predicted.length.max(initial=0)))
-        lengths = matches.counts(gold.length, predicted.length, longest + 1).tolist()
+        lengths = matches.count_groups(gold.length, predicted.length, longest + 1).tolist()
         confident = bool((predicted.score < 1.0).any())
         return cls(
             overall=Score.of(int(np.count_nonzero(predicted.matched)), len(predicted), len(gold)),
-            macro_f1=_ratio(sum(score.f1 for score in by_type.values()), len(by_type)),
+            macro_f1=_divide(sum(score.f1 for score in by_type.values()), len(by_type)),
             by_type=by_type,
             by_length={length: Score.of(*row) for length, row in enumerate(lengths) if any(row)},
             calibration=reliability(predicted.score, predicted.matched) if confident else None,
@@ -270,5 +270,5 @@ def _describe_difference(number: int, gold: Sentence, predicted: Sentence) -> st
     )
 
 
-def _ratio(part: float, whole: float) -> float:
+def _divide(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0

@@ -70,7 +70,7 @@ class Sweep:
         ]
         self._dev = None if data.dev is None else compute_fingerprint(data.dev)
         self._fingerprints: dict[Any, dict[str, Any]] = {}
-        self.states = {run: self._state(run) for run in self.runs}
+        self.states = {run: self._read_state(run) for run in self.runs}
         self.scores = {run: read_scores(run.folder) for run in self.find_runs("complete")}
         self.failed: dict[Trial, Failure] = {}
 
@@ -111,16 +111,16 @@ class Sweep:
             self.states[run], self.failed[run] = "failed", failure
         write_results(self.out, self.results)
 
-    def _state(self, run: Trial) -> State:
+    def _read_state(self, run: Trial) -> State:
         folder = run.folder
         if not is_started(folder):
-            if not all(path.name.startswith(TEMPORARY) for path in _entries(folder)):
+            if not all(path.name.startswith(TEMPORARY) for path in _list_entries(folder)):
                 raise UsageError(f"{folder}: already exists and is not a training run; {_ADVICE}")
             return "planned"
         differs = describe_differences(folder, run.config)
         if differs:
             raise UsageError(f"{folder}: contains a run with other settings ({differs}); {_ADVICE}")
-        if not has_data(folder, self._data(run)):
+        if not has_data(folder, self._get_fingerprints(run)):
             raise UsageError(f"{folder}: contains a run with other training or development data; {_ADVICE}")
         if not has_scores(folder):
             return "running"
@@ -128,7 +128,7 @@ class Sweep:
             raise UsageError(f"{folder}: contains a run that was not scored on this test data; {_ADVICE}")
         return "complete"
 
-    def _data(self, run: Trial) -> dict[str, Any]:
+    def _get_fingerprints(self, run: Trial) -> dict[str, Any]:
         """Return the fingerprints of a run's data, which are cached because many runs share them."""
         key = (run.cell.share, run.cell.noise, run.seed, run.config.encoder.context)
         if key not in self._fingerprints:
@@ -142,7 +142,7 @@ def _run(cell: GridCell, config: Config, out: Path, seed: int) -> Trial:
     return Trial(f"{cell.label}, seed {seed}", Config.parse(tree), out / cell.name / f"seed-{seed}", cell)
 
 
-def _entries(folder: Path) -> list[Path]:
+def _list_entries(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir()) if folder.exists() else []
     except OSError as error:

@@ -93,8 +93,8 @@ class Tuning:
             stack.enter_context(lock_folder(self.out, "tuning"))
             self.study = Study(self.out / STUDY_FILE, self.space, self.search)
             stack.callback(self.study.close)
-            identity = self._identity()
-            stored = self.study.initialize(identity, self._first_values())
+            identity = self._describe_study()
+            stored = self.study.initialize(identity, self._get_first_values())
             if stored != identity:
                 raise UsageError(
                     f"{self.out}: contains another study; continue with the same settings and data, or "
@@ -125,13 +125,13 @@ class Tuning:
         """Return the settings of a trial."""
         return change_config(self.config, trial.values)
 
-    def folder(self, number: int) -> Path:
+    def get_folder(self, number: int) -> Path:
         return self.out / _folder(number)
 
     @property
     def results(self) -> dict[str, Any]:
         """Results as in `tuning.json`."""
-        return self._results(self.trials)
+        return self._collect_results(self.trials)
 
     def run(self, trials: int = 20, minutes: float | None = None) -> Iterator[TrialRecord]:
         """Run trials up to this total number; yield each after the results are written.
@@ -170,7 +170,7 @@ class Tuning:
         best, test = self.best, self.data.test
         if best is None or test is None:
             return None
-        self._test = evaluate(test, load(self.folder(best.number), engine="pytorch").predict(test))
+        self._test = evaluate(test, load(self.get_folder(best.number), engine="pytorch").predict(test))
         self._write()
         return self._test
 
@@ -190,9 +190,9 @@ class Tuning:
             raise
         if result.failure is not None:
             trial.end("failed", seconds + result.seconds, result.failure.message)
-            write_failure(self.folder(trial.number), result.failure)
+            write_failure(self.get_folder(trial.number), result.failure)
 
-    def _first_values(self) -> dict[str, Any]:
+    def _get_first_values(self) -> dict[str, Any]:
         """Return the values of the first trial: those of the settings."""
         values = {key: get_value(self.config, key) for key in self.space}
         if values.get(_ENCODER_RATE) == "auto":  # the encoder is not loaded yet
@@ -200,7 +200,7 @@ class Tuning:
         return values
 
     def _train(self, trial: RunningTrial) -> None:
-        config, folder = change_config(self.config, trial.values), self.folder(trial.number)
+        config, folder = change_config(self.config, trial.values), self.get_folder(trial.number)
         since = time.monotonic() - trial.seconds
         epochs = config.training.count_epochs(len(self.data.train))
 
@@ -230,8 +230,8 @@ class Tuning:
         trials = self.trials
         best = _find_best(trials)
         for trial in _select_ended(trials):
-            tidy(self.folder(trial.number), keep_model=self.keep_models or trial is best)
-        write_json(self.out / RESULTS_FILE, self._results(trials))
+            tidy(self.get_folder(trial.number), keep_model=self.keep_models or trial is best)
+        write_json(self.out / RESULTS_FILE, self._collect_results(trials))
         columns = ("trial", "state", "dev_f1", "epochs", *self.space, "seconds", "same_as", "failure")
         rows = [one.to_dict() for one in trials]
         write_csv(self.out / TRIALS_FILE, columns, [{**row, **_format_values(row["values"])} for row in rows])
@@ -239,8 +239,8 @@ class Tuning:
             write_text(self.out / BEST_FILE, self.make_config(best).to_yaml())
         return trials
 
-    def _results(self, trials: Sequence[TrialRecord]) -> dict[str, Any]:
-        importance, reason = self.study.importance(trials)
+    def _collect_results(self, trials: Sequence[TrialRecord]) -> dict[str, Any]:
+        importance, reason = self.study.compute_importance(trials)
         best = _find_best(trials)
         return {
             "best": None if best is None else _describe_best(best),
@@ -253,7 +253,7 @@ class Tuning:
             "settings": self.config.model_dump(mode="json"),
         }
 
-    def _identity(self) -> dict[str, Any]:
+    def _describe_study(self) -> dict[str, Any]:
         """Return the values that must not change while the study continues, by their names in messages."""
         identity = {
             **_flatten(self.config.model_dump(mode="json")),

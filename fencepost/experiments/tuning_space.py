@@ -154,7 +154,7 @@ def _parse(text: str) -> Tree | list[Any]:
     return values
 
 
-def default_space(config: Config) -> Tree:
+def make_default_space(config: Config) -> Tree:
     """Return the default space: the common settings and those of the method."""
     tree = dict(COMMON)
     if config.encoder.name == "scratch":
@@ -234,7 +234,7 @@ def _parse_choices(values: Sequence[Any]) -> Choices:
 
 
 def _parse_range(key: str, tree: Mapping[str, Any], config: Config) -> Range:
-    low, high = (_validate(key, _as_number(tree[name]), config) for name in ("low", "high"))
+    low, high = (_validate(key, _parse_number(tree[name]), config) for name in ("low", "high"))
     log, step = tree.get("log", False), tree.get("step")
     if not _is_number(low) or not _is_number(high):
         raise ValueError("this setting is not a number; give a list of values instead of a range")
@@ -254,7 +254,7 @@ def _parse_range(key: str, tree: Mapping[str, Any], config: Config) -> Range:
 
 
 def _parse_step(value: Any, low: Number, high: Number) -> Number:
-    step: Number = _as_number(value)
+    step: Number = _parse_number(value)
     if not _is_number(step) or not step > 0:
         raise ValueError(f"step must be a number above 0, not {value!r}")
     if isinstance(low, int):
@@ -268,7 +268,7 @@ def _parse_step(value: Any, low: Number, high: Number) -> Number:
     return step
 
 
-def _as_number(value: Any) -> Any:
+def _parse_number(value: Any) -> Any:
     """Return the number in a string: YAML reads 1e-4 as a string, because it has no decimal point."""
     try:
         return float(value) if isinstance(value, str) else value

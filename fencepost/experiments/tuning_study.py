@@ -233,7 +233,7 @@ class Study:
         current.end("failed", current.seconds, reason)
         return None
 
-    def importance(self, trials: Sequence[TrialRecord]) -> tuple[dict[str, float] | None, str]:
+    def compute_importance(self, trials: Sequence[TrialRecord]) -> tuple[dict[str, float] | None, str]:
         """Return the importance of each setting, as shares of 1, and an empty string.
 
         It measures how much the setting distinguishes the best quarter of the complete trials from all, by

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
 _MAX_BYTES = 2**32 - 1  # of a value in MessagePack
 
-Source = Path | Mapping[str, bytes] | None
+ModelFiles = Path | Mapping[str, bytes] | None
 """Folder of a model, or its files by name; None is the model that ships with Fencepost."""
 
 
@@ -42,7 +42,7 @@ Source = Path | Mapping[str, bytes] | None
     "fencepost",
     assigns=["doc.spans", "doc.ents", "token.ent_iob", "token.ent_type", "span._.fencepost_score"],
 )
-def make(
+def make_component(
     nlp: Language,
     name: str,
     model: str | None = None,
@@ -107,7 +107,7 @@ class FencepostComponent(Pipe):
 
         self.name = name
         self.marking = marking
-        self._model: Source = None if configured is None else find_model(configured).absolute()
+        self._model: ModelFiles = None if configured is None else find_model(configured).absolute()
         self._configured = configured
         self.awaits_files = awaits_files
         self._options = options
@@ -244,7 +244,7 @@ class FencepostComponent(Pipe):
             raise DataError(message, source=self.name) from None
         return self._replace(self._model if another else None if shipped else files)
 
-    def _replace(self, model: Source) -> Self:
+    def _replace(self, model: ModelFiles) -> Self:
         """Load another model; if that fails, the component is unchanged."""
         before, self._model = self._model, model
         try:

@@ -15,7 +15,7 @@ from fencepost.errors import DataError, UsageError, require_extra
 from fencepost.runtime.combination import load_combination
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums, list_members
-from fencepost.runtime.onnx import Precision, load_predictor, trusted_precision
+from fencepost.runtime.onnx import Precision, find_trusted_precision, load_predictor
 from fencepost.runtime.recogniser import MinConfidence, Recogniser
 
 SHIPPED = Path(__file__).parents[1] / "models" / "names"
@@ -135,7 +135,7 @@ def load_engine(
         raise UsageError(f"device: the engine {engine} runs on the CPU; use the engine pytorch for {device}")
     precision: Precision | None = {"int8": "int8", "onnx": "float32"}.get(engine)  # type: ignore[assignment]
     if engine == "auto" and not on_accelerator:
-        precision = trusted_precision(folder)
+        precision = find_trusted_precision(folder)
     if precision is not None:
         return load_predictor(folder, precision, threads=threads)
     with require_extra("train", f"{folder}: without graphs (fencepost export) the model"):

@@ -43,7 +43,7 @@ def list_precisions(folder: Path) -> list[Precision]:
     return [one for one in precisions if (folder / GRAPH_FOLDER / get_graph_file(ENCODER, one)).is_file()]
 
 
-def trusted_precision(folder: Path) -> Precision | None:
+def find_trusted_precision(folder: Path) -> Precision | None:
     """Return the fastest precision to use by default: `int8` only if it passed `fencepost export --check`."""
     precisions = list_precisions(folder)
     if "int8" in precisions:

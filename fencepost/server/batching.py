@@ -132,7 +132,7 @@ class Batcher:
         """Start a computation on each idle worker, and split a long request."""
         is_due = len(self._turns) < self.limits.workers and self._is_due()
         while len(self._turns) < self.limits.workers:
-            turn = self._next_turn(is_due=is_due)
+            turn = self._take_turn(is_due=is_due)
             if turn is None:
                 self._set_timer()
                 break
@@ -172,7 +172,7 @@ class Batcher:
     def _ordinary_texts(self) -> int:
         return sum(len(one.texts) for one in self._ordinary)
 
-    def _next_turn(self, *, is_due: bool) -> Coroutine[Any, Any, None] | None:
+    def _take_turn(self, *, is_due: bool) -> Coroutine[Any, Any, None] | None:
         """Return the next computation, of a slice or of ordinary requests; None if none is due."""
         if self._is_slice_next or not self._ordinary:
             while self._may_slice():
@@ -191,7 +191,7 @@ class Batcher:
         self._is_slice_next = True
         if batch := self._take_ordinary():
             return self._compute_ordinary(batch)
-        return self._next_turn(is_due=False)  # all ordinary requests were cancelled
+        return self._take_turn(is_due=False)  # all ordinary requests were cancelled
 
     def _may_slice(self) -> bool:
         """Return whether an idle worker may compute a slice."""

@@ -17,20 +17,20 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self.requests = self._counter("requests", "Answered requests.", "path", "status")
-        self.seconds = self._histogram("request_seconds", "Duration of a request.", _SECONDS, "path")
-        self.texts = self._counter("texts", "Texts whose entities were predicted.")
-        self.characters = self._counter("characters", "Characters of these texts.")
-        self.entities = self._counter("entities", "Entities in the answers, by type.", "type")
+        self.requests = self._make_counter("requests", "Answered requests.", "path", "status")
+        self.seconds = self._make_histogram("request_seconds", "Duration of a request.", _SECONDS, "path")
+        self.texts = self._make_counter("texts", "Texts whose entities were predicted.")
+        self.characters = self._make_counter("characters", "Characters of these texts.")
+        self.entities = self._make_counter("entities", "Entities in the answers, by type.", "type")
         self.queue = Gauge("fencepost_queue_texts", "Texts in the queue.", registry=self._registry)
-        self.batch_texts = self._histogram("batch_texts", "Texts in a batch.", _TEXTS)
-        self.batch_seconds = self._histogram("batch_seconds", "Duration of a batch.", _SECONDS)
-        self.model_errors = self._counter("model_errors", "Texts on which the model failed.")
+        self.batch_texts = self._make_histogram("batch_texts", "Texts in a batch.", _TEXTS)
+        self.batch_seconds = self._make_histogram("batch_seconds", "Duration of a batch.", _SECONDS)
+        self.model_errors = self._make_counter("model_errors", "Texts on which the model failed.")
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+    def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"fencepost_{name}", text, labels, registry=self._registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+    def _make_histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"fencepost_{name}", text, labels, buckets=buckets, registry=self._registry)
 
     def format(self) -> bytes:

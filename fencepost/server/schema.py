@@ -81,7 +81,7 @@ class Question(BaseModel):
         return [self.text] if self.text is not None else self.texts or []
 
 
-class FoundEntity(BaseModel):
+class PredictedEntity(BaseModel):
     """An entity of type `type` at `[start, end)` of the text, in the unit that `offsets` sets."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ANSWER]})
@@ -96,7 +96,7 @@ class FoundEntity(BaseModel):
 class Result(BaseModel):
     """The entities of one text, in reading order."""
 
-    entities: list[FoundEntity]
+    entities: list[PredictedEntity]
 
 
 class Answer(BaseModel):

@@ -35,7 +35,7 @@ def test_counts_shares_and_examples() -> None:
     assert sum(of["share"] for of in content["kinds"].values()) == pytest.approx(1)
     assert sum(of["share"] for of in content["groups"].values()) == pytest.approx(1)
     assert content["groups"]["nested level"]["count"] == 1
-    assert content["kinds"]["end"]["f1_if_corrected"] == ONE.f1_without("end")
+    assert content["kinds"]["end"]["f1_if_corrected"] == ONE.compute_f1_without("end")
     assert content["shifts"] == {"start": {}, "end": {"1": 1}}
     assert {kind for kind, some in content["examples"].items() if some} == {k for k in KINDS if counts[k]}
     assert content["examples"]["type"] == [
@@ -76,7 +76,7 @@ def test_each_error_is_a_row() -> None:
     }
     [missed] = [row for row in rows if row["kind"] == "missed"]
     assert missed["predicted_type"] is missed["confidence"] is missed["start_off"] is None
-    assert "'=A" in table.csv()
+    assert "'=A" in table.to_csv()
 
 
 def test_the_summary_has_groups_and_their_kinds() -> None:
@@ -85,7 +85,7 @@ def test_the_summary_has_groups_and_their_kinds() -> None:
     names = [row[1] for row in summary.rows]
     assert [name for name in names if not name.startswith(" ")] == list(GROUPS)
     assert names[:4] == ["boundary", "  start", "  end", "  start and end"]
-    assert summary.rows[0] == ("one", "boundary", 1, "20.0", f"{100 * ONE.f1_without('end'):.1f}")
+    assert summary.rows[0] == ("one", "boundary", 1, "20.0", f"{100 * ONE.compute_f1_without('end'):.1f}")
 
 
 def test_the_figure_has_the_counts() -> None:
@@ -93,7 +93,7 @@ def test_the_figure_has_the_counts() -> None:
     assert_labelled(result.figure)
     kinds, shifts = result.figure.axes
     assert ticks_of(kinds) == list(KINDS)
-    assert bars_of(kinds) == {"one": [ONE.counts()[kind] for kind in KINDS], "perfect": [0] * len(KINDS)}
+    assert bars_of(kinds) == {"one": [ONE.count_kinds()[kind] for kind in KINDS], "perfect": [0] * len(KINDS)}
     assert ticks_of(shifts) == ["≤ -5", "-4", "-3", "-2", "-1", "+1", "+2", "+3", "+4", "≥ +5"]
     for axis in (kinds, shifts, *analyze_errors({"perfect": PERFECT}, GOLD, {}).figure.axes):
         assert_integer_ticks(axis.yaxis)

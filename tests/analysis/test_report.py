@@ -178,11 +178,11 @@ def test_its_numbers_are_those_of_evaluate(full, gold):
 def test_errors_and_confusion_add_up(full, gold):
     errors = classify_errors(gold, guessed(gold))
     table = {row[0]: row for row in rows(full) if len(row) == 6}
-    for kind, count in errors.counts().items():
+    for kind, count in errors.count_kinds().items():
         assert table[kind][1] == str(count)
-        assert table[kind][4] == f"{100 * errors.f1_without(kind):.1f}"
+        assert table[kind][4] == f"{100 * errors.compute_f1_without(kind):.1f}"
     assert sum(int(table[group][1]) for group in GROUPS) == len(errors)
-    types = len(errors.confusion()) and {
+    types = len(errors.count_confusions()) and {
         entity.type for s in [*gold, *guessed(gold)] for entity in s.entities
     }
     heat = [row for row in rows(full) if len(row) == len(types) + 2]
@@ -454,7 +454,7 @@ def test_no_point_without_gold_entities():
     words = ["a"] * 8
     gold = [Sentence(words, [Entity(0, 1, "A")])]
     predicted = [Sentence(words, [Entity(0, 1, "A", 0.5), Entity(2, 5, "A", 0.5)])]
-    lengths = ReportScores.of(contents(gold, predicted)).lengths()
+    lengths = ReportScores.of(contents(gold, predicted)).score_lengths()
     assert [(row.name, row.score.support) for row in lengths] == [("1", 1), ("3", 0)]
     chart = draw_f1_by_length(lengths)
     assert [tick.label for tick in chart.x_axis.ticks] == ["1", "3"]
@@ -464,7 +464,7 @@ def test_no_point_without_gold_entities():
 def test_every_mark_is_in_the_legend(gold, full):
     bins = evaluate(gold, guessed(gold)).calibration.bins
     assert [style for style, _ in draw_reliability_diagram(bins).legend] == ["s1", "s2", "diagonal"]
-    lengths = ReportScores.of(contents(gold, guessed(gold))).lengths()
+    lengths = ReportScores.of(contents(gold, guessed(gold))).score_lengths()
     assert [style for style, _ in draw_f1_by_length(lengths).legend] == ["s1", "interval"]
     bare = [row._replace(bounds=None) for row in lengths]
     assert [style for style, _ in draw_f1_by_length(bare).legend] == ["s1"]
@@ -493,7 +493,7 @@ def test_far_shifts_are_counted_at_the_edge():
 
 
 def test_a_folder_with_nothing_in_it_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="not a model folder .*nor the folder of a training run"):
+    with pytest.raises(UsageError, match=r"not a model folder .*nor the folder of a training run"):
         read_contents(tmp_path)
 
 

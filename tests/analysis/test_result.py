@@ -103,7 +103,7 @@ def test_a_relative_folder_is_one_here(tmp_path: Path, monkeypatch: pytest.Monke
     "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "--x"]
 )
 def test_formulas_are_defused(text: str) -> None:
-    [_, [cell]] = csv.reader(io.StringIO(Table(("a",), [(text,)]).csv(), newline=""))
+    [_, [cell]] = csv.reader(io.StringIO(Table(("a",), [(text,)]).to_csv(), newline=""))
     assert cell == f"'{text}"
 
 
@@ -111,7 +111,7 @@ def test_formulas_are_defused(text: str) -> None:
     "value", ["-1", "+0.5", "-1e-5", -3, -0.25, "", "a=b", "日本", 'say "a, b"', "a\nb", "'"]
 )
 def test_numbers_and_other_texts_stay(value: Any) -> None:
-    [_, [_, cell]] = csv.reader(io.StringIO(Table(("a", "b"), [("x", value)]).csv(), newline=""))
+    [_, [_, cell]] = csv.reader(io.StringIO(Table(("a", "b"), [("x", value)]).to_csv(), newline=""))
     assert cell == str(value)
 
 
@@ -122,7 +122,7 @@ def test_numbers_and_other_texts_stay(value: Any) -> None:
     )
 )
 def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
-    text = Table(("a", "b"), rows).csv()
+    text = Table(("a", "b"), rows).to_csv()
     lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     assert lines[0] == ["a", "b"]
     assert len(lines) == len(rows) + 1

@@ -146,7 +146,7 @@ def test_errors(run, analyzed, folder: Path) -> None:
         content = result.content["models"][name]
         scores = evaluate_with_command(run, folder / name, folder / "data.jsonl", "--engine", "pytorch")
         assert content["f1"] == scores["f1"]
-        assert {kind: of["count"] for kind, of in content["kinds"].items()} == expected.counts()
+        assert {kind: of["count"] for kind, of in content["kinds"].items()} == expected.count_kinds()
         assert max(map(len, content["examples"].values())) <= 2
         assert sum(row["model"] == name for row in result.rows) == len(expected) > 0
     strange = [row for row in result.rows if row["gold_text"] == "'=Toronto" or row["id"] == "'=id"]

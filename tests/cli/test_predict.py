@@ -392,7 +392,7 @@ class Endless(io.RawIOBase):
     """Lines without an end."""
 
     def __init__(self) -> None:
-        self.given = 0
+        self.bytes_returned = 0
 
     def readable(self) -> bool:
         return True
@@ -401,7 +401,7 @@ class Endless(io.RawIOBase):
         line = (TEXTS[0] + "\n").encode()
         data = (line * (len(buffer) // len(line) + 1))[: len(buffer) // len(line) * len(line)]
         buffer[: len(data)] = data
-        self.given += len(data)
+        self.bytes_returned += len(data)
         return len(data)
 
 
@@ -412,7 +412,7 @@ def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
     monkeypatch.setattr(Source, "open", lambda _: source)
     result = run("predict", small_model, "--input", "x", "--output", "-", "--limit", 40)
     assert len(result.stdout.splitlines()) == 40
-    assert stream.given < 3 << 20  # what detection looks at, and a piece or two
+    assert stream.bytes_returned < 3 << 20  # what detection looks at, and a piece or two
 
 
 @pytest.mark.parametrize("with_words", [False, True])

@@ -65,5 +65,5 @@ def test_changes_are_counted_and_what_never_fits_is_named():
     sentence = Sentence(["a", "b"], [Entity(0, 1, "A1"), Entity(0, 1, "A2"), Entity(1, 2, "B")])
     changes = TypeChanges(["A*=A", "C=D"], ["A", "E"])
     assert [one.entities for one in changes.apply([sentence])] == [(Entity(0, 1, "A"),)]
-    assert (changes.removed, changes.merged) == (1, 1)
+    assert (changes.other_types, changes.duplicates) == (1, 1)
     assert changes.find_unused() == ["C=D", "E"]

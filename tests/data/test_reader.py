@@ -144,7 +144,9 @@ def test_lines_are_the_same_however_the_file_is_cut_into_chunks(monkeypatch):
         monkeypatch.setattr("fencepost.data.source.HEAD_BYTES", size)
         monkeypatch.setattr("fencepost.data.source.CHUNK_BYTES", size)
         source = Source.from_bytes(content)
-        assert [(line.number, line.text) for line in source.lines()] == list(enumerate(expected, start=1))
+        assert [(line.number, line.text) for line in source.read_lines()] == list(
+            enumerate(expected, start=1)
+        )
         assert source.bytes_read == len(content)
 
 

@@ -36,7 +36,7 @@ def no_network(monkeypatch):
 @pytest.fixture
 def hub_without_answer(monkeypatch):
     """No test asks the real hub, on a machine with a network either."""
-    monkeypatch.setattr(module, "_hub_is_offline", lambda: True)
+    monkeypatch.setattr(module, "_is_hub_offline", lambda: True)
 
 
 def test_minilm_comes_from_its_package(minilm, minilm_folder):
@@ -65,7 +65,7 @@ def test_other_weights_than_those_of_minilm_are_refused(package, minilm_folder):
         fetch("minilm")
     assert str(package / "model.safetensors") in str(caught.value)
     weights[-1] ^= 1
-    module._sha256.cache_clear()
+    module._compute_sha256.cache_clear()
     (package / "model.safetensors").write_bytes(weights)
     assert _resolve_name("minilm") == str(package)
 
@@ -117,7 +117,7 @@ def test_the_hub_is_asked_only_where_it_answers(monkeypatch, away):
         request.update(options, name=name)
         raise OSError("no such\nencoder")
 
-    monkeypatch.setattr(module, "_hub_is_offline", lambda: away)
+    monkeypatch.setattr(module, "_is_hub_offline", lambda: away)
     monkeypatch.setattr(module.AutoModel, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match=r"'some/encoder' cannot be loaded: no such \(give"):
         fetch("some/encoder")
@@ -149,7 +149,7 @@ class Session:
 @pytest.mark.parametrize("error", [None, ConnectionError(), TimeoutError()])
 def test_the_hub_is_offline_when_it_does_not_answer(monkeypatch, error):
     monkeypatch.setattr(module, "get_session", lambda: Session(error))
-    assert module._hub_is_offline() == (error is not None)
+    assert module._is_hub_offline() == (error is not None)
 
 
 def test_a_folder_needs_no_network(no_network, tmp_path):

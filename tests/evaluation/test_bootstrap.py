@@ -77,7 +77,7 @@ def test_values_are_those_of_evaluate(good: Matches) -> None:
 
 
 def test_bounds_are_those_of_sentences_drawn_one_by_one(good: Matches) -> None:
-    counts = good.counts_by_sentence()
+    counts = good.count_by_sentence()
     chance = np.random.default_rng(5)
     draws = []
     for _ in range(4000):
@@ -169,7 +169,7 @@ def test_a_clear_difference_is_no_chance(good: Matches, worst: Matches) -> None:
 
 def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
     """Both models are scored on the same draw, one by one."""
-    ours, theirs = good.counts_by_sentence(), worse.counts_by_sentence()
+    ours, theirs = good.count_by_sentence(), worse.count_by_sentence()
     chance = np.random.default_rng(7)
     draws = []
     for _ in range(4000):
@@ -183,7 +183,7 @@ def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
 
 
 def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
-    ours, theirs = good.counts_by_sentence(), worse.counts_by_sentence()
+    ours, theirs = good.count_by_sentence(), worse.count_by_sentence()
     both = np.stack((ours, theirs))  # [2, S, 3]
 
     def statistic(one: np.ndarray, other: np.ndarray) -> float:
@@ -212,7 +212,7 @@ def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
 def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
     first = match(*corpus(6, 100 * seed, 0.8, 0.3))
     second = match(*corpus(6, 100 * seed + 1, 0.5, 0.3))
-    ours, theirs = first.counts_by_sentence(), second.counts_by_sentence()
+    ours, theirs = first.count_by_sentence(), second.count_by_sentence()
     observed = abs(f1(ours) - f1(theirs))
     as_large = 0
     for exchanged in product([False, True], repeat=6):

@@ -195,9 +195,9 @@ def test_empty_sentences_and_numbers_of_sentences() -> None:
     assert errors.score == Score.of(0, 2, 1)
     nothing = classify_errors([], [])
     assert (nothing.all, nothing.sentences, nothing.score) == ((), 0, Score.of(0, 0, 0))
-    assert set(nothing.counts().values()) == {0}
-    assert nothing.f1_without(*KINDS) == 0.0
-    assert nothing.shifts() == {"start": {}, "end": {}}
+    assert set(nothing.count_kinds().values()) == {0}
+    assert nothing.compute_f1_without(*KINDS) == 0.0
+    assert nothing.count_shifts() == {"start": {}, "end": {}}
 
 
 def test_of_two_equal_predictions_the_surest_is_reported() -> None:
@@ -213,8 +213,11 @@ def test_shifts_of_boundaries() -> None:
         [sentence((1, 5, "A")), sentence((2, 9, "A")), sentence((1, 4, "A")), sentence((2, 6, "B"))],
     )
     assert [one.shift for one in errors.all] == [(-1, 0), (0, 4), (-1, -1), (0, 1)]
-    assert errors.shifts() == {"start": {-1: 2}, "end": {-1: 1, 4: 1}}  # with another type, it is not one
-    assert list(errors.shifts()["end"]) == [-1, 4]
+    assert errors.count_shifts() == {
+        "start": {-1: 2},
+        "end": {-1: 1, 4: 1},
+    }  # with another type, it is not one
+    assert list(errors.count_shifts()["end"]) == [-1, 4]
     [missed] = classify_errors([sentence((2, 5, "A"))], [sentence()]).all
     assert missed.span == (2, 5)
     with pytest.raises(ValueError, match="no boundaries to compare"):
@@ -227,13 +230,13 @@ def test_f1_without_kinds_by_hand() -> None:
         [sentence((0, 1, "A"), (3, 5, "A"), (7, 9, "A"))], [sentence((0, 1, "A"), (3, 6, "A"), (10, 11, "A"))]
     )
     assert errors.score.f1 == pytest.approx(1 / 3)
-    assert errors.f1_without() == pytest.approx(1 / 3)
-    assert errors.f1_without("end") == pytest.approx(2 / 3)  # 2 of 3, 2 of 3
-    assert errors.f1_without("missed") == pytest.approx(2 * 2 / (4 + 3))  # 2 of 4, 2 of 3
-    assert errors.f1_without("spurious") == pytest.approx(2 * 1 / (2 + 3))  # 1 of 2, 1 of 3
-    assert errors.f1_without("missed", "spurious") == pytest.approx(2 / 3)
-    assert errors.f1_without(*KINDS) == 1.0
-    assert errors.f1_without("type") == errors.score.f1
+    assert errors.compute_f1_without() == pytest.approx(1 / 3)
+    assert errors.compute_f1_without("end") == pytest.approx(2 / 3)  # 2 of 3, 2 of 3
+    assert errors.compute_f1_without("missed") == pytest.approx(2 * 2 / (4 + 3))  # 2 of 4, 2 of 3
+    assert errors.compute_f1_without("spurious") == pytest.approx(2 * 1 / (2 + 3))  # 1 of 2, 1 of 3
+    assert errors.compute_f1_without("missed", "spurious") == pytest.approx(2 / 3)
+    assert errors.compute_f1_without(*KINDS) == 1.0
+    assert errors.compute_f1_without("type") == errors.score.f1
 
 
 def test_confusion() -> None:
@@ -241,7 +244,7 @@ def test_confusion() -> None:
         [sentence((0, 2, "A"), (3, 5, "A"), (7, 9, "B"))], [sentence((0, 2, "B"), (3, 6, "A"), (10, 11, "C"))]
     )
     expected = {("A", "B"): 1, ("A", "A"): 1, ("B", None): 1, (None, "C"): 1}
-    assert errors.confusion() == expected
+    assert errors.count_confusions() == expected
 
 
 def test_other_sentences_are_refused() -> None:
@@ -301,7 +304,7 @@ def test_counts_are_those_of_evaluate(pair: Pair) -> None:
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     overall = evaluate(gold, predicted).overall
-    counts = errors.counts()
+    counts = errors.count_kinds()
     assert errors.score == overall
     assert errors.sentences == len(gold)
     assert list(counts) == list(KINDS)
@@ -312,8 +315,8 @@ def test_counts_are_those_of_evaluate(pair: Pair) -> None:
     assert sum(counts[kind] for kind in KINDS if kind in WITH_GOLD) == (
         overall.support - overall.true_positives
     )
-    assert sum(errors.confusion().values()) == len(errors)
-    moved = errors.shifts()
+    assert sum(errors.count_confusions().values()) == len(errors)
+    moved = errors.count_shifts()
     assert sum(moved["start"].values()) == counts["start"] + counts["start and end"]
     assert sum(moved["end"].values()) == counts["end"] + counts["start and end"]
 
@@ -384,10 +387,10 @@ def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
 @given(judged())
 def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
     errors = classify_errors(*pair)
-    assert errors.f1_without(*KINDS) == (1.0 if errors.score.support else 0.0)
-    assert errors.f1_without() == errors.score.f1
-    for kind, count in errors.counts().items():
-        f1 = errors.f1_without(kind)
+    assert errors.compute_f1_without(*KINDS) == (1.0 if errors.score.support else 0.0)
+    assert errors.compute_f1_without() == errors.score.f1
+    for kind, count in errors.count_kinds().items():
+        f1 = errors.compute_f1_without(kind)
         assert f1 == pytest.approx(errors.score.f1) if not count else f1 >= errors.score.f1
 
 
@@ -429,8 +432,8 @@ def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, othe
     )
     plain = classify_errors(gold, predicted)
     other = classify_errors(rename_types(gold, names), rename_types(predicted, names))
-    assert other.counts() == plain.counts()
-    assert other.shifts() == plain.shifts()
+    assert other.count_kinds() == plain.count_kinds()
+    assert other.count_shifts() == plain.count_shifts()
 
 
 @few
@@ -448,5 +451,5 @@ def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
 def test_sentences_do_not_matter_to_each_other(pair: Pair) -> None:
     alone: Counter[ErrorKind] = Counter()
     for gold, predicted in zip(*pair, strict=True):
-        alone.update(classify_errors([gold], [predicted]).counts())
-    assert classify_errors(*pair).counts() == {kind: alone[kind] for kind in KINDS}
+        alone.update(classify_errors([gold], [predicted]).count_kinds())
+    assert classify_errors(*pair).count_kinds() == {kind: alone[kind] for kind in KINDS}

@@ -140,7 +140,7 @@ def test_the_columns_hand_worked() -> None:
     assert matches.predicted.type.tolist() == [0, 2]
     assert matches.predicted.score.tolist() == [0.25, 0.5]
     assert matches.predicted.matched.tolist() == [True, False]
-    assert matches.counts_by_sentence().tolist() == [[0, 0, 0], [1, 2, 2]]
+    assert matches.count_by_sentence().tolist() == [[0, 0, 0], [1, 2, 2]]
 
 
 def test_duplicates_count_once_with_the_best_score() -> None:
@@ -155,7 +155,7 @@ def test_the_same_entity_in_another_sentence_is_another() -> None:
     with_entity, without = sentence(2, Entity(0, 1, "A")), sentence(2)
     matches = match([with_entity, without], [without, with_entity])
     assert Evaluation.of(matches).overall == Score(0.0, 0.0, 0.0, 0, 1, 1)
-    assert matches.counts_by_sentence().tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert matches.count_by_sentence().tolist() == [[0, 0, 1], [0, 1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_nothing_of_nothing_is_zero(gold, predicted, expected: Score) -> None:
     assert result.macro_f1 == 0.0
     assert result.calibration is None
     assert result.sentences == len(gold)
-    assert match(gold, predicted).counts_by_sentence().shape == (len(gold), 3)
+    assert match(gold, predicted).count_by_sentence().shape == (len(gold), 3)
 
 
 def test_predictions_without_confidences_have_no_calibration_error() -> None:
@@ -221,7 +221,7 @@ def test_a_huge_sentence() -> None:
     gold = [Sentence(words, entities)] * 3
     predicted = [gold[0], Sentence(words, entities[1:]), Sentence(words)]
     matches = match(gold, predicted)
-    assert matches.counts_by_sentence().tolist() == [[2, 2, 2], [1, 1, 2], [0, 0, 2]]
+    assert matches.count_by_sentence().tolist() == [[2, 2, 2], [1, 1, 2], [0, 0, 2]]
     assert list(Evaluation.of(matches).by_length) == [1, 300_000]
 
 
@@ -307,7 +307,7 @@ def test_equals_sets(pairs: list[Pair]) -> None:
     assert Evaluation.of(matches).overall == Score.of(len(gold & predicted), len(predicted), len(gold))
     assert Evaluation.of(matches).by_type == by(lambda key: key[3], gold, predicted)
     assert Evaluation.of(matches).by_length == by(lambda key: key[2] - key[1], gold, predicted)
-    for number, row in enumerate(matches.counts_by_sentence().tolist()):
+    for number, row in enumerate(matches.count_by_sentence().tolist()):
         ours = {key for key in gold if key[0] == number}
         theirs = {key for key in predicted if key[0] == number}
         assert row == [len(ours & theirs), len(theirs), len(ours)]
@@ -326,7 +326,7 @@ def test_equals_sets(pairs: list[Pair]) -> None:
 @given(st.lists(pair(), max_size=6))
 def test_counts_by_sentence_add_up_and_sides_agree(pairs: list[Pair]) -> None:
     matches = compare(pairs)
-    totals = matches.counts_by_sentence().sum(axis=0)
+    totals = matches.count_by_sentence().sum(axis=0)
     assert Score.of(*totals.tolist()) == Evaluation.of(matches).overall
     assert np.count_nonzero(matches.gold.matched) == np.count_nonzero(matches.predicted.matched)
 

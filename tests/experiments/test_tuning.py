@@ -31,9 +31,9 @@ from fencepost.experiments.tuning_space import (
     Range,
     Space,
     change_config,
-    default_space,
     dump_space,
     dump_space_yaml,
+    make_default_space,
     parse_searches,
     parse_space,
     read_space,
@@ -126,7 +126,7 @@ def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoder", ["minilm", "scratch"])
 def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
     settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
-    domains = parse_space(default_space(settings), settings)
+    domains = parse_space(make_default_space(settings), settings)
     assert ("training.encoder_learning_rate" in domains) == (encoder == "minilm")
     assert [key for key in domains if key.startswith("method.")] == [
         f"method.{key}" for key in METHODS[method].settings.searched

@@ -44,7 +44,7 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.branches: dict[tuple[str, str], dict[str, bytes]] = {}
-        self.made: list[dict[str, Any]] = []
+        self.repositories: list[dict[str, Any]] = []
         self.commits: list[dict[str, Any]] = []
         self.fetched: list[str] = []
 
@@ -138,7 +138,7 @@ class Answer(BaseHTTPRequestHandler):
 
     def create(self, request: dict[str, Any]) -> None:
         name = f"{request['organization']}/{request['name']}"
-        self.server.made.append(request)
+        self.server.repositories.append(request)
         there = (name, "main") in self.server.branches
         self.server.branches.setdefault((name, "main"), {".gitattributes": b""})
         self.say(409 if there else 200, {"url": f"{self.server.url}/{name}", "name": name})
@@ -318,7 +318,7 @@ def test_saved_files_follow_the_umask(trained, tmp_path):
 def test_a_model_is_pushed_as_one_commit(server, trained):
     address = load(trained).push_to_hub("me/model", token=TOKEN, private=True, commit_message="The first one")
     assert address == f"{server.url}/me/model/commit/111"
-    assert [(one["organization"], one["name"], one["visibility"]) for one in server.made] == [
+    assert [(one["organization"], one["name"], one["visibility"]) for one in server.repositories] == [
         ("me", "model", "private")
     ]
     (commit,) = server.commits
@@ -391,7 +391,7 @@ def test_invalid_metadata_of_a_card_is_an_error(server, trained, tmp_path, front
     (tmp_path / "model" / "README.md").write_text(f"---\n{front}---\n# Mine\n")
     with pytest.raises(UsageError, match=r"README.md: its metadata, or the given .*not valid YAML"):
         load(tmp_path / "model").push_to_hub("me/model", token=TOKEN, metadata={"license": "mit"})
-    assert server.made == []
+    assert server.repositories == []
 
 
 def test_without_write_access_the_error_says_to_log_in(server, trained):

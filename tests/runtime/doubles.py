@@ -42,7 +42,7 @@ class Double:
         self.find, self.size = find, size
         self.room, self.context, self.language = room, context, language
         self.predict_settings = PredictSettings(select=select)
-        self.asked: list[Sentence] = []
+        self.sentences: list[Sentence] = []
 
     def sizes(self, words: Sequence[str]) -> list[int]:
         return [self.size(word) for word in words]
@@ -51,7 +51,7 @@ class Double:
         for sentence in sentences:
             size = sum(self.sizes(sentence.words))
             assert self.room is None or size <= self.room or len(sentence) == 1, (size, self.room)
-        self.asked += sentences
+        self.sentences += sentences
         return [list(self.find(sentence)) for sentence in sentences]
 
     def with_options(self, settings: dict[str, Any]) -> Double:

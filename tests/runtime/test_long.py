@@ -39,7 +39,7 @@ def test_nothing_is_lost_or_doubled_at_the_seams(words: list[str], room: int, si
     engine = Double(marking(*PHRASES), room=room, size=size.__getitem__)
     assert predict(engine, words) == whole(words, *PHRASES)
     if sum(size[word] for word in words) > room:
-        assert len(engine.asked) > 1
+        assert len(engine.sentences) > 1
 
 
 @settings(max_examples=60)
@@ -86,7 +86,7 @@ def test_five_thousand_words(room: int | None) -> None:
     words = [WORDS[number * number % 6] for number in range(5000)]
     engine = Double(marking(*PHRASES), room=room)
     assert predict(engine, words) == whole(words, *PHRASES)
-    assert max(map(len, engine.asked)) <= (room or 256)
+    assert max(map(len, engine.sentences)) <= (room or 256)
 
 
 def test_one_long_sentence_among_others() -> None:
@@ -99,9 +99,9 @@ def test_one_long_sentence_among_others() -> None:
     assert [sentence.with_entities(()) for sentence in predicted] == sentences
     for sentence in predicted:
         assert sentence.entities == whole(list(sentence.words), *PHRASES)
-    cut = [sentence for sentence in engine.asked if len(sentence) > 2]
+    cut = [sentence for sentence in engine.sentences if len(sentence) > 2]
     assert len(cut) > 10
-    assert all(sentence.pos == sentence.words for sentence in engine.asked if sentence.words)
+    assert all(sentence.pos == sentence.words for sentence in engine.sentences if sentence.words)
     assert not any(sentence.left or sentence.right for sentence in cut)
 
 

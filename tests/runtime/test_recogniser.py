@@ -248,7 +248,7 @@ def test_all_but_the_entities_of_a_sentence_stays() -> None:
     engine = Double(marking(("Ada",)), context=2)
     [predicted] = Recogniser(engine).predict([sentence])
     assert predicted == sentence.with_entities([Entity(0, 1, "LOC", 0.5)])
-    assert (engine.asked[0].left, engine.asked[0].right) == (("So",), ("him",))
+    assert (engine.sentences[0].left, engine.sentences[0].right) == (("So",), ("him",))
 
 
 def test_sentences_are_read_a_little_ahead(monkeypatch) -> None:
@@ -270,7 +270,7 @@ def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None
     texts = ["One sat. Two sat. Three sat.", "", "Four sat. Five sat.", "Six sat."]
     engine = Double(everything, context=context)
     documents = list(Recogniser(engine).annotate(texts))
-    neighbours = {sentence.words[0]: (sentence.left, sentence.right) for sentence in engine.asked}
+    neighbours = {sentence.words[0]: (sentence.left, sentence.right) for sentence in engine.sentences}
     order = [["One", "Two", "Three"], ["Four", "Five"], ["Six"]]
     assert set(neighbours) == {name for names in order for name in names}
     for names in order:

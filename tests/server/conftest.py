@@ -22,10 +22,10 @@ class Capitals:
     def __init__(self) -> None:
         self.open = threading.Event()
         self.open.set()
-        self.begun = threading.Event()
+        self.start_event = threading.Event()
 
     def __call__(self, sentence: Sentence) -> Iterable[Entity]:
-        self.begun.set()
+        self.start_event.set()
         assert self.open.wait(20)
         for place, word in enumerate(sentence.words):
             if word == "POISON":

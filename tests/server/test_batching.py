@@ -32,9 +32,9 @@ def test_what_comes_while_the_model_works_is_computed_together():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         first = ask(client, "ROME")
-        await reached(finds.begun.is_set)
+        await reached(finds.start_event.is_set)
         others = [ask(client, f"OSLO {number}") for number in range(10)]
         await reached(lambda: _queue(client) == 10)
         finds.open.set()
@@ -99,9 +99,9 @@ def test_long_requests_take_turns():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         first, second = ask(client, LONG), ask(client, LONG.replace("a", "b"))
-        await reached(finds.begun.is_set)
+        await reached(finds.start_event.is_set)
         await reached(lambda: len(client._transport.app.state.batcher._sliced) == 2)
         finds.open.set()
         await asyncio.gather(first, second)
@@ -121,12 +121,12 @@ def test_when_no_client_waits_any_more_the_rest_of_a_long_request_is_not_compute
         async with app.router.lifespan_context(app):
             for gone in (asyncio.Event(), None):  # one hangs up, one waits until the timeout
                 finds.open.clear()
-                finds.begun.clear()
+                finds.start_event.clear()
                 model.batches.clear()
                 request = asyncio.create_task(
                     _raw(app, b'{"text": "%b"}' % LONG.encode(), gone or asyncio.Event())
                 )
-                await reached(finds.begun.is_set)
+                await reached(finds.start_event.is_set)
                 if gone:
                     gone.set()
                 assert await request == (499 if gone else 503)
@@ -225,9 +225,9 @@ def test_over_capacity_it_says_when_to_come_back():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         first = ask(client, "ROME")
-        await reached(finds.begun.is_set)
+        await reached(finds.start_event.is_set)
         waiting = [ask(client, "OSLO"), ask(client, "OSLO")]
         await reached(lambda: _queue(client) == 2)
         refused = [await ask(client, "PARIS"), await client.post("/v1/entities", json={"texts": ["a", "b"]})]
@@ -250,9 +250,9 @@ def test_several_models_share_the_queue_and_the_workers():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         first = ask(client, "ROME")
-        await reached(finds.begun.is_set)
+        await reached(finds.start_event.is_set)
         second.batches.clear()
         waiting = [ask(client, "OSLO"), ask(client, "PARIS", model="second")]
         await reached(lambda: _queue(client) == 2)
@@ -273,9 +273,9 @@ def test_long_texts_fill_the_queue_too():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         first = ask(client, "ROME")
-        await reached(finds.begun.is_set)
+        await reached(finds.start_event.is_set)
         second = ask(client, "x" * 90)
         await reached(lambda: _queue(client) == 1)
         refused = await ask(client, "x" * 20)
@@ -328,10 +328,10 @@ def test_who_hangs_up_is_not_computed():
         app = make_app(model, name="double", method="none", limits=Limits(batch=1))
         async with app.router.lifespan_context(app):
             finds.open.clear()
-            finds.begun.clear()
+            finds.start_event.clear()
             gone = asyncio.Event()
             first = asyncio.create_task(_raw(app, b'{"text": "ROME"}', asyncio.Event()))
-            await reached(finds.begun.is_set)
+            await reached(finds.start_event.is_set)
             second = asyncio.create_task(_raw(app, b'{"text": "OSLO"}', gone))
             await asyncio.sleep(0.05)
             gone.set()
@@ -419,7 +419,7 @@ def test_idle_workers_share_what_has_come():
 
     async def talk(client):
         finds.open.clear()
-        finds.begun.clear()
+        finds.start_event.clear()
         requests = [ask(client, f"ROME {number}") for number in range(7)]
         await reached(lambda: len(model.batches) == 3)
         later = [ask(client, f"OSLO {number}") for number in range(5)]

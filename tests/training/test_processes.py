@@ -122,7 +122,7 @@ class Recorder:
     def __init__(self, processes: int) -> None:
         self.num_processes = processes
         self.counts: list[list[float]] = [[] for _ in range(processes)]
-        self.process, self.asked = 0, 0
+        self.process, self.reductions = 0, 0
         self.counting = True
 
     def reduce(self, count: Tensor, how: str) -> Tensor:
@@ -130,8 +130,8 @@ class Recorder:
         if self.counting:
             self.counts[self.process].append(float(count))
             return count
-        whole = sum(of_process[self.asked] for of_process in self.counts)
-        self.asked += 1
+        whole = sum(of_process[self.reductions] for of_process in self.counts)
+        self.reductions += 1
         return torch.tensor(whole)
 
 
@@ -156,7 +156,7 @@ def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tupl
     for counting in (True, False):
         accelerator.counting, losses = counting, []
         for process in range(processes):
-            accelerator.process, accelerator.asked = process, 0
+            accelerator.process, accelerator.reductions = process, 0
             own = sentences[process::processes]
             share.empty = not own
             loss = model(model.collate(own or sentences[:1]))["loss"] * bool(own)

@@ -16,7 +16,7 @@ Key = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedSuggestion:
     """Accepted suggestion, and its line in the file."""
 
     line: int
@@ -26,12 +26,12 @@ class Accepted:
     suggested: Key | None
 
 
-def read_accepted(path: Path) -> dict[int, list[Accepted]]:
+def read_accepted(path: Path) -> dict[int, list[AcceptedSuggestion]]:
     """Read the suggestions with `"accept": true` of a file, and return them by sentence.
 
     Raises `DataError` for a line that is not a suggestion, and if no suggestion is accepted.
     """
-    accepted: dict[int, list[Accepted]] = {}
+    accepted: dict[int, list[AcceptedSuggestion]] = {}
     source = Source.open(path)
     try:
         for record in read_objects(source):
@@ -51,7 +51,7 @@ def read_accepted(path: Path) -> dict[int, list[Accepted]]:
     return accepted
 
 
-def _parse(value: Mapping[str, Any], line: int) -> Accepted | None:
+def _parse(value: Mapping[str, Any], line: int) -> AcceptedSuggestion | None:
     number, words = value["sentence"], value["words"]
     if type(number) is not int or number < 1 or not isinstance(words, list):
         raise ValueError("'sentence' must be an integer of at least 1, and 'words' a list")
@@ -61,7 +61,7 @@ def _parse(value: Mapping[str, Any], line: int) -> Accepted | None:
     accept = value.get("accept")
     if accept is not None and not isinstance(accept, bool):
         raise ValueError(f"'accept' must be true, false or null, not {quote(accept)}")
-    return Accepted(line, number - 1, tuple(words), gold, suggested) if accept else None
+    return AcceptedSuggestion(line, number - 1, tuple(words), gold, suggested) if accept else None
 
 
 def _parse_key(value: Mapping[str, Any] | None, words: int) -> Key | None:
@@ -78,7 +78,7 @@ def _describe(error: Exception) -> str:
 
 
 def apply_suggestions(
-    sentences: Iterable[Sentence], accepted: Mapping[int, Sequence[Accepted]], name: str
+    sentences: Iterable[Sentence], accepted: Mapping[int, Sequence[AcceptedSuggestion]], name: str
 ) -> Iterator[Sentence]:
     """Yield the sentences with the accepted suggestions applied; `name` is the file of the suggestions.
 
@@ -93,7 +93,7 @@ def apply_suggestions(
         raise DataError(message, source=name, line=beyond[0].line)
 
 
-def _apply(sentence: Sentence, accepted: Sequence[Accepted], name: str) -> Sentence:
+def _apply(sentence: Sentence, accepted: Sequence[AcceptedSuggestion], name: str) -> Sentence:
     entities: dict[Key, Entity] = {entity.key: entity for entity in sentence.entities}
     for one in accepted:
         place = f"sentence {one.sentence + 1:,} of the data"

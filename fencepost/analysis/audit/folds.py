@@ -88,7 +88,7 @@ class Audit:
         path = self.out / AUDIT_FILE
         if path.is_file():
             existing = read_json_object(path)
-            if {key: existing.get(key) for key in self._identity()} != self._identity():
+            if {key: existing.get(key) for key in self._describe_audit()} != self._describe_audit():
                 raise UsageError(
                     f"{self.out}: contains an audit with other data, settings or folds; use another --out or "
                     "remove the folder"
@@ -101,15 +101,15 @@ class Audit:
         if any(not name.startswith(TEMPORARY) and name != make_lock_name("audit") for name in names):
             raise UsageError(f"{self.out}: already exists and is not an audit; use another --out")
 
-    def _identity(self) -> dict[str, object]:
+    def _describe_audit(self) -> dict[str, object]:
         settings = self.config.model_dump(mode="json")
         return {"data": compute_fingerprint(self.sentences), "folds": self.folds, "settings": settings}
 
-    def folder(self, fold: int) -> Path:
+    def get_folder(self, fold: int) -> Path:
         return self.out / f"fold-{fold + 1}"
 
     def is_done(self, fold: int) -> bool:
-        return (self.folder(fold) / CANDIDATES_FILE).is_file()
+        return (self.get_folder(fold) / CANDIDATES_FILE).is_file()
 
     def run(self, workers: int = 1) -> Iterator[TaskResult[int]]:
         """Train and predict the folds that are not complete; yield each as it ends."""
@@ -120,11 +120,11 @@ class Audit:
         )
         with lock_folder(self.out, "audit"), closing(every):
             if not (self.out / AUDIT_FILE).is_file():
-                write_json(self.out / AUDIT_FILE, self._identity())
+                write_json(self.out / AUDIT_FILE, self._describe_audit())
             for fold in set(range(self.folds)) - set(todo):
-                tidy(self.folder(fold), keep_model=False)  # which a killed process may not have done
+                tidy(self.get_folder(fold), keep_model=False)  # which a killed process may not have done
             for ended in every:
-                write_failure(self.folder(ended.task), ended.failure)
+                write_failure(self.get_folder(ended.task), ended.failure)
                 yield ended
 
     def read_predictions(self) -> AuditPredictions:
@@ -137,7 +137,7 @@ class Audit:
         held_out: list[Confidences] = [{} for _ in self.sentences]
         training: list[Counter[Key]] = [Counter() for _ in self.sentences]
         for fold in range(self.folds):
-            candidates = read_candidates(self.folder(fold), self.sentences)
+            candidates = read_candidates(self.get_folder(fold), self.sentences)
             own = [number for number, of in enumerate(assigned) if of == fold]
             temperature = fit_temperature(
                 [self.sentences[number] for number in own], [candidates[number] for number in own]
@@ -154,7 +154,7 @@ class Audit:
         """Train on all other folds, or continue, and write the candidates of the model in all sentences."""
         pairs = zip(self.sentences, self._assign_folds(), strict=True)
         data = [sentence for sentence, of in pairs if of != fold]
-        folder = self.folder(fold)
+        folder = self.get_folder(fold)
         write_candidates(self.config, data, self.sentences, folder, device=self.device, quiet=self.quiet)
 
     def _assign_folds(self) -> list[int]:

@@ -63,7 +63,7 @@ class Axis(NamedTuple):
     ticks: Sequence[Mark]
     logarithmic: bool = False
 
-    def share(self, value: float) -> float:
+    def scale(self, value: float) -> float:
         """Return the position of a value along the axis, between 0 and 1."""
         values = value, self.low, self.high
         value, low, high = map(math.log, values) if self.logarithmic else values
@@ -92,10 +92,10 @@ class Chart:
 
     def x(self, value: float) -> float:
         """Return the x coordinate of a value, to a tenth of a unit."""
-        return round(self.left + self.x_axis.share(value) * (self.right - self.left), 1)
+        return round(self.left + self.x_axis.scale(value) * (self.right - self.left), 1)
 
     def y(self, value: float) -> float:
-        return round(self.bottom + self.y_axis.share(value) * (self.top - self.bottom), 1)
+        return round(self.bottom + self.y_axis.scale(value) * (self.top - self.bottom), 1)
 
 
 _CONFIDENCE = Axis(0, 1, [Mark(value / 5, f"{value / 5:g}") for value in range(6)])

@@ -95,14 +95,14 @@ def make_example(error: ErrorCase, gold: Sentence, predicted: Sentence) -> Examp
     for before, place in pairwise((-1, *visible, len(words))):
         if before + 1 < place:
             gap = range(before + 1, place)
-            cells.append(WordCell(None, above.segments(gap)[::-1], below.segments(gap), 0.0))
+            cells.append(WordCell(None, above.make_segments(gap)[::-1], below.make_segments(gap), 0.0))
         if place < len(words):
             here = range(place, place + 1)
-            labels = [*above.label_widths(words, place), *below.label_widths(words, place)]
+            labels = [*above.compute_label_widths(words, place), *below.compute_label_widths(words, place)]
             needed = max(labels, default=0.0)
             width = round(needed, 1) if needed > _estimate_width(words[place]) + _GAP else 0.0
             word = truncate(words[place], _WORD)
-            cells.append(WordCell(word, above.segments(here)[::-1], below.segments(here), width))
+            cells.append(WordCell(word, above.make_segments(here)[::-1], below.make_segments(here), width))
     return Example(error, gold, _is_right_to_left(words), cells)
 
 
@@ -132,7 +132,7 @@ class _Side:
         self.visible = visible
         wrong = error.gold if role == "gold" else error.predicted
         self.wrong_key = None if wrong is None else wrong.key
-        by_key = {entity.key: entity for entity in reversed(entities) if self._words(entity)}
+        by_key = {entity.key: entity for entity in reversed(entities) if self._list_words(entity)}
         start, end = error.span
         nearest = sorted(
             by_key.values(),
@@ -140,32 +140,32 @@ class _Side:
         )
         self.lanes = _assign_lanes(nearest[:SHOWN_ENTITIES])
 
-    def _words(self, entity: Entity) -> Sequence[int]:
+    def _list_words(self, entity: Entity) -> Sequence[int]:
         """Return the indices of the visible words of an entity."""
         return self.visible[bisect_left(self.visible, entity.start) : bisect_left(self.visible, entity.end)]
 
-    def segments(self, places: range) -> list[Segment | None]:
+    def make_segments(self, places: range) -> list[Segment | None]:
         """Return the segments at one word or over a gap, from lane 0 to the outermost."""
         segments: dict[int, Segment] = {}
         for entity, lane in self.lanes:
             if entity.start <= places[0] and places[-1] < entity.end:
                 segments[lane] = Segment(
                     self.role if entity.key == self.wrong_key else "other",
-                    self._label(entity) if places[0] == self._words(entity)[0] else "",
+                    self._make_label(entity) if places[0] == self._list_words(entity)[0] else "",
                     entity.start == places[0],
                     entity.end == places[-1] + 1,
                 )
         return [segments.get(lane) for lane in range(max(segments, default=-1) + 1)]
 
-    def label_widths(self, words: Sequence[str], place: int) -> Iterable[float]:
+    def compute_label_widths(self, words: Sequence[str], place: int) -> Iterable[float]:
         """Yield the width of each label at a word, minus the width of the other words of its entity."""
         for entity, _ in self.lanes:
-            first, *others = self._words(entity)
+            first, *others = self._list_words(entity)
             if first == place:
-                label = _SMALL * _estimate_width(self._label(entity)) + 0.4
+                label = _SMALL * _estimate_width(self._make_label(entity)) + 0.4
                 yield label - sum(_estimate_width(words[i]) + _GAP for i in others)
 
-    def _label(self, entity: Entity) -> str:
+    def _make_label(self, entity: Entity) -> str:
         name = truncate(entity.type, _LABEL)
         return name if self.role == "gold" else f"{name} {entity.score:.2f}"
 

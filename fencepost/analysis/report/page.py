@@ -79,15 +79,15 @@ def _draw_score_charts(scores: ReportScores | None) -> dict[str, Any]:
     """Return the calibration, the confusion matrix, and the charts of the scores."""
     calibration = scores.evaluation.calibration if scores is not None else None
     bins = calibration.bins if calibration is not None and calibration.ece is not None else None
-    lengths = scores.lengths() if scores is not None else None
-    shifts = scores.errors.shifts() if scores is not None and scores.errors is not None else {}
+    lengths = scores.score_lengths() if scores is not None else None
+    shifts = scores.errors.count_shifts() if scores is not None and scores.errors is not None else {}
     return {
         "calibration": calibration,
         "reliability": charts.draw_reliability_diagram(bins) if bins else None,
         "confidences": charts.draw_confidence_histogram(bins) if bins else None,
         "lengths": charts.draw_f1_by_length(lengths) if lengths else None,
         "shifts": charts.draw_shift_histogram(shifts) if any(shifts.values()) else None,
-        "confusion": scores.confusion() if scores is not None else None,
+        "confusion": scores.count_confusions() if scores is not None else None,
     }
 
 

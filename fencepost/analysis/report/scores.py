@@ -67,29 +67,29 @@ class ReportScores:
         by_length = compute_intervals(_group_by_length(matches, groups))
         return cls(evaluation, compute_intervals(matches), by_length, errors)
 
-    def types(self) -> list[ScoreRow]:
+    def score_types(self) -> list[ScoreRow]:
         """Return a row for each type, the most frequent first."""
         ranked = sorted(self.evaluation.by_type.items(), key=lambda item: (-item[1].support, item[0]))
         return [ScoreRow(name, score, self.bounds.get(name)) for name, score in ranked]
 
-    def lengths(self) -> list[ScoreRow]:
+    def score_lengths(self) -> list[ScoreRow]:
         """Return a row for each group of lengths that has entities."""
         groups = self.evaluation.by_length_group(LENGTHS).items()
         return [
             ScoreRow(name, score, self.length_bounds.get(name)) for name, score in groups if any(score.counts)
         ]
 
-    def confusion(self) -> Confusion | None:
+    def count_confusions(self) -> Confusion | None:
         """Count the predicted types of each gold type; the rarer types share a row and a column."""
         if self.errors is None or not self.evaluation.by_type:
             return None
-        ranked = [row.name for row in self.types()]
+        ranked = [row.name for row in self.score_types()]
         listed = ranked if len(ranked) <= CONFUSED + 1 else ranked[:CONFUSED]
         others = len(ranked) - len(listed)
         names: list[str | None] = [*listed, *([""] if others else []), None]
         index: dict[str | None, int] = {name: names.index(name if name in listed else "") for name in ranked}
         index |= {None: len(names) - 1}
-        counts = Counter(self.errors.confusion())
+        counts = Counter(self.errors.count_confusions())
         counts.update({(name, name): score.true_positives for name, score in self.evaluation.by_type.items()})
         table = np.zeros((len(names), len(names)), dtype=np.int64)
         for (gold, predicted), count in counts.items():

@@ -19,7 +19,7 @@ from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import is_same_text
 from fencepost.data.output import whole_folder
-from fencepost.data.source import LINE_BYTES, Line, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import LINE_BYTES, Line, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, make_splitter, split_document
 from fencepost.errors import DataError, UsageError, quote, shorten
 
@@ -106,11 +106,11 @@ def read_document(
     """Yield the sentences of one document, with ids made from its name."""
     spans: list[CharSpan] = []
     problems: list[Defect] = []
-    for line in annotations.lines():
+    for line in annotations.read_lines():
         try:
             span = _parse_line(line, text, options, annotations)
         except ValueError as error:
-            yield Rejected(line.number, f"{error}; the whole document is skipped", line.text)
+            yield Rejection(line.number, f"{error}; the whole document is skipped", line.text)
             return
         if isinstance(span, Defect):
             problems.append(span)
@@ -171,11 +171,11 @@ def _convert_document(
         for index in affected:
             invalid.setdefault(index, problem)
         if not affected:
-            yield Rejected(problem.line, problem.reason, text[problem.start : problem.end])
+            yield Rejection(problem.line, problem.reason, text[problem.start : problem.end])
     for index, sentence in enumerate(document.sentences):
         if index in invalid:
             raw = text[starts[index] : ends[index]]
-            yield Rejected(invalid[index].line, invalid[index].reason, raw)
+            yield Rejection(invalid[index].line, invalid[index].reason, raw)
         else:
             yield ReadSentence(0, sentence)
 

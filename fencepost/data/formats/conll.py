@@ -17,7 +17,7 @@ from fencepost.data.formats import iob
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.iob import Invalid
 from fencepost.data.output import text_writer
-from fencepost.data.source import Line, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import Line, Reading, ReadSentence, Rejection, Source
 from fencepost.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
@@ -70,7 +70,7 @@ def read(
     source: Source, options: ReadOptions, *, parse_words: ParseWords = lambda words: (words, {})
 ) -> Iterator[Reading]:
     """Yield the sentences; `parse_words` converts the column of words to words and `meta`."""
-    head = source.head_lines()
+    head = source.get_head_lines()
     columns = detect_columns(head)
     if columns is None:
         return
@@ -109,7 +109,7 @@ def read_blocks(
         try:
             sentence = convert(block)
         except Invalid as error:
-            yield Rejected(block.lines[error.index].number, str(error), block.raw)
+            yield Rejection(block.lines[error.index].number, str(error), block.raw)
         else:
             yield ReadSentence(block.lines[0].number, sentence)
 
@@ -189,7 +189,7 @@ def _find_document_name(text: str, before: str | None) -> str | None:
 def _split_lines(source: Source) -> Iterator[Line]:
     """Yield the lines; in a file with several kinds of line ends, they are also split at carriage returns."""
     more = 0  # additional lines so far
-    for line in source.lines_noting_marks():
+    for line in source.read_lines_noting_marks():
         if not more and "\r" not in line.text:
             yield line
             continue

@@ -36,7 +36,7 @@ _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*?(\)*)")
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    is_comment = partial(_is_comment, expected=detect_columns(source.head_lines()), options=options)
+    is_comment = partial(_is_comment, expected=detect_columns(source.get_head_lines()), options=options)
     return read_blocks(source, is_comment, partial(_parse_sentence, options=options), known=DOCUMENT_LINES)
 
 

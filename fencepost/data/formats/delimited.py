@@ -17,7 +17,7 @@ from fencepost.errors import DataError, describe_error, quote
 _DELIMITERS = ",;\t"
 
 
-class Delimited:
+class DelimitedTable:
     """A CSV file: its header (empty if the file is empty), and its rows."""
 
     def __init__(self, source: Source, columns: Collection[str]) -> None:
@@ -38,7 +38,7 @@ class Delimited:
         """Return the names that several columns have; these columns are not in the records."""
         return sorted({name for name in self.header if self.header.count(name) > 1})
 
-    def records(self) -> Iterator[Record]:
+    def read_rows(self) -> Iterator[Record]:
         """Yield the rows as objects, from the names in the header to the fields.
 
         An invalid row has a `problem`. Raises `DataError` for a row of more than `LINE_BYTES`.
@@ -102,7 +102,7 @@ class _Lines:
         self._characters = 0
 
     def __iter__(self) -> Iterator[str]:
-        for raw in self._source.raw_lines():
+        for raw in self._source.read_raw_lines():
             self.number += 1
             try:
                 text = raw.decode("utf-8")

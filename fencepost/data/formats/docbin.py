@@ -23,7 +23,7 @@ from fencepost.data.formats.docbin_message import Message, StoredDocument, start
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_fields import check_strings, is_json
 from fencepost.data.output import whole_file
-from fencepost.data.source import Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import Reading, ReadSentence, Rejection, Source
 from fencepost.data.text.alignment import find_uncrossed
 from fencepost.errors import DataError, FencepostError, describe_error, require_extra, shorten
 
@@ -57,7 +57,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     groups: set[str] = set()
     with _raise_data_errors(source):
         message = Message(unpack(source.read_all(FILE_BYTES)))
-        strings_by_hash = StringStore(message.strings())
+        strings_by_hash = StringStore(message.read_strings())
     for number, stored in enumerate(_read_documents(message, source), start=1):
         groups.update(stored.groups)
         try:
@@ -65,7 +65,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         except FencepostError:
             raise
         except Exception as error:  # noqa: BLE001 - damaged data may raise anything
-            yield Rejected(number, f"document {number} cannot be read: {describe_error(error)}", "")
+            yield Rejection(number, f"document {number} cannot be read: {describe_error(error)}", "")
         else:
             yield from (ReadSentence(number, sentence) for sentence in sentences)
     if options.spans_key is not None and options.spans_key not in groups:
@@ -90,7 +90,7 @@ def _raise_data_errors(source: Source) -> Iterator[None]:
 def _read_documents(message: Message, source: Source) -> Iterator[StoredDocument]:
     """Yield the documents; raises `DataError` if the file is damaged."""
     with _raise_data_errors(source):
-        yield from message.documents()
+        yield from message.read_documents()
 
 
 def _convert_document(
@@ -137,7 +137,7 @@ def _choose_spans(
         key = SPANS_KEY if SPANS_KEY in keys else keys[0]
     if key is None:
         return entities
-    spans = stored.spans(key)
+    spans = stored.get_spans(key)
     if options.spans_key is None and set(entities) - set(spans):
         source.note("document with entities in doc.ents that are not in its span group, skipped", number)
     return spans
@@ -159,7 +159,7 @@ def _decode_entities(places: list[int], labels: list[int]) -> list[tuple[int, in
 
 def _read_user_data(stored: StoredDocument) -> dict[str, Any]:
     """Return the parts of a sentence that `_encode_user_data` has stored, if there are any."""
-    text = stored.user_text(USER_DATA) or "{}"
+    text = stored.get_user_text(USER_DATA) or "{}"
     if len(text) > USER_CHARACTERS:
         raise ValueError(f"the user data under {USER_DATA!r} have more than {USER_CHARACTERS:,} characters")
     try:

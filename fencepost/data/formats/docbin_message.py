@@ -76,7 +76,7 @@ class StoredDocument:
         values: list[int] = self.tokens[:, self.attributes[attribute]].tolist()
         return values
 
-    def spans(self, group: str) -> list[tuple[int, int, int]]:
+    def get_spans(self, group: str) -> list[tuple[int, int, int]]:
         """Return start, end and label hash of each span of a group."""
         spans = []
         for span in _read_array(self.groups.get(group, memoryview(b"\x90"))):
@@ -86,7 +86,7 @@ class StoredDocument:
             spans.append((start, end, label))
         return spans
 
-    def user_text(self, key: str) -> str | None:
+    def get_user_text(self, key: str) -> str | None:
         """Return the text under a key of the user data; None if there is none."""
         if key.encode() not in self.user_data.tobytes():
             return None
@@ -129,12 +129,12 @@ class Message:
         if len(self._lengths) > tokens + _SPARE:
             raise ValueError(f"it has {len(self._lengths):,} documents but only {tokens:,} tokens")
 
-    def strings(self) -> Iterator[str]:
+    def read_strings(self) -> Iterator[str]:
         """Return an iterator over the strings whose hashes the tokens and spans have."""
         most = _STRINGS_PER_TOKEN * len(self._tokens) + _SPARE
         return map(_decode, _read_array(self._parts["strings"], most=most))
 
-    def documents(self) -> Iterator[StoredDocument]:
+    def read_documents(self) -> Iterator[StoredDocument]:
         """Yield the documents."""
         parts = (self._iterate_part(name) for name in ("flags", "span_groups", "user_data"))
         position = 0

@@ -25,7 +25,7 @@ def _make_example(sentence: Sentence) -> dict[str, Any]:
         "id": sentence.id,
         "doc": sentence.doc,
         "text": sentence.text,
-        "label": json_text.span_triples(sentence),
+        "label": json_text.list_span_triples(sentence),
         "meta": dict(sentence.meta) or None,
     }
     return {key: value for key, value in parts.items() if value is not None}

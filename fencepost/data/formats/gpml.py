@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.output import text_writer
-from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter
 from fencepost.errors import DataError, describe_error, quote, shorten
 
@@ -34,7 +34,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 _WHITE_SPACE = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}  # parsers convert these to spaces
 
 
-class _Refused(Exception):
+class _UnsafeFile(Exception):
     """The file has content that is refused for safety."""
 
 
@@ -50,7 +50,7 @@ class _Draft:
     length: int = 0  # of all pieces
     words: list[tuple[int, int]] = field(default_factory=list)  # offsets of each <w>
     pos: list[str | None] = field(default_factory=list)
-    spans: list[tuple[_Place, _Place, str]] = field(default_factory=list)  # start, end, type
+    spans: list[tuple[_Position, _Position, str]] = field(default_factory=list)  # start, end, type
     problem: str | None = None
 
     @property
@@ -58,11 +58,11 @@ class _Draft:
         return "".join(self.pieces)
 
     @property
-    def place(self) -> _Place:
-        return _Place(self.length, len(self.words))
+    def place(self) -> _Position:
+        return _Position(self.length, len(self.words))
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """A position in a sentence: the number of characters and of complete words before it."""
 
     character: int
@@ -80,7 +80,7 @@ class _Handler:
         self.depth = 0
         self.sentences = 0
         self.sentence: _Draft | None = None
-        self.open: list[tuple[_Place, dict[str, str]]] = []  # open elements in the sentence
+        self.open: list[tuple[_Position, dict[str, str]]] = []  # open elements in the sentence
         self.document: str | None = None
         self.reference: list[str] | None = None  # text of the open <bibliomisc>
         parser.buffer_text = True
@@ -93,9 +93,9 @@ class _Handler:
     def check_size(self, fed: int) -> None:
         """Refuse a sentence or a tag that is too long; the parser has received `fed` bytes."""
         if self.sentence and fed - self.sentence.byte > LINE_BYTES:
-            raise _Refused(f"it has a sentence longer than {LINE_BYTES >> 20} MB")
+            raise _UnsafeFile(f"it has a sentence longer than {LINE_BYTES >> 20} MB")
         if fed - self.parser.CurrentByteIndex > TAG_BYTES:  # expat reads an open tag again with each chunk
-            raise _Refused(f"it has a tag longer than {TAG_BYTES >> 20} MB")
+            raise _UnsafeFile(f"it has a tag longer than {TAG_BYTES >> 20} MB")
 
     def take(self) -> list[_Draft]:
         """Return the sentences that are complete, and forget them."""
@@ -106,7 +106,7 @@ class _Handler:
         self.root = self.root or name
         self.depth += 1
         if self.depth > DEPTH:
-            raise _Refused(f"its elements are nested more than {DEPTH:,} deep")
+            raise _UnsafeFile(f"its elements are nested more than {DEPTH:,} deep")
         if name not in _KNOWN if self.sentence else name == "cons":
             where = "inside" if self.sentence else "outside"
             kind = f"element {where} a <sentence>, not read as an annotation"
@@ -142,7 +142,7 @@ class _Handler:
             reference = "".join(self.reference or ())
             self.document, self.reference = reference if reference.strip() else None, None
 
-    def _add_word(self, start: _Place, attributes: dict[str, str], draft: _Draft) -> None:
+    def _add_word(self, start: _Position, attributes: dict[str, str], draft: _Draft) -> None:
         if start.word != len(draft.words):
             draft.problem = "a <w> is inside another"
         draft.words.append((start.character, draft.length))
@@ -153,18 +153,18 @@ class _Handler:
             self.sentence.pieces.append(data)
             self.sentence.length += len(data)
             if self.sentence.length > SENTENCE_CHARACTERS:
-                raise _Refused(f"it has a sentence of more than {SENTENCE_CHARACTERS:,} characters")
+                raise _UnsafeFile(f"it has a sentence of more than {SENTENCE_CHARACTERS:,} characters")
         elif self.reference is not None:
             self.reference.append(data)
             if sum(map(len, self.reference)) > REFERENCE_CHARACTERS:
-                raise _Refused(f"it has a <bibliomisc> of more than {REFERENCE_CHARACTERS:,} characters")
+                raise _UnsafeFile(f"it has a <bibliomisc> of more than {REFERENCE_CHARACTERS:,} characters")
 
     def _handle_skipped(self, name: str, is_parameter: bool) -> None:  # noqa: ARG002 - expat's signature
         if self.sentence:
             self.sentence.problem = f"the entity &{shorten(name)}; is not defined in the file"
 
     def _refuse_declaration(self, name: str, *_: object) -> None:
-        raise _Refused(f"it declares the entity {quote(name)}; declarations are not supported")
+        raise _UnsafeFile(f"it declares the entity {quote(name)}; declarations are not supported")
 
 
 def _parse_types(sem: str) -> list[str]:
@@ -182,18 +182,18 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
     )
     problem = None
     fed = 0
-    for chunk in chain(source.chunks(), [b""]):
+    for chunk in chain(source.read_chunks(), [b""]):
         try:
             parser.Parse(chunk, not chunk)
             fed += len(chunk)
             handler.check_size(fed)
         except expat.ExpatError as error:
             problem = f"not XML: {expat.ErrorString(error.code)}; the rest of the file cannot be read"
-        except (_Refused, ValueError, LookupError) as error:
+        except (_UnsafeFile, ValueError, LookupError) as error:
             problem = f"the file cannot be read: {describe_error(error)}"
         yield from (_convert(draft, splitter, source) for draft in handler.take())
         if problem:
-            yield Rejected(parser.ErrorLineNumber, problem, "")
+            yield Rejection(parser.ErrorLineNumber, problem, "")
             return
     if not handler.sentences and handler.root != ROOT:
         raise DataError("XML without a <sentence>: not GPML", source=source.name)
@@ -206,7 +206,7 @@ def _convert(draft: _Draft, splitter: Callable[[], Splitter], source: Source) ->
         has_words = draft.words or not draft.text.strip()
         sentence = _read_words(draft) if has_words else _split_text(draft, splitter(), source)
     except ValueError as error:
-        return Rejected(draft.line, str(error), draft.text)
+        return Rejection(draft.line, str(error), draft.text)
     return ReadSentence(draft.line, replace(sentence, id=draft.id, doc=draft.doc))
 
 

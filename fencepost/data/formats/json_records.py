@@ -54,7 +54,7 @@ def read_objects(
     if is_array(source) if array is None else array:
         yield from _read_array(source, convert)
         return
-    for line in source.lines():
+    for line in source.read_lines():
         if line.problem:
             yield Record(line.number, line.text, {}, line.problem)
         elif line.text.strip() == "{":
@@ -161,7 +161,7 @@ class _Array:
         self.buffer = "".join([self.buffer[self.start :], *self.arrived])
         self.arrived.clear()
         self.scanned, self.start = self.scanned - self.start, 0
-        for match in self._tokens(last=last):
+        for match in self._scan_tokens(last=last):
             if self.closed:
                 break
             token = match[0]
@@ -175,11 +175,11 @@ class _Array:
                 element = self.buffer[self.start : match.start()]
                 if element.strip(_BLANK) or token == "," or self.elements:
                     self.elements += 1
-                    yield self._place(element)
+                    yield self._locate(element)
                 self._begin(match.end())
                 self.closed = self.depth == 0
 
-    def _tokens(self, *, last: bool) -> Iterator[re.Match[str]]:
+    def _scan_tokens(self, *, last: bool) -> Iterator[re.Match[str]]:
         """Yield the tokens up to a string that does not end in the buffer."""
         for match in _TOKEN.finditer(self.buffer, self.scanned):
             if match[0] == '"':
@@ -192,13 +192,13 @@ class _Array:
             yield from _STRUCTURE.finditer(self.buffer, self.scanned)
 
     def take_remainder(self) -> tuple[int, str]:
-        return self._place(self.buffer[self.start :])
+        return self._locate(self.buffer[self.start :])
 
     def _begin(self, position: int) -> None:
         self.line += self.buffer.count("\n", self.start, position)
         self.start = position
 
-    def _place(self, element: str) -> tuple[int, str]:
+    def _locate(self, element: str) -> tuple[int, str]:
         before = element[: len(element) - len(element.lstrip(_BLANK))]
         return self.line + before.count("\n"), element.strip(_BLANK)
 
@@ -206,7 +206,7 @@ class _Array:
 def _read_array(source: Source, convert: Convert) -> Iterator[Record]:
     array = _Array()
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    for chunk in chain(source.chunks(), [b""]):
+    for chunk in chain(source.read_chunks(), [b""]):
         for line, raw in array.feed(decoder.decode(chunk, final=not chunk), last=not chunk):
             yield _parse_record(line, raw, convert)
         if array.size > LINE_BYTES:

@@ -29,7 +29,7 @@ from fencepost.data.formats.json_fields import (
 )
 from fencepost.data.formats.json_records import Record, encode_records, read_objects
 from fencepost.data.output import text_writer
-from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import Input, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter, split_document
 from fencepost.errors import quote
 
@@ -71,7 +71,7 @@ def convert(records: Iterator[Record], source: Input, options: ReadOptions) -> I
                 continue
             sentences = _parse_record(record.value, record.line, options, splitter, source)
         except ValueError as error:
-            yield Rejected(record.line, str(error), record.raw)
+            yield Rejection(record.line, str(error), record.raw)
         else:
             yield from (ReadSentence(record.line, sentence) for sentence in sentences)
 
@@ -200,7 +200,7 @@ def to_record(sentence: Sentence) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value is not None}
 
 
-def span_triples(sentence: Sentence) -> list[list[int | str]]:
+def list_span_triples(sentence: Sentence) -> list[list[int | str]]:
     """Return the entities as `[start, end, type]`, in characters of the text of the sentence."""
     offsets = sentence.word_offsets()
     return [[offsets[one.start][0], offsets[one.end - 1][1], one.type] for one in sentence.entities]

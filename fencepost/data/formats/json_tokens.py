@@ -38,7 +38,7 @@ from fencepost.data.formats.json_fields import (
 )
 from fencepost.data.formats.json_records import Record, encode_records, read_objects
 from fencepost.data.output import text_writer
-from fencepost.data.source import Input, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import Input, Reading, ReadSentence, Rejection, Source
 from fencepost.errors import DataError, UsageError, quote, shorten
 
 UNDECIDED_CHARACTERS = 1 << 24  # maximum size of the objects that are read before the ends are known
@@ -113,15 +113,16 @@ def convert(
             if decided_at is not None and find_end_signs(words, spans) - {ends}:
                 other = "inclusive" if ends == "exclusive" else "exclusive"
                 raise DataError(
-                    f"the end of an entity is {other} here, but {ends} in {source.position(decided_at)}; use "
-                    "--ends inclusive or --ends exclusive, which makes sentences with other ends invalid",
+                    f"the end of an entity is {other} here, but {ends} in "
+                    f"{source.describe_position(decided_at)}; use --ends inclusive or --ends exclusive, "
+                    "which makes sentences with other ends invalid",
                     source=source.name,
                     line=record.line,
                 )
             entities = [_make_entity(span, words, ends, options) for span in spans]
             sentence = _make_sentence(record.value, shape, words, entities)
         except ValueError as error:
-            yield Rejected(record.line, str(error), record.raw)
+            yield Rejection(record.line, str(error), record.raw)
         else:
             if not spans and (others := find_span_lists(sentence.meta)):
                 source.note(NOT_READ, record.line, quote(others[0]))

@@ -73,7 +73,7 @@ class ParquetTable:
         if not any(fits(kind) for fits in (types.is_string, types.is_large_string, types.is_string_view)):
             raise DataError(f"the column {quote(column)} is {kind}, not string", source=self.name)
 
-    def records(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
+    def read_rows(self, first: int, end: int, source: Source | None = None) -> Iterator[Record]:
         """Yield the rows `[first, end)` as objects; the source notes values that JSON cannot represent."""
         if source:
             for note in self._notes:

@@ -73,7 +73,7 @@ def detect_format(source: Source) -> Format:
         return BRAT
     if marked := detect_beginning(source):
         return marked
-    if tables.has_header(source) or (_is_csv(path) and not conll.looks_tagged(source.head_lines())):
+    if tables.has_header(source) or (_is_csv(path) and not conll.looks_tagged(source.get_head_lines())):
         return tables.CSV
     if not head.startswith((b"<", b"{", b"[")) or _has_columns(source):
         return _detect_columns(source)
@@ -132,12 +132,12 @@ def _detect_json(source: Source) -> Format:
 
 def _has_columns(source: Source) -> bool:
     """Return whether a file that starts like JSON or XML has columns, with a bracket as its first word."""
-    lines = source.head_lines()
+    lines = source.get_head_lines()
     return conll.looks_tagged(lines) or conll2012.looks_bracketed(lines)
 
 
 def _detect_columns(source: Source) -> Format:
-    lines = source.head_lines()
+    lines = source.get_head_lines()
     if conll2012.looks_bracketed(lines):
         return conll2012.CONLL2012
     if weibo.has_positions(lines):

@@ -108,7 +108,7 @@ def _convert_tuples(entities: Any) -> Any:
 
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    pairs = ([one.text, {"entities": json_text.span_triples(one)}] for one in sentences)
+    pairs = ([one.text, {"entities": json_text.list_span_triples(one)}] for one in sentences)
     return encode_records(pairs, options)
 
 

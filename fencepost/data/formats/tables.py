@@ -19,7 +19,7 @@ from typing import Any
 from fencepost.data.columns import COLUMN_PARTS, SPAN_KEYS
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text, json_tokens
-from fencepost.data.formats.delimited import Delimited, find_header
+from fencepost.data.formats.delimited import DelimitedTable, find_header
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.json_records import read_objects
 from fencepost.data.formats.parquet import ParquetTable
@@ -41,19 +41,19 @@ def has_header(source: Source) -> bool:
 
 
 def read_csv(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    table = Delimited(source, {*_KNOWN, *(options.columns or {}).values()})
-    return read_records(table.records(), source, options, table.header, gaps=True)
+    table = DelimitedTable(source, {*_KNOWN, *(options.columns or {}).values()})
+    return read_records(table.read_rows(), source, options, table.header, gaps=True)
 
 
 def read_xlsx(source: Source, options: ReadOptions) -> Iterator[Reading]:
     with closing(Workbook(source)) as book:
-        yield from read_records(book.records(), source, options, book.header, gaps=True)
+        yield from read_records(book.read_rows(), source, options, book.header, gaps=True)
 
 
 def read_parquet(source: Source, options: ReadOptions) -> Iterator[Reading]:
     file = source.path or io.BytesIO(source.read_all(STREAM_BYTES))
     with closing(ParquetTable(file, source.name)) as table:
-        yield from read_records(table.records(0, table.rows), source, options, table.names, gaps=True)
+        yield from read_records(table.read_rows(0, table.rows), source, options, table.names, gaps=True)
 
 
 def read_json(source: Source, options: ReadOptions) -> Iterator[Reading]:

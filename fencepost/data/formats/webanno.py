@@ -23,7 +23,7 @@ from fencepost.data.formats.webanno_escapes import escape_text, escape_value
 from fencepost.data.formats.webanno_layers import NAMED_ENTITY, read_header
 from fencepost.data.formats.webanno_sentence import ID, TEXT, TsvSentence, parse_sentence
 from fencepost.data.output import text_writer
-from fencepost.data.source import BYTE_ORDER_MARK, Line, Reading, ReadSentence, Rejected, Source
+from fencepost.data.source import BYTE_ORDER_MARK, Line, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, align
 from fencepost.data.text.units import count_units
 from fencepost.errors import DataError
@@ -36,7 +36,7 @@ def fits(head: bytes) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
-    header, lines = read_header(source.lines(), source, options.spans_key)
+    header, lines = read_header(source.read_lines(), source, options.spans_key)
     pending: TsvSentence | None = None  # may have to be joined with the next
     broken: Line | None = None  # the last line of the previous sentence, if that is invalid
     for rows in _group_lines(lines, source):
@@ -50,11 +50,11 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
         except Invalid as error:
             first = next((row for row in rows if not row.text.startswith("#")), rows[-1])
             if pending and pending.shares(first, len(pending.words) - 1):
-                yield Rejected(pending.line, _CUT, "\n".join(pending.texts))
+                yield Rejection(pending.line, _CUT, "\n".join(pending.texts))
             elif pending:
                 yield _convert(pending, source)
             pending, broken = None, rows[-1]
-            yield Rejected(rows[error.index].number, str(error), "\n".join(row.text for row in rows))
+            yield Rejection(rows[error.index].number, str(error), "\n".join(row.text for row in rows))
             continue
         if block is None or (pending and pending.join(block)):
             continue
@@ -88,7 +88,7 @@ def _convert(block: TsvSentence, source: Source) -> Reading:
     try:
         document = align(text, spans, [block.words])
     except ValueError as error:
-        return Rejected(block.line, str(error), text)
+        return Rejection(block.line, str(error), text)
     source.note(WORD_SPLIT, block.line, times=document.words_split)
     return ReadSentence(block.line, replace(document.sentences[0], id=block.id))
 

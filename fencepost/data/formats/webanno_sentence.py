@@ -137,7 +137,7 @@ class _OffsetMap:
         self.units = count_units(text)
         self.begin: int | None = None
 
-    def characters(self, offsets: str) -> tuple[int, int]:
+    def convert_offsets(self, offsets: str) -> tuple[int, int]:
         match = _OFFSETS.fullmatch(offsets)
         if match is None:
             raise ValueError(f"{quote(offsets)} is not a pair of offsets such as 0-4")
@@ -165,7 +165,7 @@ def _add_row(
     position = _POSITION.fullmatch(fields[0])
     if position is None:
         raise ValueError(f"{quote(fields[0])} is not the position of a word, such as 1-1")
-    start, end = places.characters(fields[1])
+    start, end = places.convert_offsets(fields[1])
     word = places.text[start:end]
     if options.check_text and word != fields[2] and word != unescape(fields[2]):
         raise ValueError(

@@ -51,7 +51,7 @@ class Workbook:
         """Return the names that are empty or that several columns have; these are not in the records."""
         return sorted({name for name in self.header if self.header.count(name) > 1 or not name})
 
-    def records(self) -> Iterator[Record]:
+    def read_rows(self) -> Iterator[Record]:
         """Yield the rows as objects, from the names in the header to the values; empty cells are ""."""
         repeated = set(self.find_repeated())
         try:

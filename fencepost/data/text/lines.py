@@ -52,31 +52,31 @@ def check_lines(lines: str | None) -> None:
 
 def find_sentence_ends(text: str, mode: Lines = "auto") -> Iterator[int]:
     """Yield the offsets of the lines before which a sentence must end, in order; the text is read lazily."""
-    block: list[_Line] = []
+    block: list[_TextLine] = []
     for match in _LINE.finditer(text):
         blank = not match[1].strip()
         if mode != "auto":
             if blank or mode == "break":
                 yield match.end()
         elif not blank:
-            line = _Line(match.start(), match[1])
+            line = _TextLine(match.start(), match[1])
             if block and (line.is_rule or block[-1].is_rule or line.depth != block[-1].depth):
-                yield from _Block(block).find_ends()
+                yield from _LineBlock(block).find_ends()
                 yield line.start
                 block.clear()
             block.append(line)
             if len(block) > _BLOCK:
-                yield from _Block(block).find_ends()
+                yield from _LineBlock(block).find_ends()
                 del block[:-1]
         else:
             if block:
-                yield from _Block(block).find_ends()
+                yield from _LineBlock(block).find_ends()
                 block.clear()
             yield match.end()
-    yield from _Block(block).find_ends()
+    yield from _LineBlock(block).find_ends()
 
 
-class _Line:
+class _TextLine:
     """A line that is not blank.
 
     Its `content` is without white space around it and without the `depth` quotation marks (`>`) before it.
@@ -102,10 +102,10 @@ def _count_columns(text: str) -> int:
     return len(text) + (0 if text.isascii() else len(_WIDE_LETTER.findall(text)))
 
 
-class _Block:
+class _LineBlock:
     """Consecutive lines of the same quotation depth, without a blank line or a rule between them."""
 
-    def __init__(self, lines: Sequence[_Line]) -> None:
+    def __init__(self, lines: Sequence[_TextLine]) -> None:
         self.lines = lines
         self.width = _find_wrap_width(lines)
         self.has_several_long = sum(line.width > 0.8 * self.width for line in lines) > 1
@@ -115,7 +115,7 @@ class _Block:
 
     def find_ends(self) -> Iterator[int]:
         """Yield the offsets of the lines before which a sentence must end."""
-        item: _Line | None = None  # the last list item
+        item: _TextLine | None = None  # the last list item
         for line, after in pairwise(self.lines):
             item = line if line.mark else item
             if line.content.endswith((":", "\N{FULLWIDTH COLON}")) or self._is_row(line, after):
@@ -129,12 +129,12 @@ class _Block:
             elif not self._is_wrapped(line, after):
                 yield after.start
 
-    def _is_row(self, line: _Line, after: _Line) -> bool:
+    def _is_row(self, line: _TextLine, after: _TextLine) -> bool:
         """Return whether the second line is a row of a table or a field of a form."""
         is_table = _COLUMNS.search(line.content) and _COLUMNS.search(after.content)
         return bool(is_table or (self.is_form and _LABEL.match(after.content)))
 
-    def _is_item(self, line: _Line, after: _Line) -> bool:
+    def _is_item(self, line: _TextLine, after: _TextLine) -> bool:
         """Return whether the second line starts a list item; in wrapped text, a single mark does not."""
         mark = after.mark
         if mark is None:
@@ -145,11 +145,11 @@ class _Block:
         is_lone = self.marks[mark] == 1 if mark in _DASHES else mark.isalnum() and near.isdisjoint(self.marks)
         return not (is_lone and self._is_full(line, after))
 
-    def _is_full(self, line: _Line, after: _Line) -> bool:
+    def _is_full(self, line: _TextLine, after: _TextLine) -> bool:
         """Return whether the first word of the second line would hardly have fitted into the first."""
         return 0 < 0.9 * self.width < line.width + 1 + after.first_width
 
-    def _is_wrapped(self, line: _Line, after: _Line) -> bool:
+    def _is_wrapped(self, line: _TextLine, after: _TextLine) -> bool:
         """Return whether the second line continues the first one, which must be full."""
         return self._is_full(line, after) and (
             self.has_several_long
@@ -159,7 +159,7 @@ class _Block:
         )
 
 
-def _find_wrap_width(lines: Sequence[_Line]) -> int:
+def _find_wrap_width(lines: Sequence[_TextLine]) -> int:
     """Return the width at which a block was wrapped; 0 if it was not wrapped."""
     breaks = len(lines) - 1
     widths = sorted((line.width for line in lines if _has_several_words(line)), reverse=True)
@@ -177,6 +177,6 @@ def _find_wrap_width(lines: Sequence[_Line]) -> int:
     return 0 if is_poem or is_log or width > _WIDEST else width
 
 
-def _has_several_words(line: _Line) -> bool:
+def _has_several_words(line: _TextLine) -> bool:
     words = _WORD.finditer(line.content)
     return next(words, None) is not None and next(words, None) is not None

@@ -46,7 +46,7 @@ def detect_kind(source: Source, format_: str | None, *, has_column: bool = False
         return PARQUET
     if corpus_format := detect_beginning(source):
         return corpus_format.name
-    if _has_csv_name(source) and not _has_tags(source.head_lines()):
+    if _has_csv_name(source) and not _has_tags(source.get_head_lines()):
         return CSV
     if _is_blank(source) and (kind := _detect_kind_by_name(source)):
         return kind
@@ -113,7 +113,7 @@ def _is_plain(source: Source) -> bool:
     path = source.path
     if path is not None and (path.is_dir() or _is_corpus_name(path)):
         return False
-    if _has_tags(source.head_lines()):
+    if _has_tags(source.get_head_lines()):
         return False
     if path is not None and path.name.lower().endswith((".txt", ".text")):
         return True
@@ -121,7 +121,7 @@ def _is_plain(source: Source) -> bool:
     if b"\x00" in head or head.startswith(b"<") or _JSON.match(head):
         return False
     # JSON strings, as `jq .text` writes them
-    lines = [line for line in source.head_lines() if line.strip()][:_HEAD]
+    lines = [line for line in source.get_head_lines() if line.strip()][:_HEAD]
     return not lines or any(parse_string(Record(0, line, {}, "a string")) is None for line in lines)
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.data.columns import SPAN_KEYS
-from fencepost.data.formats.delimited import Delimited
+from fencepost.data.formats.delimited import DelimitedTable
 from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.json_records import Record, read_objects
 from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.formats.workbook import Workbook
-from fencepost.data.source import ReadSentence, Rejected, Source, is_workbook
+from fencepost.data.source import ReadSentence, Rejection, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote, shorten
 from fencepost.runtime.prediction.kinds import (
     CSV,
@@ -82,7 +82,7 @@ def open_texts(
 
 def read_texts(
     source: Source, kind: str, options: ReadOptions, column: str = TEXT
-) -> Iterator[Text | Rejected]:
+) -> Iterator[Text | Rejection]:
     """Yield the texts of a file of this kind, and the records without a valid text."""
     if kind in FORMATS and kind not in (CSV, PARQUET, XLSX):
         return _read_corpus(source, kind, options)
@@ -92,13 +92,13 @@ def read_texts(
     return _to_texts(read(source, column), column, options, source)
 
 
-def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejected]:
+def _read_lines(source: Source, options: ReadOptions) -> Iterator[Text | Rejection]:
     """Yield each line as a text, including blank lines."""
     end = 0
-    for line in source.lines_noting_marks():
+    for line in source.read_lines_noting_marks():
         end += len(line.text.encode("utf-8")) + 1
         if line.problem:
-            yield Rejected(line.number, line.problem, line.text)
+            yield Rejection(line.number, line.problem, line.text)
         else:
             yield add_words(Text(line.text, end=end, line=line.number), options)
 
@@ -114,7 +114,7 @@ def _read_json(source: Source, column: str) -> Iterator[tuple[Record, int]]:
 
 def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
     """Yield the rows of CSV or of a workbook."""
-    with closing(Workbook(source) if is_workbook(source.head) else Delimited(source, [column])) as table:
+    with closing(Workbook(source) if is_workbook(source.head) else DelimitedTable(source, [column])) as table:
         if table.header and table.header.count(column) != 1:
             names = shorten(", ".join(map(quote, table.header)))
             raise DataError(
@@ -124,7 +124,7 @@ def _read_table(source: Source, column: str) -> Iterator[tuple[Record, int]]:
             )
         for name in table.find_repeated():
             source.note(f"columns with the same name are not in the output: {quote(name)}")
-        for record in table.records():
+        for record in table.read_rows():
             yield record, source.bytes_read
 
 
@@ -133,20 +133,20 @@ def _read_parquet(source: Source, column: str) -> Iterator[tuple[Record, int]]:
         raise UsageError(f"{source.name}: Parquet can only be read from a file; use --input")
     size = source.path.stat().st_size
     with closing(ParquetTable(source.path, source.name, column)) as table:
-        for record in table.records(0, table.rows, source):
+        for record in table.read_rows(0, table.rows, source):
             yield record, size * record.line // table.rows
 
 
-def read_rows(table: ParquetTable, first: int, end: int) -> Iterator[Text | Rejected]:
+def read_rows(table: ParquetTable, first: int, end: int) -> Iterator[Text | Rejection]:
     """Yield the texts of the rows `[first, end)` of a Parquet file."""
     return _to_texts(
-        ((record, 0) for record in table.records(first, end)), table.column or TEXT, ReadOptions()
+        ((record, 0) for record in table.read_rows(first, end)), table.column or TEXT, ReadOptions()
     )
 
 
 def _to_texts(
     readings: Iterable[tuple[Record, int]], column: str, options: ReadOptions, source: Source | None = None
-) -> Iterator[Text | Rejected]:
+) -> Iterator[Text | Rejection]:
     """Yield the text of each record with its other fields; note those that the output replaces."""
     for record, end in readings:
         text, problem = record.value.get(column), record.problem
@@ -157,7 +157,7 @@ def _to_texts(
             yield add_words(Text(text, fields, end=end, line=record.line), options)
         else:
             problem = problem or f"{quote(column)} is missing, or not a string"
-            yield Rejected(record.line, problem, record.raw)
+            yield Rejection(record.line, problem, record.raw)
 
 
 def _select_fields(record: dict[str, Any], column: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _note_replaced(record: Record, source: Source, column: str) -> None:
         source.note(f"'text' of the input is replaced by {quote(column)} in the output", record.line)
 
 
-def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator[Text | Rejected]:
+def _read_corpus(source: Source, format_: str, options: ReadOptions) -> Iterator[Text | Rejection]:
     """Yield each sentence of a corpus without its entities, even if these are invalid."""
     for reading in FORMATS[format_].read(source, replace(options, keep_rejected=True)):
         if not isinstance(reading, ReadSentence):

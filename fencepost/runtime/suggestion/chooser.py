@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import Prepared, Recogniser
+from fencepost.runtime.recogniser import PreparedSentence, Recogniser
 from fencepost.runtime.suggestion.blocks import extend_digest, read_blocks, to_text
 from fencepost.runtime.suggestion.evidence import Evidence, examine
 from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
@@ -161,7 +161,7 @@ class Chooser:
             raise
         _check_same(is_same, before)
 
-    def _add(self, prepared: Sequence[Prepared]) -> State:
+    def _add(self, prepared: Sequence[PreparedSentence]) -> State:
         """Return the state after these sentences."""
         state = self.state
         for first in range(0, len(prepared), LOOK_AHEAD):
@@ -175,10 +175,12 @@ class Chooser:
                 state = replace(state, pool=state.pool.add(scores, numbers, evidence.vectors, sentences))
         return state
 
-    def _sift(self, state: State, prepared: Sequence[Prepared]) -> tuple[State, list[tuple[Prepared, float]]]:
+    def _sift(
+        self, state: State, prepared: Sequence[PreparedSentence]
+    ) -> tuple[State, list[tuple[PreparedSentence, float]]]:
         """Return the state with these sentences counted, and those to score, each with a random number."""
         excluded = 0
-        new: dict[bytes, tuple[Prepared, float]] = {}
+        new: dict[bytes, tuple[PreparedSentence, float]] = {}
         for one in prepared:
             key = compute_key(one.sentence.words)
             if key in self._excluded:

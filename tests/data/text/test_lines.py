@@ -216,7 +216,7 @@ def test_annotated_text_is_split_by_the_same_rule(tmp_path):
 def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeypatch):
     text = line * (300_000 // len(line))
     read = []
-    monkeypatch.setattr(lines, "_Line", lambda *of: read.append(of) or Line(*of))
+    monkeypatch.setattr(lines, "_TextLine", lambda *of: read.append(of) or Line(*of))
     list(islice(find_sentence_ends(text), 3))
     assert len(read) <= 102
     start = time.process_time()
@@ -224,12 +224,12 @@ def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeyp
     assert time.process_time() - start < 15
 
 
-Line = lines._Line
+Line = lines._TextLine
 
 
 def test_a_limit_reads_no_further(monkeypatch):
     read = []
-    monkeypatch.setattr(lines, "_Line", lambda *of: read.append(of) or Line(*of))
+    monkeypatch.setattr(lines, "_TextLine", lambda *of: read.append(of) or Line(*of))
     assert len(list(SPLITTERS["auto"].sentences("Ada met him.\n" * 100_000, limit=10))) == 3
     assert len(read) <= 102
 
