@@ -190,7 +190,9 @@ def _tables(run: FinishedRun, name: str) -> Any:
     return _TABLES[key]
 
 
-def offsets_lose_less(many_without: Group, many_with: Group, few_without: Group, few_with: Group) -> Judgement:
+def offsets_lose_less(
+    many_without: Group, many_with: Group, few_without: Group, few_with: Group
+) -> Judgement:
     seeds = _common(many_without, many_with, few_without, few_with)
     without = _differences(_test(many_without, seeds, "f1"), _test(few_without, seeds, "f1"))
     with_ = _differences(_test(many_with, seeds, "f1"), _test(few_with, seeds, "f1"))

@@ -27,8 +27,8 @@ A tenth of the training part decides which epoch is kept; scores are on the whol
 Models that are compared share seeds and training sentences, and the number that decides is the mean of the
 differences between them, with a 95 % confidence interval by Student's t. A claim **holds** if all of the
 interval is where the claim says, does **not hold** if none of it is, and is **undecided within noise**
-otherwise, and always with fewer than three seeds. The results may differ for other corpora, larger encoders and
-longer training. With three seeds, the interval is wide: undecided does not mean wrong.
+otherwise, and always with fewer than three seeds. The results may differ for other corpora, larger encoders
+and longer training. With three seeds, the interval is wide: undecided does not mean wrong.
 """
 
 

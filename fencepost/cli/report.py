@@ -26,9 +26,7 @@ FILE = "report.html"
 def report(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[
-        Path, argument("RUN_OR_MODEL", "Folder or name of a model, or folder of a training run.")
-    ],
+    model: Annotated[Path, argument("RUN_OR_MODEL", "Folder of a model or a run, or name of a model.")],
     data: Annotated[
         str | None,
         option(

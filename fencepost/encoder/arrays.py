@@ -78,14 +78,12 @@ def number_letters(sentences: Sequence[Sentence], numbers: Mapping[str, int]) ->
 def number_shapes(sentences: Sequence[Sentence], numbers: Mapping[str, int]) -> Arrays:
     """Return the number of each word's shape, `[B, T]`."""
     return {
-        "shapes": pad_rows(
-            [numbers.get(compute_word_shape(word), UNKNOWN) for word in s.words] for s in sentences
-        )
+        "shapes": pad_rows([numbers.get(get_shape(word), UNKNOWN) for word in s.words] for s in sentences)
     }
 
 
 @lru_cache(maxsize=65_536)
-def compute_word_shape(word: str) -> str:
+def get_shape(word: str) -> str:
     """Return the shape of a word: `Xxx` for Paris, `XX` for IBM, `X.X.` for U.S., `XX-d` for IL-2.
 
     `X` is an upper-case letter, `x` a lower-case letter, `d` a digit, `c` a letter without case, and other

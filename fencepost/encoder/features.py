@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
-from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, compute_word_shape
+from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, get_shape
 from fencepost.encoder.embedder import Batch
 from fencepost.encoder.settings import EncoderSettings
 
@@ -102,7 +102,7 @@ def build_vocabulary(settings: EncoderSettings, sentences: Sequence[Sentence]) -
     if settings.features.characters or (scratch and settings.scratch.characters != "none"):
         known["characters"] = sort_by_frequency(letter for word in words for letter in word)
     if settings.features.shape:
-        known["shapes"] = sort_by_frequency(map(compute_word_shape, words), min_count=_LEAST_SHAPES)
+        known["shapes"] = sort_by_frequency(map(get_shape, words), min_count=_LEAST_SHAPES)
     if settings.features.pos:
         known["pos"] = sort_by_frequency(tag for sentence in sentences for tag in sentence.pos or ())
     return known

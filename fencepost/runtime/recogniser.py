@@ -38,7 +38,7 @@ MinConfidence = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedSentence:
+class SplitSentence:
     """A sentence that is split into parts that fit into the encoder.
 
     `size` is that of its words, in the unit of `Predictor.sizes`; parts may overlap, and be larger together.
@@ -212,7 +212,7 @@ class Recogniser:
 
         return watch
 
-    def prepare(self, text: str, limit: int | None = None) -> Iterator[PreparedSentence]:
+    def prepare(self, text: str, limit: int | None = None) -> Iterator[SplitSentence]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.
 
         With a `limit`, stop after the first word above that number. `compute` predicts the entities of parts,
@@ -228,20 +228,20 @@ class Recogniser:
         if not check.is_finished:
             check.finish_text()
 
-    def prepare_sentences(self, sentences: Iterable[Sentence]) -> Iterator[PreparedSentence]:
+    def prepare_sentences(self, sentences: Iterable[Sentence]) -> Iterator[SplitSentence]:
         """Yield sentences whose words are known already with their parts, as `prepare` does for a text."""
         originals, sentences = tee(sentences)  # the neighbours are for the engine alone
         read = add_context(sentences, self._predictor.context)
         for sentence, original in zip(read, originals, strict=False):
             sizes = self._predictor.sizes(sentence.words)
             parts = split_sentence(sentence, sizes, self._predictor.room)
-            yield PreparedSentence(original, sum(sizes), parts)
+            yield SplitSentence(original, sum(sizes), parts)
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""
         return self._predictor.predict_entities([part.sentence for part in parts], watch)
 
-    def merge(self, prepared: PreparedSentence, by_part: Sequence[Sequence[Entity]]) -> Sentence:
+    def merge(self, prepared: SplitSentence, by_part: Sequence[Sequence[Entity]]) -> Sentence:
         """Return the sentence with the entities of its parts."""
         entities = by_part[0] if len(prepared.parts) == 1 else self._merge_windows(prepared.parts, by_part)
         return prepared.sentence.with_entities(
@@ -250,9 +250,7 @@ class Recogniser:
             if entity.type in self._returned_types and entity.score >= self._min_confidence[entity.type]
         )
 
-    def _predict(
-        self, prepared: Iterable[PreparedSentence], watch: Watch | None = None
-    ) -> Iterator[Sentence]:
+    def _predict(self, prepared: Iterable[SplitSentence], watch: Watch | None = None) -> Iterator[Sentence]:
         stream = iter(prepared)
         while block := list(islice(stream, LOOK_AHEAD)):
             by_part = iter(self.compute([part for one in block for part in one.parts], watch))

@@ -13,7 +13,7 @@ from typing import Literal
 from fencepost.data.entity import Entity
 from fencepost.encoder.windows import Part
 from fencepost.runtime.document import Document
-from fencepost.runtime.recogniser import PreparedSentence, Recogniser
+from fencepost.runtime.recogniser import Recogniser, SplitSentence
 
 Result = list[Document]
 """The entities of each text."""
@@ -90,7 +90,7 @@ class Request:
         self.is_queued = False
         self.size = 0
         self.parts: list[Part] = []
-        self._prepared: list[list[PreparedSentence]] = []  # sentences of each text
+        self._prepared: list[list[SplitSentence]] = []  # sentences of each text
         self._text_numbers: list[int] = []  # of each part
         self._waiting: deque[int] = deque()  # numbers of the parts that were not taken
         self._entities: list[list[Entity]] = []  # of each part
@@ -117,7 +117,7 @@ class Request:
         """
         size, texts = 0, []
         for text in self.texts:
-            sentences: list[PreparedSentence] = []
+            sentences: list[SplitSentence] = []
             text_size, rest = 0, limit - size
             for prepared in self.recogniser.prepare(text, min(text_limit, rest)):
                 text_size += prepared.size

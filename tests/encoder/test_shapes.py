@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.encoder.arrays import NAMED, UNKNOWN, compute_word_shape, number_names, number_shapes
+from fencepost.encoder.arrays import NAMED, UNKNOWN, get_shape, number_names, number_shapes
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.settings import SHAPE_SIZE, EncoderSettings
 from tests.encoder.tiny import save_encoder, wordpiece
@@ -36,16 +36,16 @@ SENTENCES = [Sentence(["Paris", "and", "London", "are", "big"] * 3, [Entity(0, 1
     ],
 )
 def test_shapes_by_hand(word: str, shape: str) -> None:
-    assert compute_word_shape(word) == shape
+    assert get_shape(word) == shape
 
 
 @given(st.text(max_size=200))
 def test_a_shape_is_short_and_does_not_change_with_the_letters(word: str) -> None:
-    shape = compute_word_shape(word)
+    shape = get_shape(word)
     assert len(shape) <= 8
     assert all(shape[at : at + 3] != 3 * shape[at] for at in range(len(shape)))
     ascii_only = "".join({"x": "q", "X": "Q", "d": "7", "c": "京"}.get(letter, letter) for letter in shape)
-    assert compute_word_shape(ascii_only) == shape
+    assert get_shape(ascii_only) == shape
 
 
 def test_numbers_of_shapes() -> None:

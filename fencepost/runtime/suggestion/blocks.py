@@ -14,23 +14,23 @@ from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.document import Document
 from fencepost.runtime.prediction.results import PredictedText, to_sentences
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import PreparedSentence, Recogniser
+from fencepost.runtime.recogniser import Recogniser, SplitSentence
 
 
 def read_blocks(
     recogniser: Recogniser, texts: Iterable[Text], skip: int
-) -> Iterator[tuple[list[Text], list[PreparedSentence]]]:
+) -> Iterator[tuple[list[Text], list[SplitSentence]]]:
     """Yield blocks of texts with their sentences; the first `skip` texts need not be split into sentences."""
     texts = iter(texts)
     first = next(texts, None)
     texts = chain([] if first is None else [first], texts)
-    stream: Iterator[PreparedSentence] | None = None
+    stream: Iterator[SplitSentence] | None = None
     if first is not None and first.sentences is not None:  # the context of one may be in another block
         texts, again = tee(texts)
         stream = recogniser.prepare_sentences(one for text in again for one in text.sentences or ())
     count = 0
     for block in chunk_texts(texts, lambda text: len(text.text)):
-        prepared: list[PreparedSentence] = []
+        prepared: list[SplitSentence] = []
         for number, text in enumerate(block, start=count + 1):
             if (text.sentences is None) != (stream is None):
                 raise UsageError("texts must be all strings or all sentences")
@@ -58,7 +58,7 @@ def extend_digest(digest: str, block: Sequence[Text]) -> str:
     return total.hexdigest()
 
 
-def _add_names(text: Text, prepared: Sequence[PreparedSentence], number: int) -> Iterator[PreparedSentence]:
+def _add_names(text: Text, prepared: Sequence[SplitSentence], number: int) -> Iterator[SplitSentence]:
     """Yield the sentences of a text with their ids, their document and the other fields of the text."""
     annotated = Document(text.text, [one.sentence for one in prepared], [one.words for one in prepared])
     for one, sentence in zip(prepared, to_sentences([PredictedText(text, annotated)], number), strict=True):

@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction.text import Text
-from fencepost.runtime.recogniser import PreparedSentence, Recogniser
+from fencepost.runtime.recogniser import Recogniser, SplitSentence
 from fencepost.runtime.suggestion.blocks import extend_digest, read_blocks, to_text
 from fencepost.runtime.suggestion.evidence import Evidence, examine
 from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
@@ -161,7 +161,7 @@ class Chooser:
             raise
         _check_same(is_same, before)
 
-    def _add(self, prepared: Sequence[PreparedSentence]) -> State:
+    def _add(self, prepared: Sequence[SplitSentence]) -> State:
         """Return the state after these sentences."""
         state = self.state
         for first in range(0, len(prepared), LOOK_AHEAD):
@@ -176,11 +176,11 @@ class Chooser:
         return state
 
     def _sift(
-        self, state: State, prepared: Sequence[PreparedSentence]
-    ) -> tuple[State, list[tuple[PreparedSentence, float]]]:
+        self, state: State, prepared: Sequence[SplitSentence]
+    ) -> tuple[State, list[tuple[SplitSentence, float]]]:
         """Return the state with these sentences counted, and those to score, each with a random number."""
         excluded = 0
-        new: dict[bytes, tuple[PreparedSentence, float]] = {}
+        new: dict[bytes, tuple[SplitSentence, float]] = {}
         for one in prepared:
             key = compute_key(one.sentence.words)
             if key in self._excluded:

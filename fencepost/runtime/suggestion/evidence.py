@@ -17,7 +17,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.windows import Part
 from fencepost.methods.candidates import Candidates
 from fencepost.methods.decoder import WordArrays
-from fencepost.runtime.recogniser import PreparedSentence, Recogniser
+from fencepost.runtime.recogniser import Recogniser, SplitSentence
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Evidence:
     vectors: npt.NDArray[np.float32]  # [N, d], means of the word vectors
 
 
-def examine(recogniser: Recogniser, prepared: Sequence[PreparedSentence]) -> tuple[list[Sentence], Evidence]:
+def examine(recogniser: Recogniser, prepared: Sequence[SplitSentence]) -> tuple[list[Sentence], Evidence]:
     """Return the sentences with predicted entities and the evidence about them, from one run of the model.
 
     No sentence may be empty, and no object may occur twice.
