@@ -43,6 +43,11 @@ class Entity:
         return self.end - self.start
 
     @property
+    def label(self) -> str:
+        """The type, by the name that spaCy and Hugging Face use."""
+        return self.type
+
+    @property
     def span(self) -> tuple[int, int]:
         return self.start, self.end
 

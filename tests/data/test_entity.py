@@ -50,6 +50,10 @@ def test_instances_cannot_be_changed(instance):
         del instance.meta
 
 
+def test_an_entity_has_its_type_as_label():
+    assert Entity(0, 1, "PER").label == "PER"
+
+
 def test_sequences_become_tuples():
     words = ["Ada", "Lovelace"]
     sentence = Sentence(words, [Entity(0, 2, "PER")], left=["a"], right=["b"], pos=["N", "N"])
