@@ -376,7 +376,7 @@ def test_a_file_that_is_a_list_is_refused_with_the_keys(write) -> None:
     assert refused(path) == f"{path}: a configuration should be a mapping (keys: {keys})"
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes(b"training: \xff\xfe")
     assert refused(path).startswith(f"{path}: this file is not UTF-8 (at byte 10)")
@@ -384,7 +384,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
     assert refused(path).startswith(f"{path}: this is not valid YAML: ")
 
 
-def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_key(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("training: {epochs: 7}", encoding="utf-8-sig")
     assert Config.compose(path).training.epochs == 7
@@ -534,7 +534,7 @@ def bomb(levels: int = 40, merge: bool = False) -> str:
 @pytest.mark.parametrize(
     "text", [bomb(), bomb(merge=True), "encoder: &a {name: *a}", "a: &a [*a]", f"a: {'59:' * 300_000}1"]
 )
-def test_aliases_that_stand_for_too_much_are_refused(write, text: str) -> None:
+def test_aliases_that_expand_too_much_are_refused(write, text: str) -> None:
     path = write(text)
     assert refused(path).startswith(f"{path}: this is not valid YAML: too large")
 

@@ -23,7 +23,7 @@ def test_killed_and_resumed_commands_give_the_same_results() -> None:
     assert process.returncode == 0
 
 
-def test_times_and_folders_are_no_difference(tmp_path: Path) -> None:
+def test_times_and_folders_are_ignored(tmp_path: Path) -> None:
     for name, seconds in (("one", 1), ("other", 2)):
         (tmp_path / name / "tensorboard").mkdir(parents=True)
         (tmp_path / name / "tensorboard" / f"events.out.tfevents.{seconds}").write_text(name)

@@ -121,7 +121,7 @@ def test_prediction_stays_on_the_machine(tmp_path: Path, home: Path) -> None:
     _check(tmp_path, home, (*FENCEPOST, "predict", "Ada Lovelace was born in London."))
 
 
-def test_a_server_that_is_left_alone_stays_on_the_machine(tmp_path: Path, home: Path) -> None:
+def test_by_default_the_server_listens_on_the_machine_only(tmp_path: Path, home: Path) -> None:
     command = (*FENCEPOST, "serve", "--port", "0")
     with _start(
         tmp_path, home, command, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c

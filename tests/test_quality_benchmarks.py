@@ -91,7 +91,7 @@ def test_a_run_with_other_settings_is_another_run(tmp_path):
     assert (tmp_path / "runs").read_text() == "11"
 
 
-def test_runs_of_other_commits_count_when_asked_for(tmp_path, monkeypatch):
+def test_runs_of_other_commits_count_on_request(tmp_path, monkeypatch):
     answers = {"rev-list": "new\nnewer\n", "rev-parse": "old\n"}
     monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
     out = tmp_path / "runs.jsonl"

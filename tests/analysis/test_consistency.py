@@ -52,7 +52,7 @@ def test_words_at_the_edges_of_entities(check, common, rare, suspect):
     assert one.to_dict([annotate(common), sentence])["suspects"][0]["text"] == suspect
 
 
-def test_an_edge_inside_a_larger_entity_is_no_like_context():
+def test_a_boundary_inside_a_larger_entity_is_other_context():
     nested = Sentence(["the", "York", "Museum"], [Entity(0, 3, "ORG"), Entity(1, 2, "LOC")])
     assert not [
         one
@@ -61,7 +61,7 @@ def test_an_edge_inside_a_larger_entity_is_no_like_context():
     ]
 
 
-def test_a_verb_is_no_possessive():
+def test_a_verb_is_not_a_possessive():
     tagged = annotate("[PER:It] 's late", pos=["PRP", "VBZ", "JJ"])
     other = annotate("[PER:Ada 's] house")
     assert [one.check for one in find_inconsistencies([tagged, other])] == []

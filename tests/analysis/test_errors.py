@@ -103,7 +103,7 @@ def test_the_figure_has_the_counts() -> None:
     assert legend_of(analyze_errors({"one": ONE}, GOLD, {}).figure.axes[1]) == ["start", "end"]
 
 
-def test_lines_between_groups_stand_where_groups_end() -> None:
+def test_lines_between_groups_are_where_groups_end() -> None:
     axis = analyze_errors({"one": ONE}, GOLD, {}).figure.axes[0]
     places = [line.get_xdata()[0] for line in axis.lines]  # type: ignore[index]
     ends, place = [], -0.5

@@ -79,7 +79,7 @@ def test_looks_differ_in_more_than_colour() -> None:
 @pytest.mark.parametrize(
     ("count", "columns", "shape"), [(1, 3, (1, 1)), (3, 3, (1, 3)), (4, 3, (2, 3)), (2, 1, (2, 1))]
 )
-def test_panels_stand_in_rows(count: int, columns: int, shape: tuple[int, int]) -> None:
+def test_panels_are_in_rows(count: int, columns: int, shape: tuple[int, int]) -> None:
     figure, axes = make_panels(count, columns=columns)
     assert len(axes) == len(figure.axes) == count
     grid = axes[0].get_gridspec()
@@ -87,7 +87,7 @@ def test_panels_stand_in_rows(count: int, columns: int, shape: tuple[int, int]) 
     assert (grid.nrows, grid.ncols) == shape
 
 
-def test_bars_stand_beside_each_other_with_their_values() -> None:
+def test_bars_are_beside_each_other_with_their_values() -> None:
     _, [axis] = make_panels(1)
     draw_bars(axis, {"a_$b$": [1.0, 2.0], "_c": [3.0, 4.0]}, ["x$1$", "y"], "{:.2f}")
     add_legend(axis)

@@ -268,7 +268,7 @@ def test_words_and_types_are_text_and_never_markup():
     assert not [value for _, attributes in page.elements for value in attributes.values() if value == EVIL]
 
 
-def test_each_word_stands_in_a_bdi_and_a_sentence_has_its_direction():
+def test_each_word_is_in_a_bdi_and_a_sentence_has_its_direction():
     arabic = Sentence(["ولد", "أحمد", "في", "القاهرة"], [Entity(1, 2, "PER")])
     latin = Sentence(["12", "Ada", "أحمد"], [Entity(1, 2, "PER")])
     html = render(contents([arabic, latin], [arabic.with_entities([]), latin.with_entities([])]))

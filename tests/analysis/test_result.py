@@ -149,7 +149,7 @@ def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
         (["model/", "./model"], ["1: model", "2: model"]),
     ],
 )
-def test_short_names_tell_folders_apart(paths: list[str], names: list[str]) -> None:
+def test_short_names_distinguish_folders(paths: list[str], names: list[str]) -> None:
     assert name_paths([Path(path) for path in paths]) == names
 
 

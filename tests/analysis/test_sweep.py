@@ -81,7 +81,7 @@ def test_shares_come_first_and_test_scores_before_development_scores() -> None:
     assert points == [(0.1, pytest.approx(25)), (0.5, pytest.approx(45)), (1.0, pytest.approx(70))]
 
 
-def test_texts_stand_side_by_side_and_so_do_numbers_that_would_collide() -> None:
+def test_texts_are_side_by_side_and_so_are_numbers_that_would_collide() -> None:
     cells = [cell(0.5, **{"method.name": name}) for name in ("_b", "$a$")]
     [axis] = analyze_sweep(cells, {}).figure.axes
     assert ticks_of(axis) == [" _b", r"\$a\$"]
@@ -96,7 +96,7 @@ def test_one_cell_alone_and_one_without_settings() -> None:
     assert analyze_sweep([cell(0.5, a=1)], {}).content["over"] == "a"
 
 
-def test_what_cannot_be_shown() -> None:
+def test_folders_that_cannot_be_shown_are_refused() -> None:
     with pytest.raises(UsageError, match="no finished runs"):
         analyze_sweep([EPSILON[-1]], {})
     with pytest.raises(UsageError, match="no finished runs"):

@@ -170,7 +170,7 @@ def test_lengths(run, analyzed, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
-def test_what_a_method_tells_of_its_steps(analyzed, folder: Path, name: str, model: str) -> None:
+def test_the_reports_of_a_method(analyzed, folder: Path, name: str, model: str) -> None:
     ner = load(folder / model)
     reports = ner.make_reports([name])
     list(ner.predict(DATA, ner.watch_reports(reports)))
@@ -274,7 +274,7 @@ def test_curves(analyzed, trained_run: Path) -> None:
     assert {"first", "again", "epoch"} <= set(result.texts)
 
 
-def test_where_the_model_stands_its_landscape_is_what_training_saw(analyzed, trained_run: Path) -> None:
+def test_the_landscape_at_the_model_is_the_loss_of_training(analyzed, trained_run: Path) -> None:
     epochs = [record for record in read_records(trained_run) if "dev_f1" in record]
     best = find_best_epoch(epochs)
     result = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)

@@ -63,7 +63,7 @@ def test_a_model_that_does_not_work_gets_no_sums(run, model: Path) -> None:
     assert (model / SUMS_FILE).read_bytes() == before
 
 
-def test_where_there_is_no_model(run, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(run, tmp_path: Path) -> None:
     assert "not a model folder" in run("check", tmp_path, code=2).stderr
     (tmp_path / "config.json").write_text("[", encoding="utf-8")
     assert "config.json: this file is not valid JSON" in run("check", tmp_path, code=2).stderr

@@ -83,7 +83,7 @@ def test_what_is_skipped_is_kept_beside_the_output(run, tmp_path):
     assert "conll cannot hold a word that is empty" in rejected[1]["reason"]
 
 
-def test_rejected_file_can_be_named_and_is_not_made_in_vain(run, tmp_path):
+def test_rejected_file_can_be_named_and_is_created_only_if_needed(run, tmp_path):
     corpus = tmp_path / "in.jsonl"
     corpus.write_text('{"words": ["a"], "entities": []}\n')
     run("convert", corpus, tmp_path / "out.jsonl", "--skip-invalid")

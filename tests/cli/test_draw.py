@@ -16,7 +16,7 @@ def draw_lines(sentence: Sentence, width: int = 80) -> list[str]:
     return draw(sentence, width, Palette()).plain.split("\n")
 
 
-def test_nested_entities_stand_below_each_other():
+def test_nested_entities_are_drawn_below_each_other():
     words = ["The", "University", "of", "Toronto", "'s", "president"]
     sentence = Sentence(words, [Entity(3, 4, "place"), Entity(1, 4, "organization")])
     assert draw_lines(sentence) == [
@@ -31,7 +31,7 @@ def test_a_narrow_entity_has_its_label_after_it_and_a_score():
     assert draw_lines(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
 
 
-def test_a_label_stands_before_where_there_is_no_room_after():
+def test_a_label_is_before_its_entity_if_there_is_no_room_after_it():
     assert draw_lines(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
 
 

@@ -82,7 +82,7 @@ def test_work_that_cannot_be_done_ends_with_1(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_pipe_is_no_traceback():
+def test_a_closed_pipe_prints_no_traceback():
     command = [*COMMAND, "convert", "sample:train", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producer:
         assert producer.stdout.readline().startswith(b"{")

@@ -138,7 +138,7 @@ def test_each_line_is_a_text(run, small_model, ner, tmp_path):
     assert "科技" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
-def test_bytes_that_are_no_text(run, small_model, tmp_path):
+def test_bytes_that_are_not_text(run, small_model, tmp_path):
     source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_bytes(b"one\ntw\xff\nthree\n")
     refused = run("predict", small_model, "--input", source, "--output", out, code=2)
@@ -157,7 +157,7 @@ def test_a_file_without_a_text(run, small_model, tmp_path, content):
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
-def test_white_space_separates_words_where_that_is_said(run, small_model, tmp_path):
+def test_white_space_separates_pretokenized_words(run, small_model, tmp_path):
     (tmp_path / "in.txt").write_text("A.B. (c)\n\nd")
     out = tmp_path / "out.jsonl"
     run(
@@ -546,6 +546,6 @@ def test_texts_are_read_from_a_workbook(run, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["predict", "suggest"])
-def test_columns_of_annotations_are_no_columns_of_texts(run, tmp_path, command):
+def test_columns_of_annotations_are_not_columns_of_texts(run, tmp_path, command):
     arguments = ("--input", "sample:test") if command == "predict" else ("sample:test",)
     assert "with --text-column" in run(command, *arguments, "--columns", "text=body", code=2).output

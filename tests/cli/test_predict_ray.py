@@ -55,7 +55,7 @@ def command(tmp_path, small_model) -> list[object]:
         (["--engine", "auto", "--ray-address", "auto"], "--ray-address needs --engine ray"),
     ],
 )
-def test_what_cannot_be_asked(run, command, tmp_path, more, message):
+def test_invalid_options_are_refused(run, command, tmp_path, more, message):
     assert message in run(*command, *more, code=2).stderr
     assert not (tmp_path / "out").exists()
 
@@ -91,7 +91,7 @@ def earlier(tmp_path) -> Callable[[], dict[str, str]]:
     return lambda: {str(path.relative_to(out)): path.read_text() for path in out.rglob("*")}
 
 
-def test_an_earlier_output_survives_what_goes_wrong(run, command, tmp_path, earlier, monkeypatch):
+def test_an_earlier_output_survives_failures(run, command, tmp_path, earlier, monkeypatch):
     before = earlier()
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\n')
     run(*command, "--input", tmp_path / "in.jsonl", "--force", code=2)

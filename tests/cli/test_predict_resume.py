@@ -39,7 +39,7 @@ def whole(run, small_model, source) -> bytes:
     return source.with_name("whole.jsonl").read_bytes()
 
 
-def test_an_output_that_is_there_is_not_touched_unless_that_is_said(run, small_model, source):
+def test_an_existing_output_is_kept_unless_an_option_says_otherwise(run, small_model, source):
     out = source.with_name("out.jsonl")
     out.write_text("precious\n")
     arguments = ["predict", small_model, "--input", source, "--output", out]
@@ -178,7 +178,7 @@ def test_the_output_of_another_input(run, small_model, source, whole):
 
 @pytest.mark.parametrize("precious", [b'{"mine": 1}', b'{"mine": 1}\n{"mine": 2}', b'{"text": "another'])
 @pytest.mark.parametrize("count", [0, 3, 30])
-def test_resume_cuts_nothing_off_that_is_not_its_own(run, small_model, source, whole, precious, count):
+def test_resume_does_not_truncate_other_files(run, small_model, source, whole, precious, count):
     out = source.with_name("out.jsonl")
     before = b"".join(whole.splitlines(keepends=True)[:count]) + precious
     out.write_bytes(before)

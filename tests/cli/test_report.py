@@ -28,7 +28,7 @@ def data(tmp_path_factory):
 # Of a folder
 
 
-def test_a_run_without_data_tells_what_its_folder_does(run, small_model):
+def test_without_data_the_report_has_the_content_of_the_folder(run, small_model):
     result = run("report", small_model)
     target = small_model / "report.html"
     assert result.stdout == f"the report is in {target}\n"
@@ -97,7 +97,7 @@ def test_only_a_report_is_overwritten(run, small_model, tmp_path):
     )
 
 
-def test_what_cannot_be_is_refused(run, small_model, tmp_path):
+def test_invalid_arguments_are_refused(run, small_model, tmp_path):
     out = ["--out", tmp_path / "x.html"]
     assert "not a model folder" in run("report", tmp_path, *out, code=2).stderr
     assert "not a model folder" in run("report", tmp_path / "absent", code=2).stderr
@@ -187,7 +187,7 @@ def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeyp
     assert "evaluated on the test data of the training run" in Page(later).text
 
 
-def test_train_uses_the_development_data_where_there_is_no_test(run, data, tmp_path):
+def test_train_uses_the_development_data_without_test_data(run, data, tmp_path):
     parts = ["--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
     run("train", *parts, "--out", tmp_path / "model", *SMALL)
     text = Page((tmp_path / "model" / "report.html").read_text()).text
@@ -240,7 +240,7 @@ def test_a_full_disk_ends_with_a_message_and_not_with_a_traceback(run, data, tmp
     assert (tmp_path / "model" / "report.html").is_file()
 
 
-def test_a_report_that_fails_costs_nothing(run, data, tmp_path, monkeypatch):
+def test_a_report_that_fails_has_no_effect(run, data, tmp_path, monkeypatch):
     def broken(_):
         raise ZeroDivisionError("oh")
 

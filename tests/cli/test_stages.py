@@ -227,7 +227,7 @@ def test_groups_of_lengths_add_up(content):
     assert groups["longer"]["support"] > 5
 
 
-def test_what_is_asked_for_changes_no_scores(model, data, content):
+def test_options_do_not_change_scores(model, data, content):
     plain = evaluated(model, data / "test.jsonl")
     added = {"by_length_group", "longer_than_enumerated"}
     assert content.keys() - plain.keys() == added | {"stages"}

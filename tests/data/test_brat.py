@@ -215,7 +215,7 @@ def test_an_error_in_the_middle_leaves_no_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_input_is_no_folder(monkeypatch):
+def test_standard_input_is_not_a_folder(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Ada")))
     with pytest.raises(UsageError, match="BRAT corpora are folders"):
         list(read("-", "brat"))

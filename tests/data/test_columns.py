@@ -70,7 +70,7 @@ def test_lone_tabs_on_blank_lines_separate_sentences(reading):
     assert [s.words for s in reading("a\tO\n\t\nb\tO\n \t \r\n\n\nc\tO")] == [("a",), ("b",), ("c",)]
 
 
-def test_comments_stand_before_sentences_and_the_word_hash_is_a_word(reading):
+def test_comments_are_before_sentences_and_the_word_hash_is_a_word(reading):
     reader = reading("# id = 1\n# text = a b\na\tO\nb\tB-X\n\n#\tB-X\n#tag\tO\n\n#tag\tO\nb\tO\n")
     assert [s.words for s in reader] == [("a", "b"), ("#", "#tag"), ("#tag", "b")]
     [note] = reader.notes

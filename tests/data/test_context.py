@@ -53,7 +53,7 @@ def test_equals_looking_around(sentences, number):
 
 
 @given(documents)
-def test_none_asked_for_is_none_given(sentences):
+def test_no_context_is_added_by_default(sentences):
     assert list(add_context(sentences, 0)) == sentences
 
 

@@ -66,7 +66,7 @@ def test_of_several_span_groups_one_must_be_named(saved):
     assert first.entities == (Entity(1, 2, "Y"),)
 
 
-def test_the_group_sc_goes_before_others(saved):
+def test_the_group_sc_takes_precedence(saved):
     first, _ = read(saved(doc(other=[(0, 1, "X")], sc=[(1, 2, "Y")])))
     assert first.entities == (Entity(1, 2, "Y"),)
 

@@ -91,7 +91,7 @@ def test_sentences_and_entities_with_other_content_differ():
 
 
 @given(strategies.odd_sentences())
-def test_word_offsets_are_where_the_words_stand_in_the_text(sentence):
+def test_word_offsets_are_those_of_the_words_in_the_text(sentence):
     text, offsets = sentence.text, sentence.word_offsets()
     assert [text[start:end] for start, end in offsets] == list(sentence.words)
     assert text.replace(" ", "") == "".join(sentence.words).replace(" ", "")
@@ -119,7 +119,7 @@ def test_contains_and_crosses_agree_with_sets_of_words(one, two):
     assert one.key == (*one.span, "X")
 
 
-def test_a_string_is_no_list_of_words():
+def test_a_string_is_not_a_list_of_words():
     with pytest.raises(ValueError, match="not the string 'Ada left'"):
         Sentence("Ada left")
 

@@ -45,7 +45,7 @@ def test_json_that_is_not_valid_is_refused(tmp_path: Path, content: bytes, reaso
         read_json(path)
 
 
-def test_json_that_is_no_object_is_refused(tmp_path: Path) -> None:
+def test_json_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("[1]")
     assert read_json(path) == [1]

@@ -126,7 +126,7 @@ def test_signs_that_contradict_each_other_are_refused(reading):
         list(reading(lines(tokens((2, 4, {})), UNDECIDED, tokens((1, 1, {})))))
 
 
-def test_negative_and_reversed_spans_are_no_signs(skipping):
+def test_negative_and_reversed_spans_are_not_signs(skipping):
     bad = [tokens((-1, -1, {})), tokens((-2, 4, {})), tokens((3, 1, {"text": "x"}))]
     _, sentences, rejected = skipping(lines(*bad, tokens((2, 4, {})), UNDECIDED))
     assert [s.entities[0].end for s in sentences] == [4, 1]
@@ -276,7 +276,7 @@ def test_one_broken_element_of_an_array_leaves_the_others_alone(skipping):
         (",]", "not JSON"),
     ],
 )
-def test_what_is_wrong_with_the_end_of_an_array_is_said(skipping, tail, reason):
+def test_errors_at_the_end_of_an_array_are_reported(skipping, tail, reason):
     _, sentences, rejected = skipping("[" + json.dumps(SHAPES["jsonl"]) + tail)
     assert len(sentences) <= 1
     assert reason in rejected[-1].reason
@@ -305,7 +305,7 @@ def test_a_string_of_escaped_quotes_that_never_ends_takes_no_quadratic_time(skip
     assert rejected[0].reason == "the file ends before its array does"
 
 
-def test_very_many_keys_of_which_one_stands_twice_take_no_quadratic_time(skipping):
+def test_a_duplicate_among_very_many_keys_is_found_in_linear_time(skipping):
     keys = [*range(200_000), 199_999]
     _, _, rejected = skipping("{" + ",".join(f'"{key}":0' for key in keys) + "}\n", "jsonl")
     assert "the key '199999' occurs twice" in rejected[0].reason
@@ -471,7 +471,7 @@ def test_nothing_may_follow_an_array(skipping, between):
     assert [each.reason for each in rejected] == ["there is text after the end of the array"]
 
 
-def test_only_white_space_of_json_may_stand_between_values(skipping):
+def test_only_white_space_of_json_is_allowed_between_values(skipping):
     one = '{"words": ["a"], "entities": []}'
     _, sentences, rejected = skipping(f"[{one},\u3000{one},\n{one}]")
     assert (len(sentences), len(rejected)) == (2, 1)

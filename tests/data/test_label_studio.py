@@ -51,7 +51,7 @@ def test_of_several_annotations_the_ground_truth_is_read(skipping):
         assert counts == ({"further annotation of a task, skipped": further} if further else {})
 
 
-def test_a_task_that_is_not_finished_is_no_gold_data(skipping):
+def test_an_unfinished_task_is_not_gold_data(skipping):
     prediction = {"model_version": "m", "score": 0.5, "result": [label(0, 3, "PER", score=0.25)]}
     tasks = [task(), task(annotation(was_cancelled=True)), task(predictions=[prediction])]
     content = json.dumps([*tasks, task(annotation())])
@@ -65,7 +65,7 @@ def test_a_task_that_is_not_finished_is_no_gold_data(skipping):
     assert [sentence.entities for sentence in sentences] == [(), (), (Entity(0, 1, "PER", 0.25),), ()]
 
 
-def test_what_is_no_label_of_text_is_counted(skipping):
+def test_results_that_are_not_labels_of_text_are_counted(skipping):
     relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}
     choice = {"type": "choices", "value": {"choices": ["news"]}, "id": "c"}
     reader, [sentence], _ = skipping(json.dumps([task(annotation(relation, label(0, 3, "PER"), choice))]))

@@ -167,11 +167,11 @@ def test_errors_of_what_is_read_meanwhile_are_not_about_the_output(tmp_path: Pat
             (tmp_path / "input").read_text()
 
 
-def test_what_cannot_be_made_is_a_wrong_request(tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_created_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none/out: cannot be written: No such file or directory"):
         fill_file(tmp_path / "none" / "out")
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+def test_a_closed_pipe_is_not_a_write_error() -> None:
     with pytest.raises(BrokenPipeError), raise_write_errors("out"):
         raise BrokenPipeError

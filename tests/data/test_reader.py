@@ -82,7 +82,7 @@ def test_utf16_is_named(reading):
 
 
 @pytest.mark.parametrize("name", ["no/such/file", "x" * 5000, "nul\0byte", ""])
-def test_a_file_that_is_not_there_is_a_usage_error(tmp_path, name):
+def test_a_missing_file_is_a_usage_error(tmp_path, name):
     with pytest.raises(FencepostError):
         list(Reader(tmp_path / name))
 

@@ -42,7 +42,7 @@ def test_a_head_that_ends_between_cr_and_lf_has_line_feeds(reading, monkeypatch)
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x85", "\u2028"])
-def test_separators_that_are_no_line_ends_are_refused_outside_words(reading, separator):
+def test_separators_that_are_not_line_ends_are_refused_outside_words(reading, separator):
     with pytest.raises(DataError, match=rf"corpus:1: U\+{ord(separator):04X} in column 2; lines must end in"):
         list(reading(COLUMNS.replace("\n", separator)))
     [sentence, _] = reading(COLUMNS.replace("Ada", f"A{separator}da"))
@@ -107,7 +107,7 @@ def test_an_empty_list_does_not_hide_the_entities(reading):
 
 
 @pytest.mark.parametrize("spans", [{"start": 0, "end": 3, "label": "PER"}, '[[0, 3, "PER"]]'])
-def test_spans_that_are_no_list_are_refused(reading, spans):
+def test_spans_that_are_not_a_list_are_refused(reading, spans):
     with pytest.raises(DataError, match="corpus:2: 'spans' is not a list"):
         list(reading(lines(TEXT, {"text": "Ada", "spans": spans})))
 
@@ -165,7 +165,7 @@ def test_folders_that_are_links_are_noted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["texts.csv", "TEXTS.CSV"])
-def test_classes_of_texts_are_no_entities(tmp_path, name):
+def test_classes_of_texts_are_not_entities(tmp_path, name):
     (tmp_path / name).write_text("text,label\nAda was born O ,PER\nhe, O\n")
     with pytest.raises(DataError, match=r":2: 'label' is 'PER', not a list"):
         list(read(tmp_path / name))

@@ -138,7 +138,7 @@ def test_train_takes_columns_for_files_and_frames(table):
         (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' also has rows further above"),
     ],
 )
-def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text, line, reason):
+def test_one_broken_row_is_reported_with_its_line_and_does_not_affect_others(table, text, line, reason):
     rejected = []
     sentences = content(Reader(table(text), on_invalid=rejected.append))
     [one] = rejected
@@ -159,7 +159,7 @@ def test_one_broken_row_is_reported_with_its_line_and_costs_no_other(table, text
         ("word,tag\na,O\nb,O\nc,O\n", "words=word,tags=tag", "no column says which sentence it belongs to"),
     ],
 )
-def test_columns_without_sentences_are_refused_with_those_that_are_there(table, text, columns, message):
+def test_columns_without_sentences_are_refused_with_a_list_of_columns(table, text, columns, message):
     with pytest.raises(UsageError) as caught:
         list(read(table(text), options=ReadOptions(columns=columns)))
     assert message in str(caught.value)
@@ -217,7 +217,7 @@ def test_lists_are_read_as_json_and_in_pythons_notation(values):
 @pytest.mark.parametrize(
     "text", ["['a' 'b']", "['a'\n 'b']", "[1 2]", "[f()]", "['a', b]", "[" * 10_000, "a b"]
 )
-def test_what_is_no_list_is_refused(text):
+def test_values_that_are_not_lists_are_refused(text):
     with pytest.raises(ValueError, match=r"not a list|neither JSON"):
         parse_list(text, split=False)
 

@@ -41,7 +41,7 @@ HAAG = block(
 )
 
 
-def test_numbers_join_words_and_tell_entities_apart(skipping):
+def test_numbers_join_words_and_separate_entities(skipping):
     reader, [sentence], rejected = skipping(document(HAAG), name="a.tsv")
     assert reader.format.name == "webanno"
     assert sentence.words == ("Ms.", "Haag", "plays", "Elianti", ".")
@@ -138,7 +138,7 @@ def test_parts_of_words_cut_them_as_in_other_formats(skipping):
     assert count == 2
 
 
-def test_what_is_no_entity_is_counted(skipping):
+def test_annotations_that_are_not_entities_are_counted(skipping):
     layers = (
         POS,
         NER.replace("|value", "|identifier|value"),

@@ -72,7 +72,7 @@ def test_refused_sentences_are_given_away_and_counted(tmp_path):
     assert len(list(read(tmp_path / "x.conll"))) == 2
 
 
-def test_parts_for_which_there_is_no_place_are_counted(tmp_path):
+def test_fields_that_cannot_be_represented_are_counted(tmp_path):
     full = Sentence(
         ["a"],
         [Entity(0, 1, "X", 0.5, {"a": 1})],

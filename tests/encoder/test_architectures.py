@@ -129,14 +129,14 @@ def test_the_gradient_is_that_of_every_weight(folders, kind):
     assert without == []
 
 
-def test_a_high_limit_is_used_when_asked_for(folders):
+def test_a_high_limit_is_used_if_set(folders):
     folder, _ = folders["modernbert"]
     assert build(folder, window=1000).embedder.room == 998
     with pytest.raises(UsageError, match=r"encoder.window is 1001, but .* reads at most 1000 sub-words"):
         build(folder, window=1001)
 
 
-def test_no_limit_is_no_limit(folders):
+def test_by_default_there_is_no_limit(folders):
     encoder = build(folders["t5"][0], window=2000)
     assert encoder.embedder.room == 1998
     of = [Sentence(tiny.cycled(400))]

@@ -239,7 +239,7 @@ def test_word_vectors_of_a_file(glove):
     assert frozen == ["features.0.embedding.weight"]
 
 
-def test_word_vectors_learn_when_asked_to(glove):
+def test_word_vectors_learn_if_set(glove):
     encoder = build(features={"vectors": glove, "train_vectors": True})
     assert all(one.requires_grad for one in encoder.parameters())
     words_of(encoder(encoder.collate(TRAINING)).vectors, TRAINING)[0].sum().backward()
@@ -303,7 +303,7 @@ def test_a_vocabulary_that_is_damaged_is_refused(tmp_path, damage):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
-def test_a_vocabulary_that_is_no_json_is_refused(tmp_path, content):
+def test_a_vocabulary_that_is_not_json_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / Encoder.VOCABULARY_FILE).write_bytes(content)
     with pytest.raises(DataError, match=r"vocabulary.json: (the vocabulary of this model|this file) "):

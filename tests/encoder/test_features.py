@@ -131,7 +131,7 @@ def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_word_vectors_learn_only_when_asked_to(trained):
+def test_word_vectors_learn_only_if_set(trained):
     feature = WordVectors(2, ["a"], trained=trained)
     assert feature.embedding.weight.requires_grad is trained
 
@@ -171,7 +171,7 @@ def test_only_what_the_settings_use_is_known_by_name(changes, known):
     assert build_vocabulary(EncoderSettings(**changes), SENTENCES) == known
 
 
-def test_features_are_off_unless_asked_for(tmp_path):
+def test_features_are_off_by_default(tmp_path):
     assert make_features(EncoderSettings(), {}, 0) == []
     every = {"characters": 6, "pos": 3, "vectors": tmp_path / "no such file"}
     known = {"characters": ["a"], "pos": ["NN"], "vectors": ["a", "b"]}

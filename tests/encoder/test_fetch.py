@@ -99,18 +99,18 @@ def test_an_unknown_name_is_refused_at_once_without_a_network(no_network, caplog
 
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "/no/such/folder", "a b", "x" * 300])
-def test_a_name_that_is_no_folder_and_cannot_be_on_the_hub(hub_without_answer, name):
+def test_a_name_that_is_not_a_folder_and_cannot_be_on_the_hub(hub_without_answer, name):
     with pytest.raises(UsageError, match=r"cannot be loaded: .*give minilm, scratch, a folder"):
         fetch(name)
 
 
-def test_a_folder_that_is_not_there_is_called_that(hub_without_answer):
+def test_a_missing_folder_is_called_that(hub_without_answer):
     with pytest.raises(UsageError, match="there is no such folder, and it is not a valid name on the hub"):
         fetch("./no/such/folder")
 
 
 @pytest.mark.parametrize("away", [True, False])
-def test_the_hub_is_asked_only_where_it_answers(monkeypatch, away):
+def test_an_offline_hub_is_not_queried(monkeypatch, away):
     request = {}
 
     def from_pretrained(name, **options):

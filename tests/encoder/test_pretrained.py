@@ -204,7 +204,7 @@ def test_context_is_seen_but_not_returned(minilm, bert, bert_tokenizer):
     assert not same(batch[0], batch[2], atol=1e-3)
 
 
-def test_context_that_was_not_asked_for_is_not_seen(minilm):
+def test_context_is_not_read_unless_requested(minilm):
     of = [Sentence(["Toronto"], left=["in"], right=["suburbs"]), Sentence(["Toronto"])]
     (one, other), _ = encoded(minilm, of)
     assert same(one, other)

@@ -47,7 +47,7 @@ def test_with_a_header_the_first_word_may_have_spaces(path):
     assert read(path, "1 2\nNew York 1 2\n") == (["New York"], [[1, 2]])
 
 
-def test_a_first_word_that_is_a_number_is_no_header(path):
+def test_a_first_word_that_is_a_number_is_not_a_header(path):
     assert read(path, "1 2 3\n4 5 6\n") == (["1", "4"], [[2, 3], [5, 6]])
 
 
@@ -112,7 +112,7 @@ def test_a_line_that_is_wrong_is_named(path, text, line, message):
     assert caught.value.place == f"{path}:{line}"
 
 
-def test_a_line_that_is_not_kept_need_not_be_of_numbers(path):
+def test_a_line_that_is_not_kept_may_have_other_values_than_numbers(path):
     assert read(path, "a 1 2\nb 1 x\n", limit=1)[0] == ["a"]
 
 
@@ -131,7 +131,7 @@ def test_a_file_without_vectors_is_refused(path, text, message):
     assert caught.value.source == str(path)
 
 
-def test_a_file_that_is_not_there(path, tmp_path):
+def test_a_missing_file_is_refused(path, tmp_path):
     with pytest.raises(DataError, match=r"vectors.txt: word vectors cannot be read: No such file"):
         read(path)
     with pytest.raises(DataError, match="word vectors cannot be read"):

@@ -160,7 +160,7 @@ def test_turned_round_it_is_the_same(good: Matches, worse: Matches) -> None:
     )
 
 
-def test_a_clear_difference_is_no_chance(good: Matches, worst: Matches) -> None:
+def test_a_clear_difference_is_not_chance(good: Matches, worst: Matches) -> None:
     clear = compare_models(good, worst, 500, 999)
     assert clear.p == pytest.approx(1 / 1000)  # none of the exchanges does as much
     assert clear.f1.low > 0.3

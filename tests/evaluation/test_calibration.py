@@ -66,7 +66,7 @@ def test_certain_and_correct_is_perfect() -> None:
     assert reliability([1.0, 1.0], [False, False]).ece == 1.0
 
 
-def test_without_predictions_there_is_no_error_to_speak_of() -> None:
+def test_without_predictions_there_is_no_error() -> None:
     result = reliability([], [])
     assert isinstance(result, Calibration)
     assert result.ece is None

@@ -264,7 +264,7 @@ def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> N
         swept(tmp_path, [GridCell()], 1)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("years")
@@ -300,7 +300,7 @@ def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
 # Models
 
 
-def test_models_need_not_be_kept(copied: Path, whole: Path) -> None:
+def test_models_may_be_removed(copied: Path, whole: Path) -> None:
     shutil.rmtree(copied / RUN)
     (copied / RUN.parent / "seed-2" / "checkpoints").mkdir()  # killed at the very end
     assert go(swept(copied, keep_models=False)) == ["method.epsilon=0.3, seed 1"]
@@ -314,7 +314,7 @@ def test_models_need_not_be_kept(copied: Path, whole: Path) -> None:
 # Runs that fail, and several processes
 
 
-def test_a_run_that_fails_costs_no_other(tmp_path: Path) -> None:
+def test_a_run_that_fails_does_not_affect_others(tmp_path: Path) -> None:
     cells = make_cells([], [0.25, 0.5, 1])
     sweep = swept(tmp_path, cells, 1)
     with patch.object(sweep_module, "run_trial", _failing):
@@ -341,7 +341,7 @@ def _failing(data: Data, run: Trial) -> None:
     trials.run_trial(data, run)
 
 
-def test_a_full_disk_stops_the_sweep_and_is_no_failure_of_a_run(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_sweep_and_is_not_a_failure_of_a_run(tmp_path: Path) -> None:
     sweep, calls = swept(tmp_path), list[str]()
 
     def full(_: Data, run: Trial) -> None:
@@ -365,7 +365,7 @@ def quick_start() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quick_start")
-def test_several_processes_come_to_the_same(whole: Path, tmp_path: Path) -> None:
+def test_several_processes_give_the_same_results(whole: Path, tmp_path: Path) -> None:
     sweep = swept(tmp_path)
     assert len(go(sweep, workers=2)) == 4
     assert not sweep.failed
@@ -373,7 +373,7 @@ def test_several_processes_come_to_the_same(whole: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("quick_start")
-def test_a_process_that_dies_costs_no_other_task(tmp_path: Path) -> None:
+def test_a_process_that_dies_does_not_affect_other_tasks(tmp_path: Path) -> None:
     tasks = ["good", "die", "raise", "leave", "refuse", "last"]
     ended: dict[str, TaskResult[str]] = {
         one.task: one for one in run_in_processes(partial(_act, tmp_path), tasks, 2)

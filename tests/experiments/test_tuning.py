@@ -199,7 +199,7 @@ def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> Non
         (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),
     ],
 )
-def test_files_that_are_no_search_space(content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_files_without_a_search_space_are_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -232,7 +232,7 @@ def results(out: Path) -> dict[str, Any]:
     return content
 
 
-def test_what_there_is_at_the_end(whole: Path) -> None:
+def test_files_at_the_end(whole: Path) -> None:
     content = results(whole)
     trials = content["trials"]
     assert [one["state"] for one in trials] == ["complete"] * 3
@@ -539,7 +539,7 @@ def failing(*numbers: int) -> tuple[Play, list[Exception]]:
     return play, errors
 
 
-def test_a_trial_that_fails_costs_no_other(tmp_path: Path) -> None:
+def test_a_trial_that_fails_does_not_affect_others(tmp_path: Path) -> None:
     with played(failing(0, 1, 3)[0]):
         trials = go(tuning(tmp_path), 5)
     assert [one.state for one in trials] == ["failed", "failed", "complete", "failed", "complete"]

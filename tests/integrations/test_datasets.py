@@ -242,7 +242,7 @@ def test_a_function_of_the_user_makes_the_rows(flat):
     assert next(sentences(flat.with_transform(lower))).words == ("ada", "lovelace", "in", "london")
 
 
-def test_no_rows_are_no_sentences(flat):
+def test_no_rows_give_no_sentences(flat):
     assert list(sentences(flat.select([]))) == list(sentences([])) == []
 
 
@@ -353,7 +353,7 @@ def test_an_error_in_raw_text_says_which_columns_are_meant():
         list(sentences(rows, {"text": "body", "spans": "marks"}))
 
 
-def test_one_broken_row_costs_no_other():
+def test_one_broken_row_does_not_affect_others():
     rows = [
         {"tokens": [word], "tags": [tag]} for word, tag in (("a", "O"), ("b", "Q"), (3, "O"), ("d", "B-X"))
     ]
@@ -540,7 +540,7 @@ def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
     assert calls[3].encoder.name == "scratch"
 
 
-def test_a_device_that_is_not_there_is_refused(tmp_path, monkeypatch):
+def test_a_missing_device_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     with pytest.raises(UsageError, match="the device mps is not available; this machine has cpu"):
         fencepost.train(LEARNT, tmp_path / "model", config=FEW, quiet=True, device="mps")

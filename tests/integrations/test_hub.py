@@ -258,7 +258,7 @@ def test_what_is_changed_for_a_recogniser_is_not_saved(trained, tmp_path):
     assert load(tmp_path / "model").settings == load(trained).settings != other.settings
 
 
-def test_graphs_without_their_facts_are_left_behind(trained, tmp_path):
+def test_graphs_without_their_facts_are_not_copied(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "half")
     (tmp_path / "half" / "onnx" / "export.json").unlink()
     load(tmp_path / "half").save_pretrained(tmp_path / "model")
@@ -352,7 +352,7 @@ def test_a_branch_and_a_proposal(server, trained):
         recogniser.push_to_hub("me/model", token=TOKEN, commit_message="")
 
 
-def test_what_the_hub_shall_read_can_be_added(server, trained):
+def test_metadata_for_the_hub_can_be_added(server, trained):
     facts = {"license": "apache-2.0", "language": "en", "datasets": ["me/data"]}
     load(trained).push_to_hub("me/model", token=TOKEN, metadata=facts)
     card = ModelCard(server.commits[0]["files"]["README.md"].decode())
@@ -496,7 +496,7 @@ def test_a_token_goes_to_the_hub(server, trained, monkeypatch):
 @pytest.mark.parametrize(
     "config", [None, b"{", b"[]", b'{"model_type": "bert"}', b'{"types": 1, "config": {}}', b'{"types": []}']
 )
-def test_what_is_no_model_of_ours_is_refused_before_it_is_fetched(server, config):
+def test_other_repositories_are_refused_before_they_are_downloaded(server, config):
     files = {"model.safetensors": b"x" * 1000, "tokenizer.json": b"{}"}
     server.branches["you/bert", "main"] = files if config is None else {**files, "config.json": config}
     with pytest.raises(UsageError, match=r"^you/bert: this is not a fencepost model .* --encoder"):
@@ -526,7 +526,7 @@ def test_what_the_hub_does_not_have(server):
 @pytest.mark.parametrize(
     "name", ["./no/such/folder", "/no/such/folder", "a b", "me/../you", "a\0b", "x" * 300]
 )
-def test_what_is_no_folder_and_no_name_is_called_that(name):
+def test_an_invalid_name_is_called_that(name):
     with pytest.raises(UsageError) as caught:
         Recogniser.from_pretrained(name)
     assert "there is no such folder, and a name on the hub has the form owner/name" in str(caught.value)

@@ -131,7 +131,7 @@ def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_nothing(ray, model, inputs, single, tmp_path, monkeypatch):
+def test_a_killed_worker_has_no_effect(ray, model, inputs, single, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "Worker", Mortal)
     died = []
     assemble = predict_ray.OutputFolder.assemble

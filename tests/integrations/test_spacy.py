@@ -208,14 +208,14 @@ def ruled(make, **config):
     return nlp("a b c d e f g")
 
 
-def test_entities_that_are_there_stay(make) -> None:
+def test_existing_entities_stay(make) -> None:
     doc = ruled(make)
     assert flat(doc) == [("a", "PER"), ("b", "OLD"), ("d e", "OLD"), ("g", "OLD")]
     assert [span.id_ for span in doc.ents] == ["", "known", "known", "known"]
     assert len(doc.spans["fencepost"]) == 3
 
 
-def test_entities_that_are_there_can_be_overwritten(make) -> None:
+def test_existing_entities_can_be_overwritten(make) -> None:
     doc = ruled(make, overwrite_ents=True)
     assert flat(doc) == [("a b c", "ORG"), ("d", "LOC"), ("g", "OLD")]
     assert [token.ent_id_ for token in doc] == [""] * 6 + ["known"]
@@ -650,7 +650,7 @@ def test_other_bytes_are_refused(make, data) -> None:
     assert component.recogniser.engine == "double"
 
 
-def test_a_model_that_cannot_be_loaded_does_not_replace_the_one_that_is_there(folder) -> None:
+def test_a_model_that_cannot_be_loaded_does_not_replace_the_current_one(folder) -> None:
     nlp = spacy.blank("xx")
     component = nlp.add_pipe("fencepost", config={"model": str(folder)})
     before = component.to_bytes()

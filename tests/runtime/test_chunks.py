@@ -19,7 +19,7 @@ def cut(sizes: list[int]) -> list[list[int]]:
 @given(
     st.lists(st.sampled_from([0, 1, 100, 125, 126, CHARACTERS // 3, CHARACTERS, CHARACTERS + 1]), max_size=40)
 )
-def test_chunks_are_bounded_and_stand_for_themselves(sizes):
+def test_chunks_are_bounded_and_independent(sizes):
     chunks = cut(sizes)
     assert list(chain.from_iterable(chunks)) == sizes
     for chunk in chunks:

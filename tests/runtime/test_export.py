@@ -175,7 +175,7 @@ def test_graphs_of_another_model_are_removed(tmp_path) -> None:
     assert load(tmp_path).engine == "pytorch"
 
 
-def test_data_that_cannot_tell_good_from_bad_is_refused(tmp_path) -> None:
+def test_data_that_cannot_show_a_loss_is_refused(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     for data in (
         [sentence.with_entities(()) for sentence in models.NESTED],

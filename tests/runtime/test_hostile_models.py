@@ -395,7 +395,7 @@ def test_a_pattern_that_takes_too_long(copy) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "special_tokens.json", "tokenizer.json"])
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe" * 100])
-def test_a_file_that_is_no_json(copy, engine: str, name: str, content: bytes) -> None:
+def test_a_file_that_is_not_json(copy, engine: str, name: str, content: bytes) -> None:
     folder = copy("transformer")
     (folder / name).write_bytes(content)
     assert name in refusal(folder, engine)

@@ -92,7 +92,7 @@ def test_only_the_first_words_of_a_run_are_looked_at():
     assert ner._language_check.rest == 0
 
 
-def test_a_few_foreign_words_at_the_start_of_a_text_are_no_reason():
+def test_a_few_foreign_words_at_the_start_of_a_text_do_not_warn():
     ner = load()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,11 +112,11 @@ def test_the_profile_is_that_of_the_training_words():
     assert TextSettings(profile=own).fitted([Sentence(words)]).profile == own
 
 
-def test_old_models_of_languages_with_a_letter_a_piece_say_nothing_of_it(shipped):
+def test_old_models_of_languages_with_one_letter_per_word_do_not_warn(shipped):
     assert reason(shipped, examples("ru"), old=True, language="zh") is None
 
 
-def test_models_without_profile_or_tokenizer_say_nothing(tmp_path):
+def test_models_without_profile_or_tokenizer_do_not_warn(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Recogniser(Double(marking(("Ada",))))("Меня зовут Анна, и я живу в Москве.")

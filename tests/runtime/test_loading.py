@@ -42,7 +42,7 @@ def change(path: Path, change_tree: Callable[[dict[str, Any]], Any]) -> None:
 # Engines
 
 
-def test_the_fastest_engine_that_there_is(folder: Path) -> None:
+def test_auto_is_the_fastest_engine_available(folder: Path) -> None:
     assert fencepost.load is load
     assert load(folder).engine == "onnx"  # how good int8 is is unknown
     assert load(str(folder), engine="int8").engine == "int8"
@@ -115,7 +115,7 @@ def test_settings_of_a_method(tmp_path) -> None:
             ner.with_options(decay=0.5)
 
 
-def test_a_change_of_settings_is_no_change_of_the_model(whole: Path) -> None:
+def test_other_settings_do_not_change_the_model(whole: Path) -> None:
     model = pytorch.load_model(whole)
     ner = Recogniser(pytorch.make_predictor(model))
     other = ner.with_options(select="flat")
@@ -151,7 +151,7 @@ def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
 # What cannot be loaded
 
 
-def test_where_there_is_no_model(tmp_path, monkeypatch) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch) -> None:
     for path in (tmp_path, tmp_path / "missing", __file__):
         for engine in ("auto", "onnx", "pytorch"):
             with pytest.raises(UsageError, match="not a model folder"):
@@ -190,7 +190,7 @@ def test_a_graph_that_is_broken(folder: Path, name: str, content) -> None:
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "onnx/export.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"null"])
-def test_a_file_that_is_no_json_object(folder: Path, name: str, content: bytes) -> None:
+def test_a_file_that_is_not_a_json_object(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
         load(folder, engine="onnx")

@@ -144,7 +144,7 @@ def test_a_text_is_a_string(text) -> None:
         list(ner.pipe([(text, 1)], as_tuples=True))
 
 
-def test_one_text_is_no_list_of_texts() -> None:
+def test_one_text_is_not_a_list_of_texts() -> None:
     ner = Recogniser(Double(everything))
     for read in (ner.pipe, ner.annotate):
         with pytest.raises(UsageError, match="texts are a list of strings"):

@@ -147,7 +147,7 @@ def test_a_model_reads_anything(engine: str, request, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\r\n \t\u3000", "\u2028\x85"])
-def test_where_there_are_no_words_there_are_no_entities(text: str, pytorch, onnx) -> None:
+def test_without_words_there_are_no_entities(text: str, pytorch, onnx) -> None:
     for ner in (pytorch, onnx, ALL["en"]):
         assert ner(text) == []
         assert list(ner.pipe([text, "Ada", text]))[::2] == [[], []]

@@ -288,7 +288,7 @@ def test_long_texts_fill_the_queue_too():
     assert all(answer.status_code == 200 for answer in answers)
 
 
-def test_a_text_that_the_model_fails_on_costs_no_other_anything():
+def test_a_text_that_the_model_fails_on_does_not_affect_others():
     async def talk(client):
         answers = await asyncio.gather(*(ask(client, text) for text in ("ROME", "POISON", "OSLO")))
         many = await client.post("/v1/entities", json={"texts": ["ROME", "POISON"]})
@@ -344,7 +344,7 @@ def test_who_hangs_up_is_not_computed():
     assert not any("OSLO" in texts for texts in model.batches)
 
 
-def test_who_hangs_up_before_the_end_of_the_body_costs_nothing():
+def test_a_client_that_disconnects_before_the_end_of_the_body_has_no_effect():
     async def run():
         app = make_app(recogniser(Capitals()), name="double", method="none")
         async with app.router.lifespan_context(app):

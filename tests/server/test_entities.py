@@ -44,7 +44,7 @@ def test_offsets_count_code_points():
 
 
 @pytest.mark.parametrize(("unit", "place"), [("characters", (5, 9)), ("utf-16", (6, 10)), ("bytes", (9, 13))])
-def test_offsets_count_what_is_asked_for(unit, place):
+def test_offsets_are_in_the_requested_unit(unit, place):
     question = {"texts": ["😀 e\u0301 ROME", "ROME"], "offsets": unit}
     (entity,), (other,) = (one["entities"] for one in post(question).json()["results"])
     assert (entity["start"], entity["end"], entity["text"]) == (*place, "ROME")
@@ -154,14 +154,14 @@ def test_only_some_of_many_problems_are_described(body):
     assert len(answer.content) < 10_000
 
 
-def test_bytes_that_are_no_text_are_refused():
+def test_bytes_that_are_not_text_are_refused():
     headers = {"content-type": "application/json; charset=utf-8"}
     body = b'{"text": "\xff\xfe"}'
     answer = asking(lambda client: client.post("/v1/entities", content=body, headers=headers))
     assert answer.status_code == 422
 
 
-def test_only_json_is_read_so_that_forms_of_other_sites_cannot_ask():
+def test_only_json_is_read_so_that_forms_of_other_sites_are_refused():
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = asking(
             lambda client, kind=kind: client.post(

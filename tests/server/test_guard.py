@@ -66,7 +66,7 @@ def test_with_a_token_the_page_and_the_health_checks_stay_open():
     assert asking(talk) == dict.fromkeys(EVERYTHING, 200)
 
 
-def test_who_asks_first_need_not_send_the_body_without_the_token():
+def test_a_client_without_the_token_is_refused_before_it_sends_the_body():
     read = []
 
     async def talk(client):
@@ -132,7 +132,7 @@ def test_the_schema_takes_what_the_server_takes():
             assert validator.is_valid(body) == (post(body).status_code == 200), body
 
 
-def test_pages_of_other_sites_cannot_ask_unless_they_are_let():
+def test_requests_from_other_sites_are_refused_unless_allowed():
     headers = {"origin": "https://example.org", "access-control-request-method": "POST"}
 
     async def talk(client):
@@ -163,7 +163,7 @@ def test_nothing_outside_of_the_page_is_served():
     assert set(asking(talk)) == {404}
 
 
-def test_the_metrics_are_what_prometheus_reads_and_tell_what_was_done():
+def test_prometheus_can_read_the_metrics():
     async def talk(client):
         await client.post("/v1/entities", json={"texts": ["ADA in ROME", "OSLO"]})
         await client.post("/v1/entities", json={"text": 5})
@@ -235,7 +235,7 @@ def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
     assert "<script" not in page
 
 
-def test_load_balancers_may_ask_for_the_head_alone():
+def test_load_balancers_may_send_head_requests():
     async def talk(client):
         return [(await client.head(path)).status_code for path in ("/", "/healthz", "/readyz")]
 

@@ -121,7 +121,7 @@ def focused(page: Page) -> str:
 # ----------------------------------------------------------------------------------------- asking and drawing
 
 
-def test_a_text_is_asked_about_and_drawn_with_its_entities(page: Page, server: StandIn) -> None:
+def test_entities_of_a_text_are_requested_and_drawn(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     assert server.questions == [{"text": TEXT}]
     assert page.read_text() == TEXT
@@ -252,13 +252,13 @@ def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
     assert not page.every("#list")
 
 
-def test_without_a_text_nothing_is_asked(page: Page, server: StandIn) -> None:
+def test_without_a_text_no_request_is_sent(page: Page, server: StandIn) -> None:
     page.find("  \n ")
     assert page.one("#error").text.startswith("There is no text yet.")
     assert server.questions == []
 
 
-def test_examples_are_asked_about_and_give_back_ones_own_text(page: Page, server: StandIn) -> None:
+def test_examples_send_requests_and_restore_the_users_text(page: Page, server: StandIn) -> None:
     server.answer = lambda _: make_answer()
     page.write("my own text")
     for name in ("News", "Biomedical", "Sport"):
@@ -320,7 +320,7 @@ def test_the_text_can_be_cleared(page: Page) -> None:
 # -------------------------------------------------------------------------------------------------- filtering
 
 
-def test_sliding_filters_without_asking(page: Page, server: StandIn) -> None:
+def test_the_slider_filters_without_a_request(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     before = nodes(page)
     page.slide(0.91)
@@ -360,7 +360,7 @@ def test_types_are_switched_off_and_on(page: Page, server: StandIn) -> None:
     assert page.chips() == []
 
 
-def test_the_filters_hold_for_the_next_answer(page: Page) -> None:
+def test_filters_apply_to_the_next_response(page: Page) -> None:
     page.find(TEXT)
     page.slide(0.95)
     page.find(TEXT)
@@ -368,7 +368,7 @@ def test_the_filters_hold_for_the_next_answer(page: Page) -> None:
     assert page.one("#count").text == "1 of 3 shown"
 
 
-def test_flat_and_nested_ask_again(page: Page, server: StandIn) -> None:
+def test_flat_and_nested_send_a_new_request(page: Page, server: StandIn) -> None:
     server.answer = lambda body: (
         make_answer(MAYOR, ADA) if body.get("flat") else make_answer(MAYOR, LISBON, ADA)
     )
@@ -383,7 +383,7 @@ def test_flat_and_nested_ask_again(page: Page, server: StandIn) -> None:
     assert len(page.chips()) == 3
 
 
-def test_when_asking_again_fails_the_switch_tells_what_is_drawn(page: Page, server: StandIn) -> None:
+def test_when_a_new_request_fails_the_switch_shows_what_is_drawn(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     server.answer = lambda _: Answer({"detail": "no"}, 500)
     page.one("#shapes [value=flat]").click()
@@ -394,7 +394,7 @@ def test_when_asking_again_fails_the_switch_tells_what_is_drawn(page: Page, serv
 
 
 @pytest.mark.parametrize(("select", "value"), [("flat", "flat"), ("nested", "nested"), ("soft-nms", "own")])
-def test_at_first_overlaps_are_as_the_model_has_them(
+def test_overlaps_start_with_the_setting_of_the_model(
     open_page: Open, server: StandIn, select: str, value: str
 ) -> None:
     server.model["select"] = select
@@ -478,7 +478,7 @@ def point(page: Page, covered: str, *, name: str = "pointermove", device: str = 
     )
 
 
-def test_pointing_at_an_entity_tells_about_it(page: Page, browser: webdriver.Chrome) -> None:
+def test_pointing_at_an_entity_shows_its_details(page: Page, browser: webdriver.Chrome) -> None:
     page.find(TEXT)
     left, top = page.point_at("Lisbon")
     pointer = ActionBuilder(browser)
@@ -497,7 +497,7 @@ def test_pointing_at_an_entity_tells_about_it(page: Page, browser: webdriver.Chr
     assert not page.every(".lit")
 
 
-def test_the_tip_tells_only_of_what_is_shown_and_goes_with_escape(
+def test_the_tooltip_has_only_visible_entities_and_escape_closes_it(
     page: Page, browser: webdriver.Chrome
 ) -> None:
     page.find(TEXT)
@@ -508,7 +508,7 @@ def test_the_tip_tells_only_of_what_is_shown_and_goes_with_escape(
     assert not tip(page)
 
 
-def test_the_tip_of_a_touch_stays_until_the_next_one(page: Page) -> None:
+def test_a_tooltip_opened_by_touch_stays_until_the_next_touch(page: Page) -> None:
     page.find(TEXT)
     point(page, "The mayor", name="pointerdown", device="touch")
     page.script(
@@ -629,7 +629,7 @@ def test_a_long_text_has_no_link(page: Page) -> None:
 # ----------------------------------------------------------------------------------- waiting, and its mishaps
 
 
-def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Page, server: StandIn) -> None:
+def test_a_second_request_cancels_the_first_whose_response_is_not_shown(page: Page, server: StandIn) -> None:
     release = threading.Event()
     page.script(  # answers arrive even where cancelling came too late
         "const real = window.fetch; window.signals = []; window.answered = 0;"
@@ -661,7 +661,7 @@ def test_a_second_question_cancels_the_first_whose_answer_is_not_shown(page: Pag
     assert not page.every("#error")
 
 
-def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
+def test_a_request_can_be_stopped(page: Page, server: StandIn) -> None:
     release = threading.Event()
     server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write(TEXT)
@@ -675,7 +675,7 @@ def test_a_question_can_be_stopped(page: Page, server: StandIn) -> None:
     assert not page.every("#stop")
 
 
-def test_without_a_text_the_switch_tells_again_what_is_drawn(page: Page, server: StandIn) -> None:
+def test_without_a_text_the_switch_shows_what_is_drawn(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     release = threading.Event()
     server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
@@ -750,7 +750,7 @@ def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: Stan
     assert server.questions == []
 
 
-def test_a_token_is_asked_for_and_kept_in_memory_only(open_page: Open, server: StandIn) -> None:
+def test_the_page_asks_for_a_token_and_keeps_it_in_memory_only(open_page: Open, server: StandIn) -> None:
     server.token = "s3cret"
     page = open_page()
     page.until(lambda: page.every("#access"))
@@ -773,7 +773,7 @@ def test_a_token_is_asked_for_and_kept_in_memory_only(open_page: Open, server: S
     assert page.browser.current_url == server.url
 
 
-def test_with_the_token_what_stands_in_the_field_is_asked_about(open_page: Open, server: StandIn) -> None:
+def test_with_the_token_the_text_in_the_field_is_sent(open_page: Open, server: StandIn) -> None:
     server.token = "s3cret"
     page = open_page()
     page.until(lambda: page.every("#access"))
@@ -982,7 +982,7 @@ def test_tab_still_reaches_the_entities_after_filtering(page: Page, browser: web
     assert focused(page) == "Ada Lovelace"
 
 
-def test_changes_are_announced_once_they_are_at_rest(page: Page) -> None:
+def test_changes_are_announced_when_they_stop(page: Page) -> None:
     page.find(TEXT)
     status = page.one("#status")
     assert status.get_attribute("aria-live") == "polite"
@@ -1046,7 +1046,7 @@ def test_a_step_of_the_slider_touches_little_of_a_large_text(page: Page, server:
     assert page.one("#count").text == "1470 of 3000 shown"
 
 
-def test_the_page_talks_to_its_own_server_only(page: Page, server: StandIn) -> None:
+def test_the_page_connects_to_its_own_server_only(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     page.slide(0.5)
     page.one("#shapes [value=flat]").click()

@@ -196,7 +196,7 @@ class TestFixing:
             ({"suggested": 5}, "not a suggestion"),
         ],
     )
-    def test_lines_that_are_no_suggestions(self, tmp_path, changes, reason):
+    def test_lines_that_are_not_suggestions_are_refused(self, tmp_path, changes, reason):
         path = save(tmp_path / "a.jsonl", [CHANGE], **changes)
         with pytest.raises(DataError, match=reason) as caught:
             read_accepted(path)

@@ -35,7 +35,7 @@ def job(*names: str, **changes: Any) -> dict[str, Any]:
     return {"fencepost": "1", "model": {"name": "m"}, "options": {"types": None}, "shards": shards, **changes}
 
 
-def test_a_part_is_there_as_a_whole_or_not_at_all(tmp_path):
+def test_a_part_is_written_completely_or_not_at_all(tmp_path):
     part = PartFile(tmp_path / "0.part")
     assert part.read() is None
     assert [part.count_try(), part.count_try()] == [1, 2]

@@ -120,7 +120,7 @@ def test_an_empty_file_has_no_parts(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\n\t\n", b"\xef\xbb\xbf\n"])
-def test_a_blank_file_is_no_corpus(tmp_path, content):
+def test_a_blank_file_is_not_a_corpus(tmp_path, content):
     for name, kind in (("a.jsonl", "json"), ("a.JSON", "json"), ("a.txt", "text"), ("a", "text")):
         (tmp_path / name).write_bytes(content)
         cut = shard(tmp_path / name)

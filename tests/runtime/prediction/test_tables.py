@@ -54,7 +54,7 @@ def test_parquet_keeps_types_and_is_a_corpus(tmp_path):
     assert {entity.key for entity in first.entities} == {(0, 1, "PER"), (0, 3, "EVENT")}
 
 
-def test_what_has_no_place_is_counted_and_costs_nothing_else(tmp_path, monkeypatch):
+def test_values_that_cannot_be_represented_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("fencepost.runtime.prediction.tables._HEAD", 1)
     texts = [predicted("a", n=1, s="x"), predicted("b", n="two", s=3, new=1), predicted("c", n=3, s=None)]
     losses = write_table(texts, tmp_path / "out.parquet", "parquet")
