@@ -24,25 +24,25 @@ from fencepost.server.guard import Guard
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Limits, NotReady
 from fencepost.server.schema import (
-    Answer,
+    EntitiesRequest,
+    EntitiesResponse,
+    ErrorResponse,
+    FieldErrors,
     ModelFacts,
-    Problems,
-    Question,
-    Refusal,
     RequestLimits,
     ServedModel,
 )
 
 _PAGE = Path(__file__).parent / "page"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Refusal, "description": "The token is missing or wrong."},
-    408: {"model": Refusal, "description": "The body was not received in time."},
-    413: {"model": Refusal, "description": "The body, or the number of words, is too large."},
-    415: {"model": Refusal, "description": "The content type of the body is not JSON."},
-    422: {"model": Problems, "description": "Fields of the request are invalid."},
-    429: {"model": Refusal, "description": "The queue is full; try again after `Retry-After` seconds."},
-    500: {"model": Refusal, "description": "The model failed on this text."},
-    503: {"model": Refusal, "description": "The request was not answered in time."},
+    401: {"model": ErrorResponse, "description": "The token is missing or wrong."},
+    408: {"model": ErrorResponse, "description": "The body was not received in time."},
+    413: {"model": ErrorResponse, "description": "The body, or the number of words, is too large."},
+    415: {"model": ErrorResponse, "description": "The content type of the body is not JSON."},
+    422: {"model": FieldErrors, "description": "Fields of the request are invalid."},
+    429: {"model": ErrorResponse, "description": "The queue is full; try again after `Retry-After` seconds."},
+    500: {"model": ErrorResponse, "description": "The model failed on this text."},
+    503: {"model": ErrorResponse, "description": "The request was not answered in time."},
 }
 
 
@@ -122,12 +122,12 @@ class _Shortcut:
 
 def _add_api(app: FastAPI, answers: Entities) -> None:
     """Add the route, which documents the API, and the shortcut that answers its requests."""
-    path, schema = "/v1/entities", {"application/json": {"schema": Question.model_json_schema()}}
+    path, schema = "/v1/entities", {"application/json": {"schema": EntitiesRequest.model_json_schema()}}
 
     @app.post(
         path,
         summary="Find the entities of texts",
-        responses={200: {"model": Answer}, **_REFUSALS},
+        responses={200: {"model": EntitiesResponse}, **_REFUSALS},
         openapi_extra={"requestBody": {"required": True, "content": schema}},
     )
     async def entities(request: Request) -> Response:
@@ -169,7 +169,7 @@ def _add_health(app: FastAPI, batcher: Batcher, metrics: Metrics) -> None:
         return {"status": "ok"}
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", summary="Check whether requests are answered", responses={503: {"model": Refusal}})
+    @app.get("/readyz", summary="Check that requests are answered", responses={503: {"model": ErrorResponse}})
     async def readyz() -> dict[str, str]:
         if not batcher.ready:
             raise HTTPException(503, str(NotReady()))

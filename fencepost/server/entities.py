@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from fencepost.server.batching import Batcher
 from fencepost.server.metrics import Metrics
 from fencepost.server.request import Limits, NotReady, QueueFull, Result, TooManyWords
-from fencepost.server.schema import MIN_CONFIDENCE_TAGS, Question
+from fencepost.server.schema import MIN_CONFIDENCE_TAGS, EntitiesRequest
 
 _DISCONNECTED = (499, "the client has disconnected")  # a status for logs, as in proxies
 _MAX_PROBLEMS = 50  # of a request that are described
@@ -45,49 +45,49 @@ class Entities:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
         try:
-            question = _parse(body, limits, self._types)
+            query = _parse(body, limits, self._types)
         except ValidationError as error:
             raise RequestValidationError(_describe(error)) from None
-        model = 0 if question.model is None else list(self._types).index(question.model)
-        result = await _predict(self._batcher, request, question, model)
-        texts = question.all_texts
+        model = 0 if query.model is None else list(self._types).index(query.model)
+        result = await _predict(self._batcher, request, query, model)
+        texts = query.all_texts
         self._metrics.texts.inc(len(texts))
         self._metrics.characters.inc(sum(map(len, texts)))
         if sum(map(len, result)) > _MANY_ENTITIES:
-            return await asyncio.to_thread(_make_response, result, question, self._metrics)
-        return _make_response(result, question, self._metrics)
+            return await asyncio.to_thread(_make_response, result, query, self._metrics)
+        return _make_response(result, query, self._metrics)
 
 
-def _parse(body: bytes, limits: Limits, models: Mapping[str, Sequence[str]]) -> Question:
-    """Return the question in a body; raise `ValidationError` if it is invalid."""
-    question = Question.model_validate_json(body)  # also refuses lone surrogates
+def _parse(body: bytes, limits: Limits, models: Mapping[str, Sequence[str]]) -> EntitiesRequest:
+    """Return the query in a body; raise `ValidationError` if it is invalid."""
+    query = EntitiesRequest.model_validate_json(body)  # also refuses lone surrogates
     problems: list[InitErrorDetails] = []
 
     def add(location: tuple[str | int, ...], kind: Any, message: Any, **context: object) -> None:
         error = PydanticCustomError(kind, message, context)
         problems.append({"type": error, "loc": location, "input": None})
 
-    if len(question.all_texts) > limits.texts:
+    if len(query.all_texts) > limits.texts:
         add(("texts",), "too_many", "a request may have at most {most} texts", most=limits.texts)
-    for number, text in enumerate(question.all_texts):
+    for number, text in enumerate(query.all_texts):
         if len(text) > limits.characters:
-            location = ("text",) if question.text is not None else ("texts", number)
+            location = ("text",) if query.text is not None else ("texts", number)
             add(location, "too_long", "a text may have at most {most} characters", most=limits.characters)
-    name = next(iter(models)) if question.model is None else question.model
+    name = next(iter(models)) if query.model is None else query.model
     if name not in models:
         message = "the server has no such model; it has {models}"
         add(("model",), "unknown", message, models=", ".join(models))
     types = models.get(name)
-    by_type = question.min_confidence if isinstance(question.min_confidence, dict) else {}
+    by_type = query.min_confidence if isinstance(query.min_confidence, dict) else {}
     used: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", type_), type_) for type_ in by_type]
-    used += [(("types", number), type_) for number, type_ in enumerate(question.types or ())]
+    used += [(("types", number), type_) for number, type_ in enumerate(query.types or ())]
     for place, type_ in used:
         if types is not None and type_ not in types:
             message = "the model has no such type; it has {types}"
             add(place, "unknown", message, types=", ".join(types))
     if problems:
-        raise ValidationError.from_exception_data("Question", problems[:_MAX_PROBLEMS])
-    return question
+        raise ValidationError.from_exception_data("EntitiesRequest", problems[:_MAX_PROBLEMS])
+    return query
 
 
 def _describe(error: ValidationError) -> list[dict[str, Any]]:
@@ -105,9 +105,9 @@ def _describe(error: ValidationError) -> list[dict[str, Any]]:
     ]
 
 
-async def _predict(batcher: Batcher, request: Request, question: Question, model: int) -> Result:
+async def _predict(batcher: Batcher, request: Request, query: EntitiesRequest, model: int) -> Result:
     """Return the entities of the texts; raise `HTTPException` after an error or if the client disconnects."""
-    prediction = asyncio.ensure_future(batcher.predict(question.all_texts, flat=question.flat, model=model))
+    prediction = asyncio.ensure_future(batcher.predict(query.all_texts, flat=query.flat, model=model))
     disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait((prediction, disconnect), return_when=asyncio.FIRST_COMPLETED)
@@ -137,16 +137,16 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-def _make_response(result: Result, question: Question, metrics: Metrics) -> Response:
+def _make_response(result: Result, query: EntitiesRequest, metrics: Metrics) -> Response:
     """Return the requested entities as JSON, and count them."""
-    types = None if question.types is None else set(question.types)
+    types = None if query.types is None else set(query.types)
     counts: Counter[str] = Counter()
     results = []
     for document in result:
         entities = [
             entity
-            for entity in document.to_dict(question.offsets)["entities"]
-            if entity["score"] >= question.get_min_confidence(entity["type"])
+            for entity in document.to_dict(query.offsets)["entities"]
+            if entity["score"] >= query.get_min_confidence(entity["type"])
             and (types is None or entity["type"] in types)
         ]
         counts.update(entity["type"] for entity in entities)

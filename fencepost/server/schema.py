@@ -23,7 +23,7 @@ MinConfidence = Annotated[
 """Minimum confidence of all types, or by type; the tags are in the locations of its errors."""
 
 
-class Question(BaseModel):
+class EntitiesRequest(BaseModel):
     """One text or several, and options that select the entities."""
 
     model_config = ConfigDict(
@@ -99,7 +99,7 @@ class Result(BaseModel):
     entities: list[PredictedEntity]
 
 
-class Answer(BaseModel):
+class EntitiesResponse(BaseModel):
     """Results of the texts, in the same order."""
 
     results: list[Result]
@@ -139,7 +139,7 @@ class ModelFacts(ServedModel):
     limits: RequestLimits
 
 
-class Problem(BaseModel):
+class FieldError(BaseModel):
     """Error in a field of the request."""
 
     loc: list[str | int] = Field(
@@ -149,13 +149,13 @@ class Problem(BaseModel):
     type: str
 
 
-class Problems(BaseModel):
+class FieldErrors(BaseModel):
     """Errors in the fields of a request."""
 
-    detail: list[Problem]
+    detail: list[FieldError]
 
 
-class Refusal(BaseModel):
+class ErrorResponse(BaseModel):
     """Reason for which a request was not answered."""
 
     detail: str

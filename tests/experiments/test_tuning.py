@@ -199,7 +199,9 @@ def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> Non
         (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),
     ],
 )
-def test_files_without_a_search_space_are_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_files_without_a_search_space_are_refused(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "space.yaml"
     if content is not None:
         path.write_bytes(content)
