@@ -49,9 +49,7 @@ def analyze_errors(
             "f1": errors.score.f1,
             "kinds": {kind: asdict(errors.count(kind)) for kind in KINDS},
             "groups": {group: asdict(errors.count(*of_group)) for group, of_group in GROUPS.items()},
-            "shifts": {
-                side: {str(k): v for k, v in of.items()} for side, of in errors.count_shifts().items()
-            },
+            "shifts": {side: {str(k): of[k] for k in of} for side, of in errors.count_shifts().items()},
             "examples": {
                 kind: [_to_dict(error, sentences) for error in _sort(errors.of(kind))[:examples]]
                 for kind in KINDS

@@ -62,12 +62,12 @@ def adapt(
         seed=seed,
     )
     with (
-        reading.open(texts) as (opened, _),
+        reading.open(texts) as (stream, _),
         explain_resume("continue with the same command and --resume", out),
     ):
         result = run(
             settings,
-            _split_words(opened, reading),
+            _split_words(stream, reading),
             out,
             resume=resume,
             quiet=reading.quiet,

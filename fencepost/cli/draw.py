@@ -96,18 +96,18 @@ def replace_controls(word: str) -> str:
 def _wrap(words: Sequence[str], gaps: Sequence[str], width: int) -> list[tuple[int, int]]:
     """Return the lines as spans of words; words without a gap stay together if they fit."""
     lines: list[tuple[int, int]] = []
-    first = together = used = 0  # `together` is the first of the words without a gap between them
+    first = together = line_width = 0  # `together` is the first of the words without a gap between them
     for index, word in enumerate(words):
         if gaps[index]:
             together = index
-        needed = cell_len(word) + (len(gaps[index]) if index > first else 0)
-        if index > first and (gaps[index] == "\n" or used + needed > width):
+        word_width = cell_len(word) + (len(gaps[index]) if index > first else 0)
+        if index > first and (gaps[index] == "\n" or line_width + word_width > width):
             boundary = together if together > first else index
             lines.append((first, boundary))
             first = boundary
-            used = sum(map(cell_len, words[boundary:index]))
-            needed = cell_len(word)
-        used += needed
+            line_width = sum(map(cell_len, words[boundary:index]))
+            word_width = cell_len(word)
+        line_width += word_width
     return [*lines, (first, len(words))]
 
 

@@ -188,11 +188,11 @@ def predict(
             "--offsets works only with JSON lines and tables: give --output FILE.jsonl, FILE.csv, FILE.xlsx, "
             "FILE.parquet or -"
         )
-    with open_texts(source, texts, reading) as (opened, file):
+    with open_texts(source, texts, reading) as (stream, file):
         recogniser = load(threads)
         if target and not isinstance(target, str) and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target)
-        prediction = Prediction(recogniser, islice(opened, limit), file, quiet=reading.quiet, unit=offsets)
+        prediction = Prediction(recogniser, islice(stream, limit), file, quiet=reading.quiet, unit=offsets)
         if output is None:
             prediction.draw()
         elif target is None:

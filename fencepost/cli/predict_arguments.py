@@ -23,12 +23,6 @@ def split_arguments(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
         return folder, arguments[1:]
     if arguments:
         _check_no_path(arguments[0])
-    if not _exists(loading.SHIPPED / "config.json"):
-        reason = f" ({arguments[0][:40]!r} is not a folder, so it is read as a text)" if arguments else ""
-        raise UsageError(
-            f"this installation has no shipped model{reason}: give a model folder first, "
-            "as in fencepost predict MODEL TEXT"
-        )
     return loading.SHIPPED, arguments
 
 

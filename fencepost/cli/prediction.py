@@ -36,8 +36,8 @@ def open_texts(
 ) -> Iterator[tuple[Iterable[Text], Source | None]]:
     """Yield the texts of the input file or the arguments, and the input file or None."""
     if source is not None:
-        with reading.open(source) as (opened, _):
-            yield opened, opened.source
+        with reading.open(source) as (stream, _):
+            yield stream, stream.source
     elif reading.text_column is not None:
         raise UsageError("--text-column needs --input")
     else:

@@ -111,10 +111,7 @@ def _split_arguments(arguments: Sequence[str]) -> tuple[Path, str]:
         raise UsageError("give a model and one file of texts, as in fencepost suggest MODEL TEXTS")
     if len(arguments) == 2 and not has_model:
         raise UsageError.no_model(arguments[0], "; give a model and one file of texts")
-    folder = model if has_model else SHIPPED
-    if not (folder / "config.json").is_file():
-        raise UsageError("this installation has no shipped model: give a model folder before the texts")
-    return folder, arguments[-1]
+    return model if has_model else SHIPPED, arguments[-1]
 
 
 def _read_known(path: str, reading: TextOptions, recogniser: Recogniser) -> Iterator[Sentence]:

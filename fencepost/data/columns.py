@@ -105,8 +105,8 @@ def find_parts(
             f"({tokens}) with tags ({tags}) or spans ({entities}), or text with spans; name them, as "
             "--columns tokens=my_words,tags=my_tags"
         )
-    used = {"text", "id", "doc"} if has_words else {"text", "id", "doc", "tokens"}
-    return {part: column for part, column in parts.items() if part in used} | {"spans": spans}
+    keys = {"text", "id", "doc"} if has_words else {"text", "id", "doc", "tokens"}
+    return {part: column for part, column in parts.items() if part in keys} | {"spans": spans}
 
 
 def _classify_tokens(value: Any, feature: Any) -> str | None:

@@ -52,16 +52,16 @@ def write(
     """
     target = None if str(path) == STANDARD_INPUT else Path(path)
     if format:
-        chosen = format_by_name(format)
+        format_ = format_by_name(format)
     else:
-        chosen = FORMATS["jsonl"] if target is None else format_by_suffix(target)
+        format_ = FORMATS["jsonl"] if target is None else format_by_suffix(target)
     settings = options or WriteOptions()
     if target is not None and target.suffix.lower() == ".json":
         settings = replace(settings, array=True)
-    filter_ = _Filter(chosen, prefer, on_refused)
+    filter_ = _Filter(format_, prefer, on_refused)
     if target is not None:
         check_no_loop(target)
-    chosen.write(filter_.select(sentences), target, settings)
+    format_.write(filter_.select(sentences), target, settings)
     return filter_.result
 
 

@@ -41,9 +41,9 @@ class CombinedEngine:
         return min(sizes, default=None)
 
     def open_single(self) -> Graphs | None:
-        opened = [engine.open_single() for engine in self._engines]
-        complete = [graphs for graphs in opened if graphs is not None]
-        return _number_graphs(complete) if len(complete) == len(opened) else None
+        singles = [engine.open_single() for engine in self._engines]
+        complete = [graphs for graphs in singles if graphs is not None]
+        return _number_graphs(complete) if len(complete) == len(singles) else None
 
 
 def _number_graphs(graphs: Iterable[Graphs]) -> dict[str, Any]:

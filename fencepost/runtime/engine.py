@@ -236,8 +236,8 @@ class Predictor:
             if name not in declared:
                 has = ", ".join(declared) or "none"
                 raise UsageError(f"{self.config.method.name} has no report {name!r}; it has {has}")
-        chosen = declared if names is None else {name: declared[name] for name in names}
-        return {name: report(self.decoder, self.predict_settings) for name, report in chosen.items()}
+        selection = declared if names is None else {name: declared[name] for name in names}
+        return {name: report(self.decoder, self.predict_settings) for name, report in selection.items()}
 
     def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
         """Return a `watch` for `predict_entities` that adds each batch to these reports."""

@@ -156,9 +156,9 @@ class Session:
 
     def __call__(self, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return the outputs; raise `DataError` if the graph cannot be run or computes NaN."""
-        used = {name: array for name, array in inputs.items() if name in self._names}
+        arguments = {name: array for name, array in inputs.items() if name in self._names}
         try:
-            outputs = [np.asarray(output) for output in self._session.run(None, used)]
+            outputs = [np.asarray(output) for output in self._session.run(None, arguments)]
         except Exception as error:  # noqa: BLE001 - onnxruntime has one class for each of its codes
             message = f"the graph cannot be run: {describe_error(error)}; export the model again"
             raise DataError(message, source=str(self._path)) from None

@@ -79,9 +79,9 @@ def _parse(body: bytes, limits: Limits, models: Mapping[str, Sequence[str]]) -> 
         add(("model",), "unknown", message, models=", ".join(models))
     types = models.get(name)
     by_type = query.min_confidence if isinstance(query.min_confidence, dict) else {}
-    used: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", type_), type_) for type_ in by_type]
-    used += [(("types", number), type_) for number, type_ in enumerate(query.types or ())]
-    for place, type_ in used:
+    fields: list[tuple[tuple[str | int, ...], str]] = [(("min_confidence", name), name) for name in by_type]
+    fields += [(("types", number), type_) for number, type_ in enumerate(query.types or ())]
+    for place, type_ in fields:
         if types is not None and type_ not in types:
             message = "the model has no such type; it has {types}"
             add(place, "unknown", message, types=", ".join(types))

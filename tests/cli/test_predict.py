@@ -76,7 +76,7 @@ def test_a_model_by_its_name(run, shipped, ner, monkeypatch, tmp_path):
 
 def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
-    assert "this installation has no shipped model" in run("predict", "Some text", code=2).stderr
+    assert "nowhere: not a model folder" in run("predict", "Some text", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ class Audit:
                 write_json(self.out / AUDIT_FILE, self._describe_audit())
             for fold in set(range(self.folds)) - set(todo):
                 tidy(self.get_folder(fold), keep_model=False)  # which a killed process may not have done
-            for ended in every:
-                write_failure(self.get_folder(ended.task), ended.failure)
-                yield ended
+            for result in every:
+                write_failure(self.get_folder(result.task), result.failure)
+                yield result
 
     def read_predictions(self) -> AuditPredictions:
         """Read the candidates of all folds, and return them with calibrated confidences.

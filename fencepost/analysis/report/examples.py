@@ -72,17 +72,17 @@ def choose_examples(errors: Sequence[ErrorCase], gold: Sequence[Sentence], count
     """
     ranked = [errors[i] for i in np.random.default_rng(0).permutation(len(errors))]
     ranked.sort(key=lambda error: -error.predicted.score if error.predicted else 0.0)
-    chosen: list[ErrorCase] = []
-    used: set[object] = set()
+    examples: list[ErrorCase] = []
+    occurrences: set[object] = set()
     for error in ranked:
-        if len(chosen) == count:
+        if len(examples) == count:
             break
         start, end = error.span
         words = tuple(word.lower() for word in gold[error.sentence].words[start:end])
-        if error.sentence not in used and words not in used:
-            chosen.append(error)
-            used |= {error.sentence, words}
-    return chosen
+        if error.sentence not in occurrences and words not in occurrences:
+            examples.append(error)
+            occurrences |= {error.sentence, words}
+    return examples
 
 
 def make_example(error: ErrorCase, gold: Sentence, predicted: Sentence) -> Example:
@@ -99,8 +99,8 @@ def make_example(error: ErrorCase, gold: Sentence, predicted: Sentence) -> Examp
         if place < len(words):
             here = range(place, place + 1)
             labels = [*above.compute_label_widths(words, place), *below.compute_label_widths(words, place)]
-            needed = max(labels, default=0.0)
-            width = round(needed, 1) if needed > _estimate_width(words[place]) + _GAP else 0.0
+            label_width = max(labels, default=0.0)
+            width = round(label_width, 1) if label_width > _estimate_width(words[place]) + _GAP else 0.0
             word = truncate(words[place], _WORD)
             cells.append(WordCell(word, above.make_segments(here)[::-1], below.make_segments(here), width))
     return Example(error, gold, _is_right_to_left(words), cells)

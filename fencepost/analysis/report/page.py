@@ -105,10 +105,10 @@ def _make_examples(contents: Contents, scores: ReportScores | None) -> dict[Erro
     gold, predicted = contents.gold, contents.predicted
     if scores is None or scores.errors is None or gold is None or predicted is None:
         return {}
-    chosen = {kind: choose_examples(scores.errors.of(kind), gold, contents.examples) for kind in KINDS}
+    by_kind = {kind: choose_examples(scores.errors.of(kind), gold, contents.examples) for kind in KINDS}
     return {
         kind: [make_example(one, gold[one.sentence], predicted[one.sentence]) for one in of_kind]
-        for kind, of_kind in chosen.items()
+        for kind, of_kind in by_kind.items()
         if of_kind
     }
 

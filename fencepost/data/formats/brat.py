@@ -184,23 +184,23 @@ def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOption
     """Write a pair of files for each document, with a line for each sentence."""
     if path is None:
         raise UsageError("a BRAT corpus is a folder and cannot be written to standard output; give a path")
-    used: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     with whole_folder(path) as folder:
         for doc, members in groupby(sentences, key=lambda sentence: sentence.doc):
-            name = _make_file_name(doc, used)
+            name = _make_file_name(doc, names)
             _write_document(folder / f"{name}.txt", folder / f"{name}.ann", members)
 
 
-def _make_file_name(doc: str | None, used: Counter[str]) -> str:
-    """Return a file name that is valid on any file system and not used yet."""
+def _make_file_name(doc: str | None, names: Counter[str]) -> str:
+    """Return a file name that is valid on any file system and not in `names`."""
     safe = re.sub(r"[^\w.-]", "_", doc or "").lstrip(".")[:NAME_CHARACTERS] or "sentences"
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
     name = safe
-    while used[name.casefold()]:
-        used[safe.casefold()] += 1
-        name = f"{safe}-{used[safe.casefold()]}"
-    used[name.casefold()] += 1
+    while names[name.casefold()]:
+        names[safe.casefold()] += 1
+        name = f"{safe}-{names[safe.casefold()]}"
+    names[name.casefold()] += 1
     return name
 
 

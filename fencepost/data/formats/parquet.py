@@ -111,7 +111,7 @@ class ParquetTable:
 
 def _choose(columns: Any) -> tuple[list[str], list[str]]:
     """Return the names of the columns that can be read, and notes on the others."""
-    chosen: list[str] = []
+    names: list[str] = []
     notes: dict[str, None] = {}  # each once, in order
     for column in columns:
         if columns.names.count(column.name) > 1:
@@ -120,8 +120,8 @@ def _choose(columns: Any) -> tuple[list[str], list[str]]:
             kind = f"column {column.name!r} ({column.type})"
             notes[f"{_NOT_JSON}: {kind}"] = None
         else:
-            chosen.append(column.name)
-    return chosen, list(notes)
+            names.append(column.name)
+    return names, list(notes)
 
 
 def _fits_json(kind: Any) -> bool:

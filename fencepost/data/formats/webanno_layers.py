@@ -74,11 +74,11 @@ def read_header(lines: Iterator[Line], source: Source, key: str | None) -> tuple
         features = [one for one in (match[3] or "").split("|") if one]
         layers.append(Layer(match[1], match[2], tuple(features or [""]), column))
         column += len(layers[-1].features)
-    chosen = _choose(layers, key, source)
-    if chosen is None:
+    choice = _choose(layers, key, source)
+    if choice is None:
         source.note(NO_ENTITIES, example=_list_layers(layers))
         return Header(version[1], tuple(layers), column), lines
-    layer, feature = chosen
+    layer, feature = choice
     for other in layer.values:
         if other != feature:
             source.note(OTHER_FEATURE, example=f"{layer.name}.{other}")

@@ -165,12 +165,12 @@ class RuleTokenizer:
         """
         phrases = [(first, last) for first in firsts for last in self._find_phrase_ends(tokens, first)]
         covered: set[int] = set()
-        chosen: list[tuple[int, int]] = []
+        selection: list[tuple[int, int]] = []
         for first, last in sorted(phrases, key=lambda phrase: (phrase[0] - phrase[1], phrase[0])):
             if first not in covered and last - 1 not in covered:
-                chosen.append((first, last))
+                selection.append((first, last))
             covered.update(range(first, last))
-        for first, last in sorted(chosen, reverse=True):  # from the end, so that indices stay valid
+        for first, last in sorted(selection, reverse=True):  # from the end, so that indices stay valid
             start, end = tokens[first][0], tokens[last - 1][0] + len(tokens[last - 1][1])
             if pieces := self._specials.get(text[start:end]):
                 starts = accumulate(map(len, pieces), initial=start)

@@ -26,14 +26,14 @@ def spread(vectors: VectorArray, value: Value, count: int, known: VectorArray | 
     units = _normalise(vectors - mean)
     nearest = np.zeros(len(units)) if known is None else _find_nearest(units, _normalise(known - mean))
     free = np.ones(len(units), dtype=np.bool_)
-    chosen: list[int] = []
-    while len(chosen) < min(count, len(units)):
+    rows: list[int] = []
+    while len(rows) < min(count, len(units)):
         row = int(np.where(free, value(nearest), -np.inf).argmax())
         cosine = units @ units[row]
-        nearest = np.maximum(nearest, cosine) if chosen or known is not None else cosine
+        nearest = np.maximum(nearest, cosine) if rows or known is not None else cosine
         free[row] = False
-        chosen.append(row)
-    return chosen
+        rows.append(row)
+    return rows
 
 
 def _normalise(vectors: npt.NDArray[np.floating]) -> FloatArray:
