@@ -19,7 +19,13 @@ from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
 from fencepost.training.checkpoint import find_resumable, load_best, print_warning, remove_newer
-from fencepost.training.data import compute_fingerprint, find_idle_settings, hold_out, prepare_sentences
+from fencepost.training.data import (
+    SoftData,
+    compute_fingerprint,
+    find_idle_settings,
+    hold_out,
+    prepare_sentences,
+)
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
@@ -103,10 +109,12 @@ def train(
     at_end: AtEnd | None = None,
     device: DeviceName = "auto",
     start: Start | None = None,
+    soft: SoftData | None = None,
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 
-    `start` is a trained model whose weights and types the new model starts with. The saved model is that of
+    `start` is a trained model whose weights and types the new model starts with. `soft` has more training
+    sentences, which do not determine types and settings (see `distil`). The saved model is that of
     the epoch with the best development F1; without `dev`, of the last one. With `resume`, an interrupted
     training continues from its last undamaged checkpoint, with the same result as without interruption. An
     exception in `after_epoch` or `at_end` also interrupts it; after one in `at_end`, only that is repeated.
@@ -127,6 +135,8 @@ def train(
     }
     if start is not None:
         data["start"] = start.compute_fingerprint()
+    if soft is not None:
+        data["soft"] = soft.fingerprint
     accelerator, own_device = start_processes(device)
     first = accelerator.process_index == 0
     if first:
@@ -135,7 +145,7 @@ def train(
     set_seed(config.training.seed)
     model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
-    parts = model.split(prepared)
+    parts = model.split([*prepared, *prepare_sentences(soft.sentences if soft else (), config)])
     trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, own_device)
     model.set_training(trainer.resolve_settings())
     accelerator.wait_for_everyone()  # until all processes have chosen the checkpoint
@@ -162,9 +172,8 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], find_best_epoch(records)
-    warnings = explain_failure(
-        model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
-    )
+    annotated = [sentence for sentence in trainer.sentences if not sentence.has_soft_entities]
+    warnings = explain_failure(model, annotated, trainer.dev, best["dev_f1"] if best else None, trainer.step)
     forgetting = None if start is None else start.measure(model)
     outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting)
     save_model(model, out)
