@@ -148,17 +148,17 @@ def train_student(folder: Path, student: str, seed: int) -> dict[str, Any]:
         quiet=False,
     )
     seconds = time.process_time() - start
-    assert result.outcome.test is not None
+    assert result.test is not None
     baseline = load(get_folder(folder, BASELINE, seed))
     return {
         **machine(),
         "student": student,
         "seed": seed,
         "settings": changes,
-        "sentences": {"annotated": len(parts["train"]), "drawn": result.drawn, "used": result.used},
+        "sentences": {"annotated": len(parts["train"]), **(result.raw_sentences or {})},
         "teacher": scores_of(evaluate(parts["test"], list(teacher.predict(parts["test"])))),
-        **scores_of(result.outcome.test),
-        "dev_f1": result.outcome.best["dev_f1"] if result.outcome.best else None,
+        **scores_of(result.test),
+        "dev_f1": result.best["dev_f1"] if result.best else None,
         "prediction_time": compare_times(
             load(folder / f"student-{student}-{seed}"), baseline, parts["test"][:TIMED]
         ),

@@ -79,7 +79,7 @@ def distil(
     recogniser = load(teacher, device=options.device)
     parts = options.read_data(config)
     count = options.sentences or SOFT_PER_ANNOTATED * len(parts[0])
-    options.say(f"{recogniser!r} annotates up to {count:,} sentences of {texts}")
+    options.say(f"the teacher ({recogniser.method}) annotates up to {count:,} sentences of {texts}")
     announce_run(options, config, parts, count)
     with (
         options.read_texts().open(texts) as (opened, _),

@@ -171,6 +171,7 @@ def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
         "test": outcome.test.to_dict() if outcome.test else None,
         "warnings": list(outcome.warnings),
         "forgetting": outcome.forgetting,
+        **({} if outcome.raw_sentences is None else {"raw_sentences": dict(outcome.raw_sentences)}),
     }
 
     def show() -> None:
@@ -187,6 +188,9 @@ def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
             print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
         if outcome.forgetting is not None:
             console.print(_describe_forgetting(outcome.forgetting), soft_wrap=True, markup=False)
+        if outcome.raw_sentences is not None:
+            counts = "{used:,} of {drawn:,} raw sentences used, from {read:,} in the texts"
+            console.print(counts.format(**outcome.raw_sentences))
         console.print(f"the model is in {out}", soft_wrap=True, markup=False)
 
     output_result(scores, json, show)

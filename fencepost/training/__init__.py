@@ -7,7 +7,7 @@ what another one says about raw text.
 from fencepost.training.adaptation import Adaptation, AdaptSettings, adapt
 from fencepost.training.combining import Combined, combine
 from fencepost.training.data import find_idle_settings, hold_out
-from fencepost.training.distillation import Distillation, distil
+from fencepost.training.distillation import distil
 from fencepost.training.folder import check_folder
 from fencepost.training.run import Outcome, train
 from fencepost.training.start import Start
@@ -16,7 +16,6 @@ __all__ = [
     "AdaptSettings",
     "Adaptation",
     "Combined",
-    "Distillation",
     "Outcome",
     "Start",
     "adapt",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,12 @@ class SoftData:
     """Sentences with soft entities, and a hash of their texts and of the model that made the entities.
 
     The entities themselves may differ a little when they are computed again, as for a resumed training.
+    `counts` are numbers of sentences, for the record of the training.
     """
 
     sentences: Sequence[Sentence]
-    fingerprint: str
+    fingerprint: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def hold_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:

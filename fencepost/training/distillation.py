@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,6 @@ _LEAST_WORDS = 3
 """Number of words of the shortest raw sentences that are used."""
 
 
-@dataclass(frozen=True)
-class Distillation:
-    """Result of `distil`: the training of the student, and the numbers of raw sentences.
-
-    `read` is the number of sentences in the texts, `drawn` that of those that the teacher annotated, and
-    `used` that of those that the student was trained on.
-    """
-
-    outcome: Outcome
-    read: int
-    drawn: int
-    used: int
-
-
 def distil(
     config: Config,
     teacher: Recogniser,
@@ -54,7 +39,7 @@ def distil(
     *,
     count: int | None = None,
     **options: Any,
-) -> Distillation:
+) -> Outcome:
     """Train a model on annotated sentences and on raw sentences that a teacher annotates.
 
     `texts` are the words of raw sentences, of which `count` are drawn at random, by default four for each
@@ -75,9 +60,9 @@ def distil(
         )
     soft = annotate(teacher, drawn, config.training.seed)
     identity = json.dumps([describe_model(teacher), drawn])
-    data = SoftData(soft, hashlib.sha256(identity.encode()).hexdigest())
-    outcome = train(config, sentences, out, dev, test, soft=data, **options)
-    return Distillation(outcome, read, len(drawn), len(soft))
+    counts = {"read": read, "drawn": len(drawn), "used": len(soft)}
+    data = SoftData(soft, hashlib.sha256(identity.encode()).hexdigest(), counts)
+    return train(config, sentences, out, dev, test, soft=data, **options)
 
 
 def _check_types(teacher: Recogniser, sentences: Sequence[Sentence]) -> None:

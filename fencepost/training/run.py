@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Outcome:
     before and after calibration. `predicted` has the predictions on the test data, or else on the development
     data, which took `seconds`. `warnings` are not empty if the training failed, and give likely reasons.
     `forgetting` has the scores on the old test data of the model that training started from, and of the new
-    model.
+    model. `raw_sentences` has the numbers of raw sentences that `distil` read, drew at random and used.
     """
 
     model: Model
@@ -94,6 +94,7 @@ class Outcome:
     seconds: float = 0.0
     warnings: Sequence[str] = ()
     forgetting: dict[str, Any] | None = None
+    raw_sentences: Mapping[str, int] | None = None
 
 
 def train(
@@ -160,14 +161,20 @@ def train(
     model.eval()
     if not first:
         return Outcome(model, [], None, None)
-    outcome = _finish(trainer, out, test, start)
+    outcome = _finish(trainer, out, test, start, None if soft is None else soft.counts)
     if at_end is not None:
         at_end(outcome)
     remove_checkpoints(out)
     return outcome
 
 
-def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
+def _finish(
+    trainer: Trainer,
+    out: Path,
+    test: Sequence[Sentence] | None,
+    start: Start | None,
+    raw: Mapping[str, int] | None,
+) -> Outcome:
     """Calibrate and score the model, and save it with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
@@ -175,7 +182,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
     annotated = [sentence for sentence in trainer.sentences if not sentence.has_soft_entities]
     warnings = explain_failure(model, annotated, trainer.dev, best["dev_f1"] if best else None, trainer.step)
     forgetting = None if start is None else start.measure(model)
-    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting)
+    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting, raw)
     save_model(model, out)
     scores = {
         "epochs": epochs,
@@ -185,6 +192,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
         "test": result.to_dict() if result else None,
         "warnings": warnings,
         **({"forgetting": forgetting} if forgetting else {}),
+        **({"raw_sentences": raw} if raw else {}),
     }
     write_text(out / CARD_FILE, make_model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")
