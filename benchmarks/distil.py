@@ -26,6 +26,7 @@ from benchmarks.common import (
     code_version,
     corpora,
     machine,
+    read_lines,
     report,
     run_tasks,
     say,
@@ -91,9 +92,10 @@ def run_all(arguments: argparse.Namespace) -> None:
         )
         for seed in arguments.seeds
         for student in arguments.students
+        if all(is_trained(arguments.folder, run, seed) for run in (BASELINE, *get_teachers(student)))
     ]
-    if not failed:
-        _, failed = run_tasks(students, OUT, arguments.jobs, since=arguments.since)
+    _, failed_students = run_tasks(students, OUT, arguments.jobs, since=arguments.since)
+    failed += failed_students
     report({"benchmark": "distil", **machine(), "failed": failed})
     if failed:
         sys.exit(1)
@@ -101,10 +103,13 @@ def run_all(arguments: argparse.Namespace) -> None:
 
 def append(line: dict[str, Any]) -> None:
     """Append a line to the results, unless it is there."""
-    text = json.dumps(line) + "\n"
-    if not OUT.is_file() or text not in OUT.read_text(encoding="utf-8"):
+    if line not in read_lines(OUT):
         with OUT.open("a", encoding="utf-8") as stream:
-            stream.write(text)
+            stream.write(json.dumps(line) + "\n")
+
+
+def is_trained(folder: Path, run: Run, seed: int) -> bool:
+    return (get_folder(folder, run, seed) / "config.json").is_file()
 
 
 def get_teachers(student: str) -> tuple[Run, ...]:

@@ -136,7 +136,7 @@ class Sentence:
 
         Otherwise all entities of a training sentence are certain, whatever their scores are.
         """
-        return bool(self.meta.get("soft_entities"))
+        return self.meta.get("soft_entities") is True
 
     @property
     def text(self) -> str:

@@ -95,7 +95,8 @@ class GoldArrays:
         }
         is_soft = any(sentence.has_soft_entities for sentence in sentences)
         probability = np.array([*rows.values()], dtype=np.float32) if is_soft else None
-        return cls(*np.array([*rows], dtype=np.int64).reshape(-1, 4).T, probability)
+        sentence, start, end, type_ = np.array([*rows], dtype=np.int64).reshape(-1, 4).T
+        return cls(sentence, start, end, type_, probability)
 
 
 Row = Score | Mapping[str, int | float]

@@ -35,7 +35,8 @@ class Gold:
         cls, columns: Tensor, annotated: Tensor | None = None, probability: Tensor | None = None
     ) -> Gold:
         """Return the entities in the rows of a tensor `[N, 4]`."""
-        return cls(*columns.unbind(dim=1), annotated, probability)
+        sentence, start, end, type_ = columns.unbind(dim=1)
+        return cls(sentence, start, end, type_, annotated, probability)
 
     @classmethod
     def from_batch(cls, batch: Mapping[str, Tensor]) -> Gold:

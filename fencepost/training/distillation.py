@@ -52,15 +52,15 @@ def distil(
     _check_types(teacher, sentences)
     annotated = [*sentences, *(dev or ()), *(test or ())]
     count = SOFT_PER_ANNOTATED * len(sentences) if count is None else count
-    drawn, read = draw_sentences(texts, annotated, count, config.training.seed, teacher)
-    if not drawn:
+    sample, read = draw_sentences(texts, annotated, count, config.training.seed, teacher)
+    if not sample:
         raise UsageError(
             f"the texts have {read:,} sentences, but none of {_LEAST_WORDS} words or more that is not "
             "annotated already; give other texts"
         )
-    soft = annotate(teacher, drawn, config.training.seed)
-    identity = json.dumps([describe_model(teacher), drawn])
-    counts = {"read": read, "drawn": len(drawn), "used": len(soft)}
+    soft = annotate(teacher, sample, config.training.seed)
+    identity = json.dumps([describe_model(teacher), sample])
+    counts = {"read": read, "drawn": len(sample), "used": len(soft)}
     data = SoftData(soft, hashlib.sha256(identity.encode()).hexdigest(), counts)
     return train(config, sentences, out, dev, test, soft=data, **options)
 
@@ -82,22 +82,22 @@ def draw_sentences(
     Short sentences and annotated ones are not drawn. Texts are read once, with at most `count` sentences in
     memory. Warns (`LanguageWarning`) if the texts do not seem to be in the teacher's language.
     """
-    check, read, seen = teacher.make_language_check(), 0, 0
+    check, read, usable = teacher.make_language_check(), 0, 0
     known = {sentence.words for sentence in annotated}
     random = np.random.default_rng(seed)
-    drawn: list[Sequence[str]] = []  # with repeated ones
+    sample: list[Sequence[str]] = []  # with repeated ones
     for read, words in enumerate(texts, start=1):  # noqa: B007 - used after the loop
         if check.rest:
             check.add(words)
         if len(words) < _LEAST_WORDS or tuple(words) in known:
             continue
-        seen += 1
-        if len(drawn) < count:
-            drawn.append(words)
-        elif (place := int(random.integers(seen))) < count:  # each sentence so far is equally likely
-            drawn[place] = words
+        usable += 1
+        if len(sample) < count:
+            sample.append(words)
+        elif (place := int(random.integers(usable))) < count:  # each sentence so far is equally likely
+            sample[place] = words
     check.finish_text()
-    return list(dict.fromkeys(map(tuple, drawn))), read
+    return list(dict.fromkeys(map(tuple, sample))), read
 
 
 def annotate(teacher: Recogniser, texts: Sequence[Sequence[str]], seed: int) -> list[Sentence]:

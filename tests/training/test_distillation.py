@@ -1,4 +1,4 @@
-"""`distil`: soft entities in every method, the sentences that are drawn, and what is refused."""
+"""`distil`: soft entities in every method, the sentences that are used, and what is refused."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def test_drawn_sentences(
     teacher: Recogniser, texts: list[list[str]], annotated: list[list[str]], count: int, seed: int
 ) -> None:
     known = [Sentence(words) for words in annotated]
-    drawn, read = draw_sentences(texts, known, count, seed, teacher)
+    sample, read = draw_sentences(texts, known, count, seed, teacher)
     possible = {tuple(words) for words in texts if len(words) >= 3 and words not in annotated}
     assert read == len(texts)
-    assert set(drawn) <= possible
-    assert len(drawn) == len(set(drawn)) <= count
-    assert not possible or drawn
-    assert (drawn, read) == draw_sentences(iter(texts), known, count, seed, teacher)
+    assert set(sample) <= possible
+    assert len(sample) == len(set(sample)) <= count
+    assert not possible or sample
+    assert (sample, read) == draw_sentences(iter(texts), known, count, seed, teacher)
 
 
 def test_each_sentence_is_equally_likely(teacher: Recogniser) -> None:
