@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -204,10 +205,15 @@ def run_tasks(
     return [rows[index] for index in sorted(rows)], failed
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the results in a file; none if it does not exist."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def _find_lines(tasks: Sequence[Task], path: Path, since: str | None) -> dict[int, dict[str, Any]]:
     """Return the lines of runs that are done, by the number of their task."""
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    lines = [json.loads(line) for line in text.splitlines()]
+    lines = read_lines(path)
     accepted = set() if since is None else {*_git("rev-list", f"{since}..HEAD").split(), _commit(since)}
     return {
         index: line
@@ -218,16 +224,33 @@ def _find_lines(tasks: Sequence[Task], path: Path, since: str | None) -> dict[in
     }
 
 
+DEADLINE = "FENCEPOST_DEADLINE"
+"""Variable of the environment: the time, in seconds since 1970, after which no run starts."""
+
+
+def is_after_deadline() -> bool:
+    return time.time() > float(os.environ.get(DEADLINE, math.inf))
+
+
 def run_in_parallel(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with the result of the function, in the order in which they end."""
+    """Yield each item with the result of the function, in the order in which they end.
+
+    Items whose turn comes after the deadline are left out.
+    """
+    late = object()
+
+    def run(item: Item) -> Any:
+        return late if is_after_deadline() else function(item)
+
     with ThreadPoolExecutor(jobs) as executor:
-        futures = [executor.submit(function, item) for item in items]
+        futures = [executor.submit(run, item) for item in items]
         by_future = dict(zip(futures, items, strict=True))
         try:
             for future in as_completed(futures):
-                yield by_future[future], future.result()
+                if future.result() is not late:
+                    yield by_future[future], future.result()
         finally:  # after Ctrl-C, what has not started does not start
             executor.shutdown(cancel_futures=True)
 

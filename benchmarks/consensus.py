@@ -26,6 +26,7 @@ from benchmarks.common import (
     corpora,
     machine,
     percent,
+    read_lines,
     report,
     run_tasks,
     say,
@@ -76,9 +77,21 @@ def run_all(arguments: argparse.Namespace) -> None:
     if failed:
         sys.exit(1)
     for seed in seeds:
-        line = combine_members(arguments, seed, [line for line in lines if line["seed"] == seed])
+        members = [line for line in lines if line["seed"] == seed]
+        if len(members) < len(arguments.methods) or is_combined(arguments.corpus, members):
+            continue
+        line = combine_members(arguments, seed, members)
         with OUT.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
+
+
+def is_combined(corpus: str, members: Sequence[dict[str, Any]]) -> bool:
+    """Return whether the results have a combination of these models."""
+    f1 = {line["method"]: line["f1"] for line in members}
+    return any(
+        line["corpus"] == corpus and f1 == {name: scores["f1"] for name, scores in line["members"].items()}
+        for line in read_lines(OUT)
+    )
 
 
 def get_folder(arguments: argparse.Namespace, method: str, seed: int) -> Path:
@@ -139,17 +152,14 @@ def score(folder: Path, test: list[Sentence]) -> dict[str, Any]:
 
 def summarise_results(corpus: str) -> dict[str, Any]:
     """Return means and deviations over the seeds; print them as a table."""
-    if not OUT.exists():
+    # the last line of a seed counts
+    lines = {line["seed"]: line for line in read_lines(OUT) if line["corpus"] == corpus}
+    if not lines:
         return {}
-    lines: dict[int, dict[str, Any]] = {}
-    for text in OUT.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        if line["corpus"] == corpus:
-            lines[line["seed"]] = line  # the last of a seed counts
     rows = {
         name: summarise([{key: line[part][name][key] for key in ("f1", "ece")} for line in lines.values()])
         for part in ("members", "combinations")
-        for name in (next(iter(lines.values()))[part] if lines else ())
+        for name in next(iter(lines.values()))[part]
     }
     say_table(
         ["", "F1", "ECE"],

@@ -45,10 +45,11 @@ SMALL = {
     "tune": "--epochs 1 --trials 2",
     "audit": "--epochs 1 --batch-size 8 --folds 2",
     "adapt": "--epochs 1 --batch-size 8",
+    "distil": "--epochs 1 --batch-size 8",
 }
 SCRATCH = "--encoder scratch --set encoder.lstm.size=8"
 PLACES = {"RECIPE": "boundary-smoothing/conll2003", "--nproc-per-node 4": "--nproc-per-node 2"}
-COMMANDS = re.compile(r"fencepost (adapt|train|sweep|tune|audit(?=.* --out )) ")
+COMMANDS = re.compile(r"fencepost (adapt|distil|train|sweep|tune|audit(?=.* --out )) ")
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""The benchmarks of `combine` and `adapt`: what they run, and what they make of the results."""
+"""Benchmarks of `combine`, `adapt` and `distil`, and of all: what they run, and what they make of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import adapt, consensus
+from benchmarks import adapt, common, consensus, distil
+from benchmarks import all as everything
 
 
-@pytest.mark.parametrize("script", [adapt, consensus])
+@pytest.mark.parametrize("script", [adapt, consensus, distil, everything])
 def test_without_corpora_they_are_skipped(
     script: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,3 +57,56 @@ def test_means_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     result = consensus.summarise_results("genia")
     assert result["seeds"] == [1, 2]
     assert result["a"]["f1"]["mean"] == result["b"]["f1"]["mean"] == 0.7
+
+
+def test_students_need_their_teachers(tmp_path: Path) -> None:
+    task = distil.make_model_task(tmp_path, distil.BASELINE, 2)
+    assert task.arguments[-1] == str(distil.get_folder(tmp_path, distil.BASELINE, 2))
+    assert [len(distil.get_teachers(student)) for student in ("bge-3", "combination-6")] == [1, 4]
+    assert not distil.is_trained(tmp_path, distil.BASELINE, 2)
+
+
+def test_after_the_deadline_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        if item == 2:
+            monkeypatch.setenv(common.DEADLINE, "1")
+        return 10 * item
+
+    assert dict(common.run_in_parallel(work, [1, 2, 3, 4], jobs=1)) == {1: 10, 2: 20}
+    assert started == [1, 2]
+
+
+def test_everything_in_order_of_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One seed of each comes before further seeds; failures and the end of the budget do not stop it."""
+    commands = list(everything.list_commands(tmp_path, 2, "abc"))
+    more = ["2" in command for command in commands if command[0] == "benchmarks.consensus"]
+    assert more == sorted(more)
+    assert all("--since" in command for command in commands if command[0] == "benchmarks.quality")
+    ran = []
+
+    def run(command: list[str]) -> int:
+        ran.append(command[0])
+        if len(ran) == 3:
+            monkeypatch.setenv(common.DEADLINE, "1")
+        return int(len(ran) == 2)
+
+    monkeypatch.setattr(everything, "run", run)
+    monkeypatch.setenv(common.DEADLINE, "0")
+    with pytest.raises(SystemExit):
+        everything.run_all(commands, budget=60)
+    assert ran == [*(command[0] for command in commands[:3]), *(page[0] for page in everything.PAGES)]
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["commands_left"] == len(commands) - 3
+    assert result["failed"] == [" ".join(commands[1])]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("8h", 28800), ("1h30m", 5400), ("90m", 5400), ("1.5h", 5400)])
+def test_durations(text: str, seconds: int) -> None:
+    assert everything.parse_duration(text) == seconds
+    with pytest.raises(argparse.ArgumentTypeError, match="not a duration"):
+        everything.parse_duration(text[:-1])

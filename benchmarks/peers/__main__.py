@@ -26,6 +26,7 @@ from benchmarks.common import (
     keep_outermost,
     machine,
     read_corpus,
+    read_lines,
     report,
     run_in_parallel,
     run_program,
@@ -79,11 +80,6 @@ def main() -> None:
         report({"benchmark": "peers", "skipped": "no corpora"})
     else:
         run_all(arguments)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def run_all(arguments: argparse.Namespace) -> None:

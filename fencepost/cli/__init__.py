@@ -28,6 +28,7 @@ COMMANDS = (
     "combine",
     "compare",
     "convert",
+    "distil",
     "evaluate",
     "export",
     "inspect",

@@ -10,7 +10,7 @@ import typer
 
 from fencepost.cli.frame import OUTPUT, Json, check_json_target, command, explain_resume, output_result
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import Device
+from fencepost.cli.models import Device, LinesName
 from fencepost.cli.options import TextOptions
 from fencepost.cli.progress import format_duration
 from fencepost.errors import require_extra
@@ -67,7 +67,7 @@ def adapt(
     ):
         result = run(
             settings,
-            _split_words(stream, reading),
+            split_words(stream, reading.language, reading.lines),
             out,
             resume=resume,
             quiet=reading.quiet,
@@ -86,11 +86,11 @@ def adapt(
     output_result({"encoder": str(out), **vars(result)}, json, show)
 
 
-def _split_words(texts: Texts, reading: TextOptions) -> Iterator[Sequence[str]]:
+def split_words(texts: Texts, language: str | None, lines: LinesName | None) -> Iterator[Sequence[str]]:
     """Yield the words of each sentence of the texts."""
     from fencepost.data.text import make_splitter
 
-    splitter = make_splitter(reading.language, lines=reading.lines)
+    splitter = make_splitter(language, lines=lines)
     for text in texts:
         if text.sentences is not None:
             yield from (sentence.words for sentence in text.sentences)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,14 +18,15 @@ from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
+    from fencepost.cli.training_options import Parts
     from fencepost.config import Config
     from fencepost.data.entity import Sentence
     from fencepost.training import Outcome, Start
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(TrainingOptions):
-    """Options of a training run."""
+class RunOptions(TrainingOptions):
+    """Options of one training run."""
 
     title = "Data"
 
@@ -34,6 +36,17 @@ class TrainOptions(TrainingOptions):
     resume: Annotated[
         bool, Option("--resume", help="Continue an interrupted run in --out, with the same data.")
     ] = False
+    report: Annotated[
+        bool, Option("--report/--no-report", help="Whether to write a report (report.html) at the end.")
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(RunOptions):
+    """Options of `fencepost train`."""
+
+    title = "Data"
+
     from_: Annotated[
         Path | None,
         Option(
@@ -50,9 +63,6 @@ class TrainOptions(TrainingOptions):
             help="With --from: test data of that model, to measure how much the new one forgets.",
         ),
     ] = None
-    report: Annotated[
-        bool, Option("--report/--no-report", help="Whether to write a report (report.html) at the end.")
-    ] = True
     show_config: Annotated[
         bool,
         Option(
@@ -82,37 +92,45 @@ def train(options: TrainOptions) -> None:
         return
     out = options.check_sources(options.out, "the model")
     from fencepost import training
-    from fencepost.training.learning import find_unknown_types
 
     training.check_folder(out, resume=options.resume)
-    sentences, dev, test = options.read_data(config)
+    parts = options.read_data(config)
     if start is not None and options.old_test is not None:
         start = replace(start, test=options.read(options.old_test, config.text.model_dump()))
-    options.say(_describe_plan(config, sentences, dev))
-    for note in (
-        *training.find_idle_settings(config, sentences, dev),
-        *find_unknown_types(sentences, dev, test),
-    ):
-        options.say(note)
-
-    def finish(outcome: Outcome) -> None:
-        _output_results(outcome, out, options.json)
-        if options.report:
-            write_report(outcome, out, sentences, dev, test, quiet=options.quiet)
-
+    announce_run(options, config, parts)
     with explain_resume("continue with the same command and --resume", out):
         training.train(
             config,
-            sentences,
+            parts[0],
             out,
-            dev,
-            test,
+            *parts[1:],
             resume=options.resume,
             quiet=options.quiet,
-            at_end=finish,
+            at_end=partial(output_run, options, out, parts),
             device=options.device,
             start=start,
         )
+
+
+def announce_run(options: RunOptions, config: Config, parts: Parts, soft: int = 0) -> None:
+    """Print what is trained, and what to know about the settings and the data.
+
+    `soft` is the number of sentences that are not annotated, and that a teacher annotates.
+    """
+    from fencepost.training import find_idle_settings
+    from fencepost.training.learning import find_unknown_types
+
+    sentences, dev, _ = parts
+    options.say(_describe_plan(config, len(sentences) + soft, dev))
+    for note in (*find_idle_settings(config, sentences, dev), *find_unknown_types(*parts)):
+        options.say(note)
+
+
+def output_run(options: RunOptions, out: Path, parts: Parts, outcome: Outcome) -> None:
+    """Print the results of a run, and write its report."""
+    _output_results(outcome, out, options.json)
+    if options.report:
+        write_report(outcome, out, *parts, quiet=options.quiet)
 
 
 def _find_start(options: TrainOptions) -> Start | None:
@@ -129,15 +147,15 @@ def _find_start(options: TrainOptions) -> Start | None:
     return Start(options.from_)
 
 
-def _describe_plan(config: Config, sentences: list[Sentence], dev: list[Sentence] | None) -> str:
+def _describe_plan(config: Config, sentences: int, dev: list[Sentence] | None) -> str:
     selection = (
         f"the best epoch on {len(dev):,} development sentences is kept"
         if dev is not None
         else "without development data (--dev, --dev-share), the last epoch is kept"
     )
-    epochs = config.training.count_epochs(len(sentences))
+    epochs = config.training.count_epochs(sentences)
     return (
-        f"{config.method.name} on {config.encoder.name}: {epochs} epochs over {len(sentences):,} sentences; "
+        f"{config.method.name} on {config.encoder.name}: {epochs} epochs over {sentences:,} sentences; "
         f"{selection}"
     )
 
@@ -153,6 +171,7 @@ def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
         "test": outcome.test.to_dict() if outcome.test else None,
         "warnings": list(outcome.warnings),
         "forgetting": outcome.forgetting,
+        **({} if outcome.raw_sentences is None else {"raw_sentences": dict(outcome.raw_sentences)}),
     }
 
     def show() -> None:
@@ -169,6 +188,9 @@ def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
             print_scores(console, outcome.test, title="Strict scores on the test data, in percent")
         if outcome.forgetting is not None:
             console.print(_describe_forgetting(outcome.forgetting), soft_wrap=True, markup=False)
+        if outcome.raw_sentences is not None:
+            counts = "{used:,} of {drawn:,} raw sentences used, from {read:,} in the texts"
+            console.print(counts.format(**outcome.raw_sentences))
         console.print(f"the model is in {out}", soft_wrap=True, markup=False)
 
     output_result(scores, json, show)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from fencepost.config import Config
     from fencepost.data.entity import Sentence
 
+    Parts = tuple[list[Sentence], list[Sentence] | None, list[Sentence] | None]
+    """Training, development and test data."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(OptionGroup):
@@ -122,9 +125,7 @@ class TrainingOptions(DataOptions, ConfiguredOptions):
             )
         return out
 
-    def read_data(
-        self, config: Config
-    ) -> tuple[list[Sentence], list[Sentence] | None, list[Sentence] | None]:
+    def read_data(self, config: Config) -> Parts:
         """Return the training, development and test data."""
         from fencepost.training import hold_out
 

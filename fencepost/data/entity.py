@@ -136,6 +136,14 @@ class Sentence:
         return None if types is None else frozenset((*types, *(entity.type for entity in self.entities)))
 
     @property
+    def has_soft_entities(self) -> bool:
+        """Whether the entities' scores are probabilities to learn, by `soft_entities` of `meta`.
+
+        Otherwise all entities of a training sentence are certain, whatever their scores are.
+        """
+        return self.meta.get("soft_entities") is True
+
+    @property
     def text(self) -> str:
         """Raw text: the words joined by spaces, except where `space_after` is false."""
         if self.space_after is None:

@@ -58,7 +58,10 @@ class Pretrained(Embedder):
 
         Raises `UsageError` if they cannot be loaded.
         """
-        return cls.from_library(settings, *load_pretrained(settings.name), prompts)
+        transformer, tokenizer = load_pretrained(settings.name)
+        if settings.depth is not None:
+            _remove_layers(transformer, settings.depth, settings.name)
+        return cls.from_library(settings, transformer, tokenizer, prompts)
 
     @classmethod
     def from_library(
@@ -210,14 +213,32 @@ def _freeze(settings: EncoderSettings, transformer: PreTrainedModel) -> None:
         raise UsageError(f"encoder.layers is {settings.layers}, but {settings.name} has {depth} layers")
     frozen: list[nn.Module] = []
     if settings.frozen_layers:
-        stacks = [m for m in transformer.modules() if isinstance(m, nn.ModuleList) and len(m) == depth]
-        if not stacks:
-            raise UsageError(f"encoder.frozen_layers: cannot find the layers of {settings.name}; use 0")
-        frozen += stacks[0][: settings.frozen_layers]
+        frozen += _find_layers(transformer, "frozen_layers", settings.name)[: settings.frozen_layers]
     if settings.freeze_embeddings:
         frozen.append(getattr(transformer, "embeddings", None) or transformer.get_input_embeddings())
     for module in frozen:
         module.requires_grad_(requires_grad=False)
+
+
+def _remove_layers(transformer: PreTrainedModel, depth: int, name: str) -> None:
+    """Remove all layers above the lowest `depth` ones."""
+    layers = _find_layers(transformer, "depth", name)
+    if depth > len(layers):
+        raise UsageError(f"encoder.depth is {depth}, but {name} has {len(layers)} layers")
+    del layers[depth:]
+    config = transformer.config
+    if getattr(config, "layer_types", None):  # one for each layer
+        config.layer_types = config.layer_types[:depth]
+    config.num_hidden_layers = depth
+
+
+def _find_layers(transformer: PreTrainedModel, key: str, name: str) -> nn.ModuleList:
+    """Return the layers of a transformer; raise `UsageError` about a setting if they cannot be found."""
+    depth = int(transformer.config.num_hidden_layers)
+    for module in transformer.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth:
+            return module
+    raise UsageError(f"encoder.{key}: cannot find the layers of {name}; leave out this setting")
 
 
 def _check_config(saved: dict[str, Any]) -> None:

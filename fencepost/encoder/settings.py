@@ -86,6 +86,12 @@ class EncoderSettings(Settings):
     layers: int = Field(
         1, ge=1, le=MOST_LAYERS, description="Number of last layers whose mean is the encoder's output."
     )
+    depth: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_LAYERS,
+        description="Number of lowest layers that are used, for a smaller and faster model; by default all.",
+    )
     frozen_layers: int = Field(
         0, ge=0, le=MOST_LAYERS, description="Number of lowest layers that are frozen."
     )

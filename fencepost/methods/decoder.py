@@ -70,24 +70,33 @@ class Decoder(ABC, Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class GoldArrays:
-    """The gold entities of a batch whose types the model knows, each once, as columns; half-open."""
+    """The gold entities of a batch whose types the model knows, each once, as columns; half-open.
+
+    `probability` has the probability that an entity is one; None if all are certain.
+    """
 
     sentence: IntArray  # [N]
     start: IntArray  # [N]
     end: IntArray  # [N]
     type: IntArray  # [N], index into the model's types
+    probability: FloatArray | None = None  # [N]
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sentence], types: Sequence[str]) -> GoldArrays:
         """Return the entities of sentences that have one of these types."""
         numbers = {type_: number for number, type_ in enumerate(types)}
-        rows = [
-            (index, start, end, numbers[type_])
+        rows = {
+            (index, entity.start, entity.end, numbers[entity.type]): (
+                entity.score if sentence.has_soft_entities else 1.0
+            )
             for index, sentence in enumerate(sentences)
-            for start, end, type_ in dict.fromkeys(entity.key for entity in sentence.entities)
-            if type_ in numbers
-        ]
-        return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+            for entity in sentence.entities
+            if entity.type in numbers
+        }
+        is_soft = any(sentence.has_soft_entities for sentence in sentences)
+        probability = np.array([*rows.values()], dtype=np.float32) if is_soft else None
+        sentence, start, end, type_ = np.array([*rows], dtype=np.int64).reshape(-1, 4).T
+        return cls(sentence, start, end, type_, probability)
 
 
 Row = Score | Mapping[str, int | float]

@@ -76,26 +76,30 @@ class Model(nn.Module):
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
         """Return the tensors of a batch of sentences, with their entities as `gold`, `[N, 4]`.
 
-        If a sentence is annotated with some types only, `annotated`, `[B, C]`, says with which.
+        If a sentence is annotated with some types only, `annotated`, `[B, C]`, says with which. If entities
+        of a sentence are soft, `probability`, `[N]`, has their probabilities.
         """
         return self.encoder.collate(sentences) | self._collect_gold(sentences)
 
     def _collect_gold(self, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
         gold = GoldArrays.from_sentences(sentences, self.types)
         columns = np.stack((gold.sentence, gold.start, gold.end, gold.type), axis=1)
+        tensors = {"gold": torch.from_numpy(columns)}
+        if gold.probability is not None:
+            tensors["probability"] = torch.from_numpy(gold.probability)
         annotated = [sentence.annotated_types for sentence in sentences]
-        if all(types is None for types in annotated):
-            return {"gold": torch.from_numpy(columns)}
-        rows = [[types is None or type_ in types for type_ in self.types] for types in annotated]
-        return {"gold": torch.from_numpy(columns), "annotated": torch.tensor(rows)}
+        if any(types is not None for types in annotated):
+            rows = [[types is None or type_ in types for type_ in self.types] for types in annotated]
+            tensors["annotated"] = torch.tensor(rows)
+        return tensors
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the loss, and their sum as `loss`."""
-        return self._compute_terms(
-            self.encoder(batch), Gold.from_columns(batch["gold"], batch.get("annotated"))
-        )
+        return self._compute_terms(self.encoder(batch), Gold.from_batch(batch))
 
     def _compute_terms(self, words: Words, gold: Gold) -> dict[str, Tensor]:
+        if not self.network.has_soft_targets:
+            gold = gold.draw()
         terms = self.network.loss(self.network.score(words, gold), gold)
         return {**terms, "loss": torch.stack(list(terms.values())).sum()}
 
@@ -104,6 +108,5 @@ class Model(nn.Module):
         """Return the loss of a batch, given its word vectors from prediction."""
         arrays = (words.vectors, words.lengths, words.prompts)
         tensors = [None if array is None else torch.from_numpy(array).to(self.device) for array in arrays]
-        columns = {name: of.to(self.device) for name, of in self._collect_gold(sentences).items()}
-        gold = Gold.from_columns(columns["gold"], columns.get("annotated"))
-        return self._compute_terms(Words(*tensors), gold)["loss"].item()  # type: ignore[arg-type]
+        gold = {name: tensor.to(self.device) for name, tensor in self._collect_gold(sentences).items()}
+        return self._compute_terms(Words(*tensors), Gold.from_batch(gold))["loss"].item()  # type: ignore[arg-type]

@@ -28,12 +28,27 @@ class Gold:
     end: Tensor  # [N]
     type: Tensor  # [N], from 0
     annotated: Tensor | None = None  # [B, C], whether a sentence is annotated with a type; None if all are
+    probability: Tensor | None = None  # [N], that the entity is one; None if all are certain
 
     @classmethod
-    def from_columns(cls, columns: Tensor, annotated: Tensor | None = None) -> Gold:
+    def from_columns(
+        cls, columns: Tensor, annotated: Tensor | None = None, probability: Tensor | None = None
+    ) -> Gold:
         """Return the entities in the rows of a tensor `[N, 4]`."""
         sentence, start, end, type_ = columns.unbind(dim=1)
-        return cls(sentence, start, end, type_, annotated)
+        return cls(sentence, start, end, type_, annotated, probability)
+
+    @classmethod
+    def from_batch(cls, batch: Mapping[str, Tensor]) -> Gold:
+        """Return the entities of a batch, by `gold`, `annotated` and `probability`."""
+        return cls.from_columns(batch["gold"], batch.get("annotated"), batch.get("probability"))
+
+    def draw(self) -> Gold:
+        """Return certain entities: each of these is drawn with its probability."""
+        if self.probability is None:
+            return self
+        rows = torch.rand_like(self.probability) < self.probability
+        return Gold(self.sentence[rows], self.start[rows], self.end[rows], self.type[rows], self.annotated)
 
     def to_numpy(self) -> GoldArrays:
         """Return the entities as NumPy arrays."""
@@ -54,8 +69,14 @@ class Gold:
         chosen = torch.tensor(sentences, device=self.sentence.device)
         match = self.sentence[:, None] == chosen  # [N, S]
         rows = match.any(dim=1)
-        columns = (match[rows].long().argmax(dim=1), self.start[rows], self.end[rows], self.type[rows])
-        return Gold(*columns, annotated=None if self.annotated is None else self.annotated[chosen])
+        return Gold(
+            sentence=match[rows].long().argmax(dim=1),
+            start=self.start[rows],
+            end=self.end[rows],
+            type=self.type[rows],
+            annotated=None if self.annotated is None else self.annotated[chosen],
+            probability=None if self.probability is None else self.probability[rows],
+        )
 
 
 class Graph(NamedTuple):
@@ -73,6 +94,9 @@ class Graph(NamedTuple):
 
 class Network(nn.Module, ABC, Generic[S]):
     """Interface of networks: word vectors to scores, and their loss; `S` is the type of the scores."""
+
+    has_soft_targets = False
+    """Whether `loss` uses the probabilities of entities; otherwise it gets entities drawn by them."""
 
     reduce_count: Callable[[int | Tensor], Tensor] | None = None
     """Function that computes `mean_count` while several processes train on parts of each batch."""

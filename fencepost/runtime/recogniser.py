@@ -69,7 +69,7 @@ class Recogniser:
         check_lines(lines)
         self.lines: Lines = lines or predictor.lines
         self._splitter = make_splitter(self.language, lines=self.lines)
-        self._language_check = LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
+        self._language_check = self.make_language_check()
         self._min_confidence = self._expand_confidence(min_confidence)
         self._returned_types = self._check_types(self.types if types is None else types)
 
@@ -211,6 +211,11 @@ class Recogniser:
             add(sentences, words, *(spans.take(is_returned[spans.type]) for spans in (possible, predicted)))
 
         return watch
+
+    def make_language_check(self) -> LanguageCheck:
+        """Return a check whether text is in the language of the model's training data."""
+        predictor = self._predictor
+        return LanguageCheck(predictor.profile, predictor.subwords, predictor.language)
 
     def prepare(self, text: str, limit: int | None = None) -> Iterator[SplitSentence]:
         """Yield the sentences of a text with their parts, reading the text only as far as needed.

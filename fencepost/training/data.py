@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,19 @@ from fencepost.data.context import add_context
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
+
+
+@dataclass(frozen=True)
+class SoftData:
+    """Sentences with soft entities, and a hash of their texts and of the model that made the entities.
+
+    The entities themselves may differ a little when they are computed again, as for a resumed training.
+    `counts` are numbers of sentences, for the record of the training.
+    """
+
+    sentences: Sequence[Sentence]
+    fingerprint: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def hold_out(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
@@ -70,7 +84,7 @@ def find_idle_settings(
     """Yield a message for each setting that was changed and has no effect, with the reason."""
     encoder, default = config.encoder, EncoderSettings()
     if encoder.name == "scratch":
-        for key in ("pooling", "layers", "frozen_layers", "freeze_embeddings", "context", "window"):
+        for key in ("pooling", "layers", "depth", "frozen_layers", "freeze_embeddings", "context", "window"):
             if getattr(encoder, key) != getattr(default, key):
                 yield f"encoder.{key} has no effect: it is for pretrained encoders, not for scratch"
     elif encoder.context and not any(s.doc is not None or s.left or s.right for s in sentences):

@@ -68,6 +68,10 @@ def check_run(out: Path, config: Config, data: Mapping[str, Any], *, resume: boo
             raise UsageError(
                 f"{out}: this training started from another model; give the same --from, or none"
             )
+        if isinstance(saved, dict) and saved.get("soft") != data.get("soft"):
+            raise UsageError(
+                f"{out}: this training has other texts or another teacher; resume it with the same command"
+            )
         raise UsageError(
             f"{out}: this training has other training or development data; resume it with the same data"
         )

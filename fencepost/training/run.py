@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,13 @@ from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
 from fencepost.training.checkpoint import find_resumable, load_best, print_warning, remove_newer
-from fencepost.training.data import compute_fingerprint, find_idle_settings, hold_out, prepare_sentences
+from fencepost.training.data import (
+    SoftData,
+    compute_fingerprint,
+    find_idle_settings,
+    hold_out,
+    prepare_sentences,
+)
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
@@ -76,7 +82,7 @@ class Outcome:
     before and after calibration. `predicted` has the predictions on the test data, or else on the development
     data, which took `seconds`. `warnings` are not empty if the training failed, and give likely reasons.
     `forgetting` has the scores on the old test data of the model that training started from, and of the new
-    model.
+    model. `raw_sentences` has the numbers of raw sentences that `distil` read, drew at random and used.
     """
 
     model: Model
@@ -88,6 +94,7 @@ class Outcome:
     seconds: float = 0.0
     warnings: Sequence[str] = ()
     forgetting: dict[str, Any] | None = None
+    raw_sentences: Mapping[str, int] | None = None
 
 
 def train(
@@ -103,10 +110,12 @@ def train(
     at_end: AtEnd | None = None,
     device: DeviceName = "auto",
     start: Start | None = None,
+    soft: SoftData | None = None,
 ) -> Outcome:
     """Train a model and save it in the folder `out`, with records of the training.
 
-    `start` is a trained model whose weights and types the new model starts with. The saved model is that of
+    `start` is a trained model whose weights and types the new model starts with. `soft` has more training
+    sentences, which do not determine types and settings (see `distil`). The saved model is that of
     the epoch with the best development F1; without `dev`, of the last one. With `resume`, an interrupted
     training continues from its last undamaged checkpoint, with the same result as without interruption. An
     exception in `after_epoch` or `at_end` also interrupts it; after one in `at_end`, only that is repeated.
@@ -127,6 +136,8 @@ def train(
     }
     if start is not None:
         data["start"] = start.compute_fingerprint()
+    if soft is not None:
+        data["soft"] = soft.fingerprint
     accelerator, own_device = start_processes(device)
     first = accelerator.process_index == 0
     if first:
@@ -135,7 +146,7 @@ def train(
     set_seed(config.training.seed)
     model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
-    parts = model.split(prepared)
+    parts = model.split([*prepared, *prepare_sentences(soft.sentences if soft else (), config)])
     trainer = Trainer(model, config.training, parts, dev, out / CHECKPOINTS, accelerator, own_device)
     model.set_training(trainer.resolve_settings())
     accelerator.wait_for_everyone()  # until all processes have chosen the checkpoint
@@ -150,23 +161,28 @@ def train(
     model.eval()
     if not first:
         return Outcome(model, [], None, None)
-    outcome = _finish(trainer, out, test, start)
+    outcome = _finish(trainer, out, test, start, None if soft is None else soft.counts)
     if at_end is not None:
         at_end(outcome)
     remove_checkpoints(out)
     return outcome
 
 
-def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start: Start | None) -> Outcome:
+def _finish(
+    trainer: Trainer,
+    out: Path,
+    test: Sequence[Sentence] | None,
+    start: Start | None,
+    raw: Mapping[str, int] | None,
+) -> Outcome:
     """Calibrate and score the model, and save it with its scores and its card."""
     model, records = trainer.model, trainer.records
     calibration, result, predicted, seconds = calibrate(model, trainer.dev, test)
     epochs, best = [record for record in records if "dev_f1" in record], find_best_epoch(records)
-    warnings = explain_failure(
-        model, trainer.sentences, trainer.dev, best["dev_f1"] if best else None, trainer.step
-    )
+    annotated = [sentence for sentence in trainer.sentences if not sentence.has_soft_entities]
+    warnings = explain_failure(model, annotated, trainer.dev, best["dev_f1"] if best else None, trainer.step)
     forgetting = None if start is None else start.measure(model)
-    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting)
+    outcome = Outcome(model, epochs, best, result, calibration, predicted, seconds, warnings, forgetting, raw)
     save_model(model, out)
     scores = {
         "epochs": epochs,
@@ -176,6 +192,7 @@ def _finish(trainer: Trainer, out: Path, test: Sequence[Sentence] | None, start:
         "test": result.to_dict() if result else None,
         "warnings": warnings,
         **({"forgetting": forgetting} if forgetting else {}),
+        **({"raw_sentences": raw} if raw else {}),
     }
     write_text(out / CARD_FILE, make_model_card(model, best, result, calibration))
     write_text(out / RESULT_FILE, json.dumps(scores, indent=2) + "\n")

@@ -117,7 +117,7 @@ def test_only_what_is_not_frozen_learns(folders, kind):
 
 
 def test_a_layer_that_is_used_again_and_again_cannot_be_frozen(folders):
-    with pytest.raises(UsageError, match=r"frozen_layers: cannot find the layers of .*; use 0"):
+    with pytest.raises(UsageError, match=r"frozen_layers: cannot find the layers of .*; leave out"):
         build(folders["albert"][0], frozen_layers=1)
 
 

@@ -1,6 +1,8 @@
 """SpanMarker, with its own Trainer.
 
 Its evaluation during training downloads a script from a hub, so the last epoch is used, not the best one.
+Each example is padded to the maximum length of a sentence and of its span markers, so a maximum that is
+longer than the sentences costs time and changes nothing else.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from benchmarks.peers.workers.frame import (
     run_worker,
 )
 
+MAX_SUBWORDS = 128
+"""Length that sentences are padded and cut to; of the test sentences of WNUT17, fewer than 1 % are longer."""
+
 
 def train(task: Task) -> Predict:
     rows = read_rows(task, "train")
@@ -33,7 +38,7 @@ def train(task: Task) -> Predict:
         }
     )
     model = SpanMarkerModel.from_pretrained(
-        task.encoder, labels=tags, model_max_length=256, entity_max_length=task.options["longest"]
+        task.encoder, labels=tags, model_max_length=MAX_SUBWORDS, entity_max_length=task.options["longest"]
     )
     arguments = TrainingArguments(
         output_dir=str(task.folder / "checkpoints"),

@@ -43,25 +43,27 @@ def smooth(gold: Gold, lengths: Tensor, length: int, types: int, epsilon: float,
 
     Each of the `4 d` cells at distance `d` from the entity's cell gets `epsilon / (4 d size)`. The share of
     cells that are not spans of the sentence stays with the entity, so that an entity's shares sum to 1.
-    Shares of several entities of a type in one cell add up, to at most 1.
+    Shares of several entities of a type in one cell add up, to at most 1. What is shared is 1, or the
+    probability of a soft entity.
     """
     around = torch.arange(-size, size + 1, device=gold.start.device)
     moves = torch.cartesian_prod(around, around)  # [K, 2]
     distance = moves.abs().sum(dim=1)
     near = (distance > 0) & (distance <= size)
     moves, share = moves[near], epsilon / (4 * distance[near] * size)  # [K, 2], [K]
+    mass = torch.ones_like(gold.start, dtype=torch.float32) if gold.probability is None else gold.probability
 
     last = gold.end - 1
     start_near = gold.start[:, None] + moves[:, 0]  # [N, K]
     last_near = last[:, None] + moves[:, 1]
     is_span = (start_near >= 0) & (start_near <= last_near) & (last_near < lengths[gold.sentence][:, None])
-    shared = share * is_span  # [N, K]
+    shared = mass[:, None] * share * is_span  # [N, K]
 
     def cell(start: Tensor, last: Tensor) -> Tensor:
         owner = (gold.sentence * types + gold.type).view(-1, *(1,) * (start.ndim - 1))
         return (owner * length + start) * length + last
 
     targets = torch.zeros(len(lengths) * types * length * length, device=gold.start.device)
-    targets.index_add_(0, cell(gold.start, last), 1 - shared.sum(dim=1))
+    targets.index_add_(0, cell(gold.start, last), mass - shared.sum(dim=1))
     targets.index_add_(0, cell(start_near, last_near)[is_span], shared[is_span])
     return targets.clamp_(max=1).view(len(lengths), types, length, length)

@@ -63,6 +63,7 @@ class BoundarySmoothing(Network[SpanScores]):
     """Biaffine scores of spans. Class 0 is "no entity"; type t is class t + 1."""
 
     settings: BoundarySmoothingSettings
+    has_soft_targets = True
 
     def __init__(self, settings: BoundarySmoothingSettings, width: int, types: Sequence[str]) -> None:
         super().__init__(settings, width, types)
