@@ -73,7 +73,7 @@ def test_what_is_refused(run, small_model: Path, corpus: Path, texts: Path, tmp_
     out = ("--out", tmp_path / "out")
     assert "--train" in run("distil", small_model, texts, *out, code=2).stderr
     nowhere = run("distil", tmp_path, texts, "--train", corpus, *out, code=2)
-    assert "no model here" in nowhere.stderr
+    assert "not a model folder" in nowhere.stderr
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     assert "give other texts" in run("distil", small_model, empty, "--train", corpus, *out, code=2).stderr
