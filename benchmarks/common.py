@@ -97,8 +97,13 @@ def say(message: str) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Return what a measurement depends on besides the code."""
-    return {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
+    """Return what a measurement depends on besides the code, and its date."""
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+    }
 
 
 def code_version() -> str:

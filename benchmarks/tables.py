@@ -10,21 +10,23 @@ JSON object as its last line.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, percent, report, summarise
+from benchmarks.common import RESULTS, ROOT, percent, read_lines, report, summarise
 from benchmarks.peers.page import TITLES, format_table, summarise_tool
 from benchmarks.peers.tools import TOOLS, select_standard
+from benchmarks.quality import MINILM
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(
     r"(?<=^<!-- table: )([\w-]+)( -->\n)(.*?)(?=^<!-- end of table -->$)", re.DOTALL | re.MULTILINE
 )
 CORPUS_TITLES = {"genia": "GENIA", "gum": "GUM", "wnut17": "WNUT17", "weibo": "Weibo", "resume": "Resume"}
+
+TEACHERS = {"bge": "`bge-small-en-v1.5`", "combination": "the four methods, combined"}
 
 Line = Mapping[str, Any]
 
@@ -46,9 +48,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def read_lines(name: str) -> list[dict[str, Any]]:
-    text = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+def read_results(name: str) -> list[dict[str, Any]]:
+    return read_lines(RESULTS / f"{name}.jsonl")
 
 
 def group(lines: Iterable[Line], get_key: Callable[[Line], Hashable]) -> dict[Any, list[Line]]:
@@ -74,13 +75,15 @@ def summarise_scores(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def list_commits(lines: Iterable[Line]) -> str:
-    return ", ".join(f"`{commit}`" for commit in sorted({line["commit"][:7] for line in lines}))
+    """Return the commits of the lines, each with the date of its measurements if that is known."""
+    dates = {line["commit"][:7]: line.get("date") for line in lines}
+    return ", ".join(f"`{commit}`" + (f" {date}" if date else "") for commit, date in sorted(dates.items()))
 
 
 def make_quality_table() -> str:
     """Return the scores of `benchmarks.quality`: those of the newest commit of each run."""
     runs: dict[Any, list[Line]] = {}
-    for line in read_lines("quality"):
+    for line in read_results("quality"):
         key = line["corpus"], line["method"], line["encoder"], tuple(line["settings"])
         if line["sentences"] is None and line["dev_share"] is None:
             runs.setdefault(key, []).append(line)
@@ -111,7 +114,7 @@ def make_quality_table() -> str:
 
 def make_adapt_table() -> str:
     """Return F1 with and without adaptation, by the number of annotated sentences."""
-    groups = group(read_lines("adapt"), lambda line: (line["sentences"], line["encoder"]))
+    groups = group(read_results("adapt"), lambda line: (line["sentences"], line["encoder"]))
     rows = []
     for (sentences, encoder), lines in groups.items():
         scores = summarise_scores(lines)
@@ -123,6 +126,35 @@ def make_adapt_table() -> str:
     return format_table(header, rows)
 
 
+def make_distil_table() -> str:
+    """Return F1 of the baseline, of the teachers and of their students."""
+    lines = read_results("distil")
+    groups = {
+        "MiniLM, annotations alone": [
+            line for line in lines if line["student"] is None and line["encoder"] == MINILM
+        ]
+    }
+    for line in lines:
+        if line["student"] is not None:
+            teacher, _, layers = line["student"].rpartition("-")
+            scores = {**line["teacher"], "seed": line["seed"], "commit": line["commit"]}
+            groups.setdefault(f"teacher: {TEACHERS[teacher]}", []).append(scores)
+            groups.setdefault(f"student of {TEACHERS[teacher]}: MiniLM, {layers} layers", []).append(line)
+    rows = []
+    for title, of_title in groups.items():
+        by_seed = list({line["seed"]: line for line in of_title}.values())
+        scores = summarise([{name: line[name] for name in ("f1", "ece")} for line in by_seed])
+        longer = summarise([line["by_length"]["3+"]["f1"] for line in by_seed])
+        times = [line["prediction_time"] for line in by_seed if "prediction_time" in line]
+        time = f"{summarise(times)['mean']:.2f}" if times else "1.00" if title.startswith("MiniLM") else ""
+        rows.append(
+            [title, str(len(by_seed)), percent(scores["f1"]), percent(longer), f"{scores['ece']['mean']:.3f}"]
+            + [time, list_commits(by_seed)]
+        )
+    header = ["model", "seeds", "F1", "F1 of 3 or more words", "ECE", "time of prediction", "commit"]
+    return format_table(header, rows)
+
+
 COMBINATIONS = {
     "fitted": "combination",
     "equal weights": "combination without development data, equal weights",
@@ -131,7 +163,7 @@ COMBINATIONS = {
 
 def make_consensus_table() -> str:
     """Return the scores of one model of each method, and of their combinations, on GENIA."""
-    lines = next(iter(group(read_lines("consensus"), lambda line: line["corpus"]).values()))
+    lines = next(iter(group(read_results("consensus"), lambda line: line["corpus"]).values()))
     models = {
         **{f"`{name}`": [line["members"][name] for line in lines] for name in lines[0]["members"]},
         **{
@@ -152,7 +184,7 @@ def make_consensus_table() -> str:
 
 def make_defaults_table() -> str:
     """Return all comparisons of settings on held-out training data."""
-    groups = group(read_lines("defaults"), lambda line: (line["corpus"], line["name"]))
+    groups = group(read_results("defaults"), lambda line: (line["corpus"], line["name"]))
     rows = []
     for (corpus, name), lines in sorted(groups.items()):
         scores = summarise_scores(lines)
@@ -175,7 +207,7 @@ def make_defaults_table() -> str:
 
 def make_peers_table() -> str:
     """Return F1, training time and speed of each tool, for the README."""
-    lines = select_standard(read_lines("peers"))
+    lines = select_standard(read_results("peers"))
     corpora = [corpus for corpus in TITLES if any(line["corpus"] == corpus for line in lines)]
     rows = []
     for name, tool in TOOLS.items():
@@ -205,6 +237,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "quality": make_quality_table,
     "adapt": make_adapt_table,
     "consensus": make_consensus_table,
+    "distil": make_distil_table,
     "defaults": make_defaults_table,
     "peers": make_peers_table,
 }

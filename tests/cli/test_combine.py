@@ -50,7 +50,7 @@ def test_in_all_commands(run, combined: Path, members: list[Path], corpus: Path,
     assert json.loads((tmp_path / "scores.json").read_text())["f1"] == result["dev"]["f1"]
     run("check", combined)
     output = run("analyze", "method", combined, corpus, "--out", tmp_path / "analysis").stdout
-    assert "Candidates by the least number of votes" in output
+    assert "Candidates by minimum number of votes" in output
     assert "2 (intersection)" in output
     run("compare", combined, members[1], "--data", corpus)
     run("report", combined, "--data", corpus, "--out", tmp_path / "report.html")

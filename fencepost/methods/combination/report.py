@@ -66,7 +66,7 @@ class AgreementReport(Report):
         }
         return {
             "Members": alone,
-            "Candidates by the least number of votes": at_least,
+            "Candidates by minimum number of votes": at_least,
             "Candidates by the number of votes": confidence,
             "Where the members disagree": only | missing if count > 2 else only,
         }

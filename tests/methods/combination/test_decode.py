@@ -105,7 +105,7 @@ def test_agreement_counts() -> None:
     tables = report.tables()
     counts = {name: score.counts for name, score in tables["Members"].items()}  # type: ignore[union-attr]
     assert counts == {"first": (2, 3, 3), "second": (2, 2, 3)}  # correct, predicted, gold
-    votes = tables["Candidates by the least number of votes"]
+    votes = tables["Candidates by minimum number of votes"]
     assert votes["1 (union)"].counts == (3, 4, 3)  # type: ignore[union-attr]
     assert votes["2 (intersection)"].counts == (1, 1, 3)  # type: ignore[union-attr]
     assert tables["Candidates by the number of votes"]["1 of 2"] == {
