@@ -148,8 +148,10 @@ def make_distil_table() -> str:
         times = [line["prediction_time"] for line in by_seed if "prediction_time" in line]
         time = f"{summarise(times)['mean']:.2f}" if times else "1.00" if title.startswith("MiniLM") else ""
         rows.append(
-            [title, str(len(by_seed)), percent(scores["f1"]), percent(longer), f"{scores['ece']['mean']:.3f}"]
-            + [time, list_commits(by_seed)]
+            [
+                *(title, str(len(by_seed)), percent(scores["f1"]), percent(longer)),
+                *(f"{scores['ece']['mean']:.3f}", time, list_commits(by_seed)),
+            ]
         )
     header = ["model", "seeds", "F1", "F1 of 3 or more words", "ECE", "time of prediction", "commit"]
     return format_table(header, rows)
