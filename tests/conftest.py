@@ -1,6 +1,8 @@
 """What all tests share: hypothesis without a clock, and the way to the real corpora."""
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,20 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}; set FENCEPOST_DATA")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import the tests without garbage collections: what they import stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def freeze_objects() -> None:
+    """Leave older objects out of garbage collections, of which accelerate makes one for each training."""
+    gc.collect()
+    gc.freeze()

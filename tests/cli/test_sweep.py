@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gc
 import json
 import os
 import re
@@ -49,9 +48,7 @@ def one_core():
     """The number of threads decides the last digits of a result."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    gc.freeze()  # accelerate looks through all objects at the start of each training
     yield
-    gc.unfreeze()
     torch.set_num_threads(before)
 
 
