@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.fuzz.checks import dense_sentences
@@ -65,7 +65,6 @@ def assert_same(result, expected, name):
 
 
 @pytest.mark.parametrize("name", WORD_FORMATS)
-@settings(max_examples=50)
 @given(data=st.data())
 def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
     odd = strategies.odd_sentences_for(FORMATS[name])
@@ -76,7 +75,6 @@ def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
 
 
 @pytest.mark.parametrize("name", WORD_FORMATS)
-@settings(max_examples=25)
 @given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
 def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(name, sentences, tmp_path):
     if name == "weibo":
@@ -99,7 +97,6 @@ def weibo(sentence):
 
 
 @pytest.mark.parametrize("name", ["conll", "weibo"])
-@settings(max_examples=25)
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
 def test_columns_keep_where_documents_change(name, sentences, tmp_path):
     path = tmp_path / "corpus"
@@ -113,7 +110,6 @@ def changes_of_document(sentences):
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bmes"])
-@settings(max_examples=25)
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
 def test_columns_hold_the_same_in_every_scheme(scheme, sentences, tmp_path):
     path = tmp_path / "corpus"
@@ -122,7 +118,6 @@ def test_columns_hold_the_same_in_every_scheme(scheme, sentences, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name.startswith("jsonl")])
-@settings(max_examples=20)
 @given(sentences=st.lists(strategies.odd_sentences(), max_size=4))
 def test_arrays_hold_the_same_as_lines(name, sentences, tmp_path):
     path = tmp_path / "corpus.json"
@@ -145,7 +140,6 @@ def characters(sentences):
 
 
 @pytest.mark.parametrize("pretokenized", [True, False])
-@settings(max_examples=20)
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["brat"]), max_size=4))
 def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tmp_path):
     path = tmp_path / "corpus"
@@ -159,7 +153,6 @@ def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tm
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 @pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
-@settings(max_examples=20)
 @given(data=st.data())
 def test_texts_keep_every_character_and_every_entity(name, suffix, data, tmp_path):
     sentences = data.draw(st.lists(strategies.odd_sentences_for(FORMATS[name]), max_size=4))
@@ -169,7 +162,6 @@ def test_texts_keep_every_character_and_every_entity(name, suffix, data, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
-@settings(max_examples=20)
 @given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
 def test_texts_keep_words_where_white_space_separates_them(name, sentences, tmp_path):
     path = tmp_path / "corpus"
@@ -180,7 +172,6 @@ def test_texts_keep_words_where_white_space_separates_them(name, sentences, tmp_
     assert [(s.words, s.entities) for s in result] == [(s.words, s.entities) for s in expected]
 
 
-@settings(max_examples=25)
 @given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
 def test_brat_keeps_words_and_documents_of_tokenised_text(sentences, tmp_path):
     sentences = [replace(sentence, doc="a") for sentence in sentences]

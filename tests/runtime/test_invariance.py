@@ -44,7 +44,7 @@ def alone(predictor: Predictor) -> list[list[Entity]]:
     return results
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)  # of up to 12 sentences each
 @given(company=st.lists(st.sampled_from(range(len(SENTENCES))), min_size=2, max_size=12))
 def test_company_and_order_change_nothing(
     predictor: Predictor, alone: list[list[Entity]], company: list[int]
