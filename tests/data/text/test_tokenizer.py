@@ -5,6 +5,7 @@ import random
 import re
 import threading
 import unicodedata
+from functools import cache
 
 import pytest
 import spacy
@@ -22,7 +23,6 @@ from tools.tokenizer_rules import OWN_SEGMENTER, export, to_json
 
 ALL = sorted({module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg})
 FUZZED = ("de", "en", "es", "fr", "hu", "id", "ru", "tr", "xx", "zh")
-PAIRS = {code: (RuleTokenizer(load_rules(code)), spacy.blank(code)) for code in FUZZED}
 FRAGMENTS = [
     *"()[]{}.,;:!?'\"’‘“”«»-–—…/*&%$€£°+=<>~_#@^|\\`",
     *("...", "..", "--", "http://", "www.", "a.b", "@x.com", "km", "5", "10", "3.5", "kg", "1990", "USA"),
@@ -37,6 +37,12 @@ M. Dupont n'est-il pas là? L'aujourd'hui de Saint-Jean-d'Acre. „Gänsefüßch
 A.B.C. e-mail me@x.org :-) ^_^ (╯°□°）╯︵┻━┻ C++ 1/2 10-20 50% #tag @user
 'N diugh\t\tdon’t-you\n \nx²  yo-yo… aba-aba
 """
+
+
+@cache
+def make_pair(code):
+    """Return our tokenizer of a language and the pipeline of spaCy, which takes a second to make."""
+    return RuleTokenizer(load_rules(code)), spacy.blank(code)
 
 
 def tokens_of_spacy(nlp, text):
@@ -55,7 +61,7 @@ def tokens_of_ours(tokenize, text):
     ],
 )
 def test_every_language_gives_the_tokens_of_spacy(code):
-    nlp, tokenize = spacy.blank(code), RuleTokenizer(load_rules(code))
+    tokenize, nlp = make_pair(code)
     specials = sorted(getattr(nlp.tokenizer, "rules", {}))
     rng = random.Random(code)  # noqa: S311
     mixture = "".join(rng.choice(specials or ["a"]) + rng.choice(FRAGMENTS) for _ in range(300))
@@ -67,7 +73,7 @@ def test_every_language_gives_the_tokens_of_spacy(code):
 @settings(max_examples=100)
 @given(data=st.data())
 def test_any_text_has_the_tokens_of_spacy(code, data):
-    tokenize, nlp = PAIRS[code]
+    tokenize, nlp = make_pair(code)
     specials = st.sampled_from(sorted(getattr(nlp.tokenizer, "rules", {})) or ["a"])
     parts = st.sampled_from(FRAGMENTS) | specials | strategies.odd_words | st.just(" ")
     text = data.draw(st.lists(parts, max_size=15).map("".join))
@@ -79,7 +85,7 @@ def test_any_text_has_the_tokens_of_spacy(code, data):
     "name", ["gum/dev.jsonl", "gum/test.jsonl", "genia/train.jsonl", "genia/test.jsonl", "wnut17/train.conll"]
 )
 def test_corpora_have_the_tokens_of_spacy(shared_data, name):
-    tokenize, nlp = PAIRS["en"]
+    tokenize, nlp = make_pair("en")
     texts = [sentence.text for sentence in read(shared_data / name)]
     assert len(texts) > 1000
     for first in range(0, len(texts), 20):
@@ -91,7 +97,7 @@ def test_corpora_have_the_tokens_of_spacy(shared_data, name):
     st.sampled_from(FRAGMENTS) | strategies.odd_words.filter(bool) | st.characters(exclude_categories=["Cs"])
 )
 def test_kinds_of_tokens_are_those_of_spacy(token):
-    lexeme = PAIRS["en"][1].vocab[token]
+    lexeme = make_pair("en")[1].vocab[token]
     expected = Kind.PUNCTUATION if lexeme.is_punct else Kind.SPACE if lexeme.is_space else Kind.WORD
     assert classify(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
 
@@ -103,7 +109,7 @@ def test_stops_are_those_of_the_sentencizer():
 
 def test_grouped_patterns_of_french_match_what_those_of_spacy_do():
     whole = re.compile(load_rules("fr")["whole"]).match
-    original = PAIRS["fr"][1].tokenizer.token_match
+    original = make_pair("fr")[1].tokenizer.token_match
     words = [prefix for prefix in french._hyphen_prefix if prefix.isalpha()]
     assert len(words) > 50
     for word in words:
@@ -147,7 +153,7 @@ def test_the_cache_is_bounded(monkeypatch):
 def test_threads_can_share_a_tokenizer(monkeypatch):
     monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 5)
     tokenize = RuleTokenizer(load_rules("en"))
-    expected, results = tokens_of_ours(PAIRS["en"][0], MULTILINGUAL), []
+    expected, results = tokens_of_ours(make_pair("en")[0], MULTILINGUAL), []
     threads = [
         threading.Thread(
             target=lambda: results.extend(tokens_of_ours(tokenize, MULTILINGUAL) for _ in range(20))
