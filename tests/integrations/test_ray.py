@@ -197,6 +197,20 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
     check(output, single)
 
 
+def test_no_machine_is_large_enough_for_a_worker(monkeypatch):
+    """The nodes are those that Ray reports; see the slow test below for Ray itself."""
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 2.0}},
+        {"Alive": True, "Resources": {}},
+        {"Alive": False, "Resources": {"CPU": 8.0}},
+    ]
+    monkeypatch.setattr("ray.nodes", lambda: nodes)
+    on_ray._check_threads(2)
+    with pytest.raises(UsageError, match=r"--threads 3: .* the largest has only 2 processors for Ray"):
+        on_ray._check_threads(3)
+
+
+@pytest.mark.slow
 def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path):
     message = run(*make_command(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
     assert (
