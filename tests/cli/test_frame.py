@@ -59,10 +59,15 @@ def test_nothing_heavy_is_imported_before_a_command_runs():
         (["inspect", "sample:test", "--word-column", "0"], "columns are numbered from 1"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments, message, tmp_path):
-    result = shell(*arguments, cwd=tmp_path)
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in run(*arguments, code=2).stderr
+
+
+def test_a_process_ends_with_2_and_without_a_traceback():
+    result = shell("inspekt")
     assert result.returncode == 2
-    assert message in result.stderr
+    assert "inspekt" in result.stderr
     assert "Traceback" not in result.stderr
 
 
