@@ -232,8 +232,11 @@ def test_whole_lines(tmp_path):
         assert path.read_bytes() == content.removesuffix(b"torn")
 
 
-def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, small_model, source, whole):
+def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, exported_model, source):
+    """With graphs, as a process that imports PyTorch takes seconds to start."""
     out = source.with_name("out.jsonl")
+    run("predict", exported_model, "--input", source, "--output", source.with_name("whole.jsonl"))
+    whole = source.with_name("whole.jsonl").read_bytes()
     script = (
         "import time; from fencepost.cli import main; from fencepost.runtime.prediction import lines\n"
         "from fencepost.runtime import chunks\n"
@@ -242,7 +245,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, small_model, so
         "lines.encode = lambda value: (time.sleep(0.1), encode(value))[1]\n"
         "main()"
     )
-    arguments = ["predict", str(small_model), "--input", str(source), "--output", str(out)]
+    arguments = ["predict", str(exported_model), "--input", str(source), "--output", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         stderr=subprocess.PIPE,
