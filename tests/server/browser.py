@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -217,7 +218,10 @@ class Page:
         return self.browser.execute_script(code, *arguments)
 
     def until(self, condition: Callable[[], Any]) -> Any:
-        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.02).until(lambda _: condition())
+        """Wait for a condition; the page may replace an element while the condition looks at it."""
+        stale = [StaleElementReferenceException]
+        wait = WebDriverWait(self.browser, PATIENCE, poll_frequency=0.02, ignored_exceptions=stale)
+        return wait.until(lambda _: condition())
 
     def one(self, selector: str) -> WebElement:
         return self.browser.find_element(By.CSS_SELECTOR, selector)
