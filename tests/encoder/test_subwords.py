@@ -248,6 +248,6 @@ BROKEN = {
 def test_a_broken_folder_is_refused_by_name(damage, tmp_path):
     READERS["wordpiece"].save(tmp_path)
     BROKEN[damage](tmp_path)
-    with pytest.raises(DataError, match=r"the tokenizer of this model cannot be read|: this file |: cannot be read") as caught:
+    with pytest.raises(DataError, match=r"cannot be read|: this file ") as caught:
         Subwords.load(tmp_path)
     assert str(tmp_path) in str(caught.value)
