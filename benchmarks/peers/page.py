@@ -31,9 +31,9 @@ Is Fencepost better than what you use? Each tool below trained the same encoder 
 on the same sentences, for the same number of epochs, with the same batch size, an encoder learning rate of
 1e-4 and one thread of the same processor, and predicted the same test sentences from their words. The best
 epoch was chosen on the same development sentences (SpanMarker: the last epoch, because its evaluation needs
-a download; it pads all sentences to one length, here 128 sub-words, which fewer than 1 % exceed). Everything else is the default of the tool, except that tools which enumerate spans get all
-lengths that 99 % of the training entities have. `fencepost evaluate` scores all of them: start, end and type
-must be right.
+a download; it pads all sentences to one length, here 128 sub-words, which fewer than 1 % exceed). Everything
+else is the default of the tool, except that tools which enumerate spans get all lengths that 99 % of the
+training entities have. `fencepost evaluate` scores all of them: start, end and type must be right.
 
 The measurements are repeated and extended by `python -m benchmarks.peers`, which installs each tool in an
 environment of its own; its results are in `benchmarks/results/peers.jsonl`. F1 is the mean and standard
