@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--dev-share", type=float, help="held out where a corpus has no development part")
     parser.add_argument("--sentences", type=int, help="number of training sentences, drawn at random")
-    parser.add_argument("--keep", type=Path, help="save the model in this folder")
+    parser.add_argument("--keep", type=Path, help="save the model in this folder, or models below it")
     several = parser.add_argument_group("all runs")
     several.add_argument("--all", action="store_true")
     several.add_argument("--only", nargs="+", default=["*"], metavar="RUN", help="such as 'genia:*'")
@@ -257,7 +257,8 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
 def arguments_of(run: Run, seed: int, arguments: argparse.Namespace) -> list[str]:
     """Return the command of a run, after `python`."""
     sizes = {"--dev-share": arguments.dev_share, "--sentences": arguments.sentences}
-    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, **sizes}
+    keep = None if arguments.keep is None else arguments.keep / f"{str(run).replace(':', '-')}-{seed}"
+    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, "--keep": keep, **sizes}
     changes = [("--set", change) for change in arguments.changes]
     pairs = [*((name, value) for name, value in options.items() if value is not None), *changes]
     return ["-m", "benchmarks.quality", run.corpus, *(str(part) for pair in pairs for part in pair)]
