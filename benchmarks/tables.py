@@ -19,6 +19,7 @@ from benchmarks.common import RESULTS, ROOT, percent, read_lines, report, summar
 from benchmarks.peers.page import TITLES, format_table, summarise_tool
 from benchmarks.peers.tools import TOOLS, select_standard
 from benchmarks.quality import MINILM
+from benchmarks.speed_tables import TABLES as SPEED_TABLES
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(
@@ -242,6 +243,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "distil": make_distil_table,
     "defaults": make_defaults_table,
     "peers": make_peers_table,
+    **SPEED_TABLES,
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast raw text becomes entities: PyTorch, onnxruntime in single precision and in int8, in one run.
 
-    python -m benchmarks.throughput MODEL [--rounds 3] [--linear] [--cold 5] [--core PYTHON]
+    python -m benchmarks.throughput MODEL [--rounds 3] [--linear]
 
 MODEL is a folder with weights and graphs (`fencepost train`, then `fencepost export --int8`). Needs GUM: its
 test part, as raw text by document, goes through all engines in turn, round by round, so that whatever else
@@ -9,11 +9,8 @@ the machine does hits all alike.
 - `engines`: sentences a second, end to end (split, tokenise, encode, decode), and the ratios that matter:
   PyTorch against the bare encoder's forward pass over the same sentences in padded batches sorted by length,
   and int8 against PyTorch.
-- `batch_sizes`: the same for several batch sizes; `latency`: of single sentences, median and 99th percentile.
+- `latency_ms`: of single sentences, median and 99th percentile.
 - `--linear`: sentences a second and resident memory at 10,000 and at 100,000 sentences (int8).
-- `--cold`: seconds from the start of the process `fencepost predict MODEL TEXT` to its end, for int8 and for
-  PyTorch, in turn, this many times; int8 runs on the Python of `--core` if one is given (an install without
-  PyTorch).
 
 Prints one JSON object as its last line; of several rounds, the median.
 """
@@ -24,8 +21,6 @@ import argparse
 import itertools
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -45,8 +40,6 @@ from fencepost.runtime.pytorch import load_model
 from fencepost.runtime.recogniser import Recogniser
 
 ENGINES = ("pytorch", "onnx", "int8")
-BATCH_SIZES = (1, 4, 8, 16, 32, 64)
-TEXT = "The University of Toronto's president met Ada Lovelace in London."
 
 
 def main() -> None:
@@ -54,8 +47,6 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--linear", action="store_true")
-    parser.add_argument("--cold", type=int, default=0)
-    parser.add_argument("--core", default=sys.executable)
     arguments = parser.parse_args()
     folder = corpora()
     if folder is None:
@@ -66,8 +57,6 @@ def main() -> None:
         result = measured(arguments.model, texts, arguments.rounds)
     if arguments.linear:
         result["linear"] = linear(arguments.model, texts)
-    if arguments.cold:
-        result["cold_start"] = cold(arguments.model, arguments.cold, arguments.core)
     threads = torch.get_num_threads()
     report(
         {"benchmark": "throughput", **machine(), "threads": threads, "model": arguments.model.name, **result}
@@ -101,16 +90,6 @@ def measured(folder: Path, texts: list[str], rounds: int) -> dict[str, Any]:
     }
     say(f"PyTorch {ratios['pytorch_to_bare']:.2f} x the time of the bare encoder")
     say(f"int8 {ratios['pytorch_to_int8']:.2f} x as fast as PyTorch")
-    sweep = {}
-    for name in ("pytorch", "int8"):
-        others = {
-            str(size): partial(run, recognisers[name].with_options(batch_size=size), texts)
-            for size in BATCH_SIZES
-        }
-        sweep[name] = {
-            size: round(sentences / statistics.median(of), 1) for size, of in timed(others, 1).items()
-        }
-        say(f"{name}: batches of {sweep[name]}")
     return {
         "documents": len(texts),
         "sentences": sentences,
@@ -119,7 +98,6 @@ def measured(folder: Path, texts: list[str], rounds: int) -> dict[str, Any]:
             name: round(sentences / statistics.median(of), 1) for name, of in seconds.items()
         },
         "ratios": ratios,
-        "batch_sizes": sweep,
         "latency_ms": {name: latency(recogniser, texts) for name, recogniser in recognisers.items()},
     }
 
@@ -210,23 +188,6 @@ def linear(folder: Path, texts: list[str]) -> dict[str, Any]:
 def resident_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
-
-
-def cold(folder: Path, runs: int, core: str) -> dict[str, Any]:
-    """Seconds of whole processes, in turn."""
-    commands = {
-        "int8": [core, "-m", "fencepost", "predict", str(folder), TEXT, "--engine", "int8"],
-        "pytorch": [sys.executable, "-m", "fencepost", "predict", str(folder), TEXT, "--engine", "pytorch"],
-    }
-    tasks: dict[str, Callable[[], Any]] = {
-        name: partial(subprocess.run, command, check=True, capture_output=True)
-        for name, command in commands.items()
-    }
-    seconds = timed(tasks, runs)
-    return {
-        **{name: round(statistics.median(of), 2) for name, of in seconds.items()},
-        "int8_to_pytorch": ratio(seconds["int8"], seconds["pytorch"]),
-    }
 
 
 if __name__ == "__main__":
