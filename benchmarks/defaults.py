@@ -79,7 +79,7 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
     with tempfile.TemporaryDirectory() as temporary:
         model = train(config, training, Path(temporary) / "model", quiet=False).model
     seconds = time.process_time() - start
-    usual = model.config.predict.usual_threshold
+    usual = model.config.predict.default_threshold
     predicted = list(make_recogniser(model).with_options(threshold=0.02).predict(scored))
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]

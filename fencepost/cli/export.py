@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fencepost.cli.frame import command
 from fencepost.cli.groups import argument, option
-from fencepost.cli.models import find_text_rules
+from fencepost.cli.models import find_text_rules, resolve_model
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.folder import compute_sums, files_of, list_members, write_sums
@@ -40,6 +40,7 @@ def export(
 
     Example: fencepost export my-model --int8 --check dev.conll
     """
+    model = Path(resolve_model(str(model)))
     sentences = reading.read(check, find_text_rules([model])) if check else None
     if sentences is not None and not sentences:
         raise UsageError(f"{check}: contains no sentences to check the graphs with")

@@ -12,6 +12,7 @@ import typer
 from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, explain_resume, output_result
+from fencepost.cli.models import resolve_model
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
 from fencepost.cli.training_options import TrainingOptions
@@ -144,7 +145,7 @@ def _find_start(options: TrainOptions) -> Start | None:
         raise UsageError(f"{option} cannot be used with --from, whose model has its settings; use --set")
     with require_extra("train", "training"):
         from fencepost.training import Start
-    return Start(options.from_)
+    return Start(Path(resolve_model(str(options.from_))))
 
 
 def _describe_plan(config: Config, sentences: int, dev: list[Sentence] | None) -> str:
@@ -201,7 +202,7 @@ def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:
 def _describe_threshold(best: dict[str, Any]) -> str:
     return (
         f"threshold: {best['dev_threshold']:.2f}, fitted on the development data: F1 "
-        f"{100 * best['dev_f1']:.1f}, with the default threshold {100 * best['dev_f1_usual_threshold']:.1f}"
+        f"{100 * best['dev_f1']:.1f}, with the default threshold {100 * best['dev_f1_default_threshold']:.1f}"
     )
 
 

@@ -61,7 +61,7 @@ class PredictSettings(Settings):
 
     overlapping: ClassVar[str] = "nested"
     """Value that `select: auto` stands for if training entities overlap."""
-    usual_threshold: ClassVar[float] = 0.4
+    default_threshold: ClassVar[float] = 0.4
     """Threshold of types for which none is set and none was fitted to development data."""
 
     select: Literal["auto", "flat", "nested", "keep-all", "soft-nms"] = Field(
@@ -99,7 +99,7 @@ class PredictSettings(Settings):
     def thresholds(self, types: Sequence[str]) -> FloatArray:
         """Return the threshold of each type, `[C]`; raise `UsageError` if one is set for another type."""
         by_type = self.threshold if isinstance(self.threshold, dict) else {}
-        default = self.threshold if isinstance(self.threshold, float) else self.usual_threshold
+        default = self.threshold if isinstance(self.threshold, float) else self.default_threshold
         for type_ in by_type.keys() - set(types):
             raise UsageError(f"predict.threshold: {UsageError.unknown('type', shorten(type_), types)}")
         return np.array([by_type.get(type_, default) for type_ in types])
@@ -107,8 +107,8 @@ class PredictSettings(Settings):
     def lowest_threshold(self) -> float:
         """Return the lowest threshold of all types."""
         if isinstance(self.threshold, dict):
-            return min([self.usual_threshold, *self.threshold.values()])
-        return self.usual_threshold if self.threshold is None else self.threshold
+            return min([self.default_threshold, *self.threshold.values()])
+        return self.default_threshold if self.threshold is None else self.threshold
 
     def with_changes(self, settings: Mapping[str, Any]) -> Self:
         """Return these settings with other values, by key; raise `UsageError` for invalid ones."""

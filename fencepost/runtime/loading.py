@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.data.text.lines import Lines
-from fencepost.errors import DataError, UsageError, require_extra
+from fencepost.errors import DataError, UsageError, quote, require_extra
 from fencepost.runtime.combination import load_combination
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums, list_members
@@ -122,6 +122,8 @@ def load_engine(
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
         raise UsageError.no_model(folder)
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads: should be at least 1, or None for one per core, not {quote(threads)}")
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
     if members := list_members(folder):

@@ -82,7 +82,7 @@ class AdaptSettings(Settings):
     seed: int = Field(1, ge=0, le=2**32 - 1, description="Random seed.")
 
     def compute_rate(self, width: int) -> float:
-        """Return the learning rate of an encoder of this width: three times the usual one of training."""
+        """Return the learning rate of an encoder of this width: three times that of training by default."""
         if self.learning_rate != "auto":
             return self.learning_rate
         return 3 * TrainingSettings().compute_encoder_rate(width)

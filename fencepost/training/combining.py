@@ -67,7 +67,7 @@ def combine(
 
     With development data, the weights of the members, the threshold and the calibration are fitted to it;
     it should not be data that the members were trained on. Without, the members have equal weights and the
-    threshold is the usual one.
+    threshold is the default one.
 
     Raises `UsageError` for models that cannot be combined, and for a folder that is not empty.
     """

@@ -71,14 +71,14 @@ def _predict_tuned(
         return list(make_recogniser(model, accelerator).predict(dev, watch)), {}
     model.set_predict(settings.with_changes({"threshold": _LENIENT}))
     predicted = list(make_recogniser(model, accelerator).predict(dev, watch))
-    default = settings.usual_threshold
+    default = settings.default_threshold
     best = fit_threshold(match(dev, predicted))  # None if no prediction is right
     model.set_predict(
         settings if best is None else settings.with_changes({"threshold": dict.fromkeys(model.types, best)})
     )
     best = default if best is None else best
     default_f1 = evaluate(dev, _select_above(predicted, default)).overall.f1
-    return _select_above(predicted, best), {"dev_threshold": best, "dev_f1_usual_threshold": default_f1}
+    return _select_above(predicted, best), {"dev_threshold": best, "dev_f1_default_threshold": default_f1}
 
 
 def _select_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:

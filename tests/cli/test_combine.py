@@ -76,6 +76,8 @@ def test_what_is_refused(run, members: list[Path], combined: Path, tmp_path: Pat
     assert "not a model folder" in run("combine", members[0], tmp_path, "--out", "x", code=2).stderr
     train_from = ["train", "--train", "sample:dev", "--from", combined, "--out", tmp_path / "more"]
     assert "start from one of its members" in run(*train_from, code=2).stderr
+    train_from[4] = "names"  # the installed model, not a folder
+    assert "no weights (model.safetensors) to start from" in run(*train_from, code=2).stderr
 
 
 def test_a_damaged_member_is_named(run, combined: Path) -> None:

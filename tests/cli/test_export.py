@@ -102,6 +102,7 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
     ("arguments", "message"),
     [
         (("no-such-model",), "not a model folder"),
+        (("names",), "names: this model has graphs for prediction, but no weights (model.safetensors)"),
         (("{model}", "--check", "no-such-file.jsonl"), "no-such-file.jsonl"),
         (("{model}", "--check", "{empty}"), "contains no sentences to check the graphs with"),
     ],

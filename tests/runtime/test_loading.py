@@ -67,6 +67,12 @@ def test_auto_is_the_fastest_engine_available(folder: Path) -> None:
         load(folder, engine="onx")
 
 
+@pytest.mark.parametrize("threads", [0, -1])
+def test_rejects_fewer_threads_than_one(folder, threads):
+    with pytest.raises(UsageError, match=f"^threads: should be at least 1, .* not {threads}$"):
+        load(folder, threads=threads)
+
+
 @pytest.mark.parametrize("checked", [None, 3, [], {"int8": True}, {"int8": {}}, {"int8": {"good": "yes"}}])
 def test_int8_is_trusted_for_good_reasons_only(folder: Path, checked) -> None:
     change(folder / "onnx" / "export.json", lambda tree: tree.update(checked=checked))

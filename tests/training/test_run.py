@@ -107,7 +107,7 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
                 "epoch",
                 *(f"dev_{name}" for name in ("loss", "precision", "recall", "f1", "ece", "seconds")),
                 "dev_threshold",
-                "dev_f1_usual_threshold",
+                "dev_f1_default_threshold",
             }
         else:
             assert record.keys() == {"step", "epoch", "loss", "grad_norm", "encoder_rate", "head_rate"}

@@ -26,7 +26,7 @@ def f1_at(outcome, threshold: float) -> float:
 def test_it_is_the_best_one(outcome) -> None:
     best = outcome.best
     assert best["dev_f1"] == pytest.approx(f1_at(outcome, best["dev_threshold"]))
-    assert best["dev_f1_usual_threshold"] == pytest.approx(f1_at(outcome, 0.4))
+    assert best["dev_f1_default_threshold"] == pytest.approx(f1_at(outcome, 0.4))
     for threshold in (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
         assert f1_at(outcome, threshold) <= best["dev_f1"] + 1e-9
 
