@@ -231,6 +231,81 @@ def make_costs_table() -> str:
     return make_table(header, rows, *commands)
 
 
+def make_methods_table() -> str:
+    """Return the main differences between the methods: scores of one run each, time and memory."""
+    newest = read_newest()
+    members = read_lines(RESULTS / "consensus.jsonl")[0]["members"]
+    parity = {model["method"]: model["genia"] for model in newest["parity"]["models"].values()}
+    costs = {method: newest[f"head_cost:{method}"] for method in METHODS}
+    memory = {method: newest[f"memory:{method}"] for method in METHODS}
+    cells: dict[str, Callable[[str], str]] = {
+        "F1 on the test data": lambda one: f"{100 * members[one]['f1']:.1f}",
+        "precision, recall": lambda one: (
+            f"{100 * members[one]['precision']:.1f}, {100 * members[one]['recall']:.1f}"
+        ),
+        "ECE, calibrated": lambda one: f"{members[one]['ece']:.3f}",
+        "training, sentences a second": lambda one: f"{costs[one]['train_sentences_per_second']:.0f}",
+        "prediction in PyTorch, sentences a second": lambda one: (
+            f"{costs[one]['predict_sentences_per_second']:.0f}"
+        ),
+        "prediction, relative to the encoder alone": lambda one: f"{costs[one]['predict_ratio']:.2f}",
+        "memory in training": lambda one: f"{memory[one]['train']['peak_mb'] / 1000:.1f} GB",
+        "[change of F1 with `int8`](speed.md#8-bit-integers)": lambda one: (
+            f"{parity[one]['int8']['f1'] - parity[one]['pytorch']['f1']:+.2f}"
+        ),
+    }
+    rows = [[title, *(make_cell(method) for method in METHODS)] for title, make_cell in cells.items()]
+    return format_table(["", *(f"`{method}`" for method in METHODS)], rows)
+
+
+def make_sizing_table() -> str:
+    """Return the figures that the size of a deployment depends on."""
+    newest = read_newest()
+    rates = newest["throughput"]["sentences_per_second"]
+    load = newest["serve_load"]["speed"]
+    half = load["half_load"]
+    memory = [newest[f"memory:{method}"] for method in METHODS]
+
+    def span(job: str) -> str:
+        sizes = [line[job]["peak_mb"] / 1000 for line in memory]
+        return f"{min(sizes):.1f} to {max(sizes):.1f} GB"
+
+    texts = load["texts_a_second"]
+    rows = [
+        [
+            "disk",
+            f"{newest['installation']['all_mb']:.0f} MB without PyTorch, with the shipped model",
+            "[installation](speed.md#installation-and-start)",
+        ],
+        [
+            "throughput",
+            "sentences a second from raw text: "
+            + ", ".join(f"{rates[engine]:.0f} with `{engine}`" for engine in ("int8", "onnx", "pytorch")),
+            "[raw text to entities](speed.md#raw-text-to-entities)",
+        ],
+        [
+            "throughput of the server, model `names`",
+            "{} texts a second with 256 clients and one text a request, {} with 16 texts a request".format(
+                *(round(texts[name]) for name in ("one text a request", "16 texts a request"))
+            ),
+            "[measured load](serving.md#measured-load)",
+        ],
+        [
+            "latency, model `names`",
+            "{} ms median, {} ms at the 99th percentile, at {} requests a second".format(
+                *(round(half[name]) for name in ("p50_ms", "p99_ms", "requests_a_second"))
+            ),
+            "[measured load](serving.md#measured-load)",
+        ],
+        [
+            "memory, PyTorch",
+            f"{span('predict')} in prediction, {span('predict_5000_words')} with a sentence of 5,000 words",
+            "[training, and words to entities](speed.md#training-and-words-to-entities)",
+        ],
+    ]
+    return format_table(["resource", "measured", "source"], rows)
+
+
 def make_serving_table() -> str:
     """Return throughput, latency and memory of the server."""
     newest = read_newest()
@@ -330,6 +405,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "windows": make_windows_table,
     "frozen": make_frozen_table,
     "costs": make_costs_table,
+    "methods": make_methods_table,
+    "sizing": make_sizing_table,
     "serving": make_serving_table,
     "line-breaks": make_line_breaks_table,
     "offset-labels": make_steps_table("boundary-offset", "offsets"),
