@@ -8,8 +8,8 @@ hits all alike; ratios are medians over the rounds. With `--busy 1`, a process t
 them, started here. Needs GUM.
 
 - variants: `now` is this code. `--against` adds `then`, another checkout of it; `--also` adds `now` with an
-  environment variable, as `OMP_WAIT_POLICY=passive`; `--frozen` adds `now` with frozen embeddings, and with
-  two frozen layers as well (for the task `train`).
+  environment variable, as `OMP_WAIT_POLICY=passive`; `--frozen` adds `now` with embeddings that are trained,
+  and with two layers that are frozen (for the task `train`).
 - tasks: `pipe` is raw text to entities by the shipped int8 model, and `bare` its encoder alone over the same
   sentences in the same batches, read before, one thread for each batch; `alone` is one sentence after
   another, `words_100` the same with 50 sentences of 100 words, and `words_5000` their words as one sentence.
@@ -41,8 +41,8 @@ INT8_TASKS = ("pipe", "alone", "bare", "words_100", "words_5000")
 TASKS = (*INT8_TASKS, "train", "predict")
 DOCUMENTS, ALONE, BATCHES = 8, 60, 6
 FROZEN = {
-    "frozen embeddings": ["encoder.freeze_embeddings=true"],
-    "frozen embeddings and 2 layers": ["encoder.freeze_embeddings=true", "encoder.frozen_layers=2"],
+    "trained embeddings": ["encoder.freeze_embeddings=false"],
+    "2 frozen layers": ["encoder.frozen_layers=2"],
 }
 Do = Callable[[str], list[float]]
 BUSY = (sys.executable, "-c", "while True: pass")

@@ -190,7 +190,7 @@ def make_frozen_table() -> str:
     line = read_newest()["frozen"]
     result = line["busy"]["0"]["train"]
     rows = [[name, f"{result[name]['cpu_speed']:.2f}"] for name in result if name != "now"]
-    return make_table(["one step of training", "times as fast, by CPU time"], rows, line)
+    return make_table(["one step of training", "times as fast as the default"], rows, line)
 
 
 def make_costs_table() -> str:

@@ -44,7 +44,7 @@ def refused(*arguments, by=Config.compose, **named) -> str:
 def test_without_a_word_it_is_boundary_smoothing_with_the_defaults() -> None:
     config = Config.compose()
     assert config.method == BoundarySmoothingSettings()
-    assert config.encoder == EncoderSettings()
+    assert config.encoder == EncoderSettings(freeze_embeddings=True)
     assert config.training == TrainingSettings()
     assert config.predict.select == "auto"
     assert config == Config.parse({})
@@ -84,6 +84,12 @@ def test_a_file(write) -> None:
     assert config.predict.select == "nested"
 
 
+def test_embeddings_are_frozen_by_default_in_boundary_smoothing_alone() -> None:
+    frozen = {name for name in METHODS if Config.parse({"method": {"name": name}}).encoder.freeze_embeddings}
+    assert frozen == {"boundary-smoothing"}
+    assert not Config.compose(changes=["encoder.freeze_embeddings=false"]).encoder.freeze_embeddings
+
+
 @pytest.mark.parametrize(
     ("change", "part", "key", "value"),
     [
@@ -93,7 +99,7 @@ def test_a_file(write) -> None:
         ("training.patience=null", "training", "patience", None),
         ("training.patience=", "training", "patience", None),
         ("training.patience=3", "training", "patience", 3),
-        ("encoder.freeze_embeddings=true", "encoder", "freeze_embeddings", True),
+        ("encoder.freeze_embeddings=false", "encoder", "freeze_embeddings", False),
         ("encoder.name=some/folder=1", "encoder", "name", "some/folder=1"),
         ("encoder.name='123'", "encoder", "name", "123"),
         ("method.epsilon=0", "method", "epsilon", 0.0),

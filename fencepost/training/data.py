@@ -16,6 +16,7 @@ from fencepost.data.context import add_context
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
+from fencepost.methods.registry import METHODS
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def find_idle_settings(
     config: Config, sentences: Sequence[Sentence], dev: Sequence[Sentence] | None
 ) -> Iterator[str]:
     """Yield a message for each setting that was changed and has no effect, with the reason."""
-    encoder, default = config.encoder, EncoderSettings()
+    encoder = config.encoder
+    default = EncoderSettings(**METHODS[config.method.name].defaults.get("encoder", {}))
     if encoder.name == "scratch":
         for key in ("pooling", "layers", "depth", "frozen_layers", "freeze_embeddings", "context", "window"):
             if getattr(encoder, key) != getattr(default, key):

@@ -13,4 +13,5 @@ METHOD = Method(
     settings=BoundarySmoothingSettings,
     decoder=SpanDecoder,
     network="fencepost.methods.boundary_smoothing.network:BoundarySmoothing",
+    defaults={"encoder": {"freeze_embeddings": True}},
 )
