@@ -2,7 +2,6 @@
 
     python -m benchmarks.audit --corpus genia [--epochs 8] [--folds 3] [--sentences N] [--seed 1]
     python -m benchmarks.audit --corpus gum-dev --fit
-    python -m benchmarks.audit --table
 
 Of the entities of a training part, 5 % get another boundary (one end, by one or two words), 2 % another type,
 and 2 % are removed. The audit ranks its suggestions, and one is right if it concerns an error that was put
@@ -19,10 +18,10 @@ Compared are
 The figures say how well errors are found that look like these; errors of annotators may look different.
 
 `--fit` fits the weights of the ranking (a logistic regression of whether a suggestion is right) instead of
-measuring it; those of Fencepost were fitted on the development data of GUM.
+measuring it; those of Fencepost were chosen by hand.
 
 Trainings are kept in `--work`, so that the same command continues after an interruption. Each run appends a
-line to `results/audit.jsonl`; `--table` prints the mean and the standard deviation over the seeds.
+line to `results/audit.jsonl`, of which `python -m benchmarks.tables` makes the tables of docs/audit.md.
 """
 
 from __future__ import annotations
@@ -45,11 +44,9 @@ from benchmarks.common import (
     code_version,
     corpora,
     machine,
-    percent,
     report,
     say,
     say_table,
-    summarise,
 )
 from fencepost import Sentence
 from fencepost.analysis.audit.folds import Audit, fit_temperature, read_candidates, write_candidates
@@ -91,12 +88,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     parser.add_argument("--work", type=Path, help="folder for the trainings; by default in the temporary one")
     parser.add_argument("--fit", action="store_true", help="fit the weights of the ranking, and print them")
-    parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     folder = corpora()
-    if arguments.table:
-        tabulate()
-    elif folder is None:
+    if folder is None:
         report({"benchmark": "audit", "skipped": "no corpora"})
     else:
         line = measure(folder, arguments)
@@ -301,25 +295,6 @@ def held_out_f1(predictions: AuditPredictions, config: Config) -> float:
     """Return the F1 of the models on sentences that they have not seen, by the annotations with errors."""
     predicted = select_entities(predictions.sentences, predictions.held_out, config)
     return evaluate(predictions.sentences, predicted).overall.f1
-
-
-def tabulate() -> None:
-    """Print a row for each corpus and ranking, and report them."""
-    runs: dict[tuple[str, int, str], list[dict[str, float]]] = {}
-    for text in FILE.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        for name, row in line["rankings"].items():
-            runs.setdefault((line["corpus"], line["sentences"], name), []).append(row)
-    measures = ("precision_at_100", "precision_at_500", "recall", "average_precision")
-    rows, result = [], {}
-    for (corpus, sentences, name), lines in runs.items():
-        means = summarise([{measure: line[measure] for measure in measures} for line in lines])
-        result[f"{corpus}, {sentences} sentences, {name}"] = {"seeds": len(lines), **means}
-        rows.append(
-            [corpus, f"{sentences:,}", name, str(len(lines)), *(percent(means[one]) for one in measures)]
-        )
-    say_table(("corpus", "sentences", "ranking", "seeds", *measures), rows)
-    report({"benchmark": "audit", "rows": result})
 
 
 if __name__ == "__main__":

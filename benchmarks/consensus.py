@@ -4,8 +4,8 @@
 
 Trains a model of each method in `MODELS` by `benchmarks.quality`, unless it exists, combines them
 with the development data (GENIA has none: a third of its training data is held out), and scores members and
-combination on the test data. One line of `results/consensus.jsonl` for each seed and combination; `--table`
-prints the means. Prints one JSON object as its last line.
+combination on the test data. One line of `results/consensus.jsonl` for each seed and combination, of which
+`python -m benchmarks.tables` makes a table. Prints one JSON object as its last line.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from benchmarks.common import (
     code_version,
     corpora,
     machine,
-    percent,
     read_lines,
     report,
     run_tasks,
     say,
-    say_table,
     scores_of,
     summarise,
 )
@@ -48,21 +46,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("corpus", choices=CORPORA)
-    parser.add_argument("--folder", type=Path, help="folder of the models")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the models")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=1, help="number of trainings at a time")
     parser.add_argument("--since", metavar="COMMIT", help="models of this commit and later ones count, too")
-    parser.add_argument("--table", action="store_true", help="print the means of the results that are there")
     arguments = parser.parse_args()
     if corpora() is None:
         report({"benchmark": "consensus", "skipped": "no corpora"})
         return
-    if not arguments.table:
-        if arguments.folder is None:
-            parser.error("give a folder for the models")
-        run_all(arguments)
+    run_all(arguments)
     report({"benchmark": "consensus", **machine(), "results": summarise_results(arguments.corpus)})
 
 
@@ -151,7 +145,7 @@ def score(folder: Path, test: list[Sentence]) -> dict[str, Any]:
 
 
 def summarise_results(corpus: str) -> dict[str, Any]:
-    """Return means and deviations over the seeds; print them as a table."""
+    """Return means and deviations over the seeds."""
     # the last line of a seed counts
     lines = {line["seed"]: line for line in read_lines(OUT) if line["corpus"] == corpus}
     if not lines:
@@ -161,10 +155,6 @@ def summarise_results(corpus: str) -> dict[str, Any]:
         for part in ("members", "combinations")
         for name in next(iter(lines.values()))[part]
     }
-    say_table(
-        ["", "F1", "ECE"],
-        [[name, percent(row["f1"]), f"{row['ece']['mean']:.3f}"] for name, row in rows.items()],
-    )
     return {"seeds": sorted(lines), **rows}
 
 

@@ -185,6 +185,55 @@ def make_consensus_table() -> str:
     return format_table(["model", "seeds", "precision", "recall", "F1", "ECE"], rows)
 
 
+def make_suggest_table() -> str:
+    """Return F1 by number of annotated sentences, selected or random, and what was annotated."""
+    groups = group(
+        read_results("suggest"), lambda line: (line["corpus"], line["sentences"], line["strategy"])
+    )
+    rows = []
+    for corpus, sentences, strategy in sorted(groups):
+        lines = groups[corpus, sentences, strategy]
+        mean = summarise([{name: line[name] for name in ("f1", "words", "entities")} for line in lines])
+        rows.append(
+            [
+                *(CORPUS_TITLES[corpus], f"{sentences:,}", "random" if strategy == "start" else strategy),
+                *(str(len(lines)), percent(mean["f1"])),
+                *(f"{mean[name]['mean']:,.0f}" for name in ("words", "entities")),
+                list_commits(lines),
+            ]
+        )
+    header = ["corpus", "sentences", "selection", "seeds", "F1", "words", "entities", "commit"]
+    return format_table(header, rows)
+
+
+def make_audit_table() -> str:
+    """Return how many errors are found by the audit and by simpler rankings."""
+    measures = ("precision_at_100", "precision_at_500", "recall", "average_precision")
+    titles = {
+        "audit": "`fencepost audit`",
+        "audit, by confidence": "the same suggestions, by confidence",
+        "one model, by confidence": "one model trained on the same sentences, by confidence",
+        "random order": "the suggestions of the audit, in random order",
+    }
+    rows = []
+    for corpus, lines in group(read_results("audit"), lambda line: line["corpus"]).items():
+        for ranking, title in titles.items():
+            of_ranking = [line["rankings"][ranking] for line in lines]
+            mean = summarise([{name: one[name] for name in ("suggestions", *measures)} for one in of_ranking])
+            rows.append(
+                [
+                    *(CORPUS_TITLES[corpus], title, str(len(lines)), f"{mean['suggestions']['mean']:,.0f}"),
+                    *(f"{mean[name]['mean']:.2f}" for name in measures),
+                    list_commits(lines),
+                ]
+            )
+    header = [
+        *("corpus", "ranking", "seeds", "suggestions", "precision, first 100", "precision, first 500"),
+        *("errors found among all", "average precision", "commit"),
+    ]
+    return format_table(header, rows)
+
+
 def make_defaults_table() -> str:
     """Return all comparisons of settings on held-out training data."""
     groups = group(read_results("defaults"), lambda line: (line["corpus"], line["name"]))
@@ -243,6 +292,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "distil": make_distil_table,
     "defaults": make_defaults_table,
     "peers": make_peers_table,
+    "suggest": make_suggest_table,
+    "audit": make_audit_table,
     **SPEED_TABLES,
 }
 
