@@ -222,7 +222,11 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     for run in skipped:
         say(f"{run} is skipped: there is no encoder {run.encoder}")
     tasks = [
-        Task(f"{run}, seed {seed}", key_of(run, seed, arguments), arguments_of(run, seed, arguments))
+        Task(
+            f"{run}, seed {seed}",
+            key_of(run, seed, arguments),
+            [*arguments_of(run, seed, arguments), *keep_model(run, seed, arguments.keep)],
+        )
         for seed in range(1, arguments.seeds + 1)
         for run in here
     ]
@@ -257,11 +261,15 @@ def do_all(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
 def arguments_of(run: Run, seed: int, arguments: argparse.Namespace) -> list[str]:
     """Return the command of a run, after `python`."""
     sizes = {"--dev-share": arguments.dev_share, "--sentences": arguments.sentences}
-    keep = None if arguments.keep is None else arguments.keep / f"{str(run).replace(':', '-')}-{seed}"
-    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, "--keep": keep, **sizes}
+    options = {"--method": run.method, "--encoder": run.encoder, "--seed": seed, **sizes}
     changes = [("--set", change) for change in arguments.changes]
     pairs = [*((name, value) for name, value in options.items() if value is not None), *changes]
     return ["-m", "benchmarks.quality", run.corpus, *(str(part) for pair in pairs for part in pair)]
+
+
+def keep_model(run: Run, seed: int, folder: Path | None) -> list[str]:
+    """Return the option that keeps the model of a run below a folder, if there is one."""
+    return [] if folder is None else ["--keep", str(folder / f"{str(run).replace(':', '-')}-{seed}")]
 
 
 def summarise_run(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
