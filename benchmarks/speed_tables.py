@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,13 +50,13 @@ def make_summary() -> str:
     """Return the sentences of the README about quality with all of GENIA, speed and size."""
     newest = read_newest()
     rates = newest["throughput"]["sentences_per_second"]
-    lines = [
-        f"With all of GENIA (1,765 training sentences), boundary smoothing has an F1 of {make_genia_score()}. On",
-        f"two cores, its `int8` graphs predict {rates['int8']:.0f} sentences a second from raw text,",
-        f"{rates['int8'] / rates['pytorch']:.2f} times as fast as PyTorch. Without PyTorch, an installation takes",
-        f"{newest['installation']['all_mb']:.0f} MB.",
-    ]
-    return "\n".join(lines)
+    text = (
+        f"With all of GENIA, boundary smoothing has an F1 of {make_genia_score()}. On two cores, its `int8` "
+        f"graphs predict {rates['int8']:.0f} sentences a second from raw text, "
+        f"{rates['int8'] / rates['pytorch']:.2f} times as fast as PyTorch. Without PyTorch, an installation "
+        f"takes {newest['installation']['all_mb']:.0f} MB."
+    )
+    return textwrap.fill(text, 110)
 
 
 def make_genia_score() -> str:

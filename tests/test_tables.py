@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tables
+from benchmarks import speed, speed_tables, tables
 
 PAGES = [page for page in tables.PAGES if tables.BLOCK.search(page.read_text(encoding="utf-8"))]
 
@@ -48,3 +48,30 @@ def test_of_one_seed_the_last_line_counts() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((tables.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_every_measurement_of_speed_has_a_result() -> None:
+    assert speed_tables.read_newest().keys() == speed.MEASUREMENTS.keys()
+
+
+def test_measurements_get_the_models_of_their_methods() -> None:
+    *_, first, second, _, _ = speed.MEASUREMENTS["parity"].fill(Path("models"))
+    assert [first, second] == ["models/genia-boundary-smoothing-1", "models/genia-boundary-offset-1"]
+    assert speed.MEASUREMENTS["startup"].fill(Path("models")) == ["-m", "benchmarks.startup", "--runs", "5"]
+
+
+def test_a_failed_measurement_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "FILE", tmp_path / "speed.jsonl")
+    monkeypatch.setattr(speed, "MEASUREMENTS", {"one": speed.Measurement("benchmarks.no_such_script")})
+    assert not speed.measure("one", tmp_path)
+    assert not speed.FILE.exists()
+
+
+def test_a_table_names_the_commands_that_made_it_once() -> None:
+    lines = [
+        {"command": f"benchmarks.{name}", "commit": "0123456789", "date": date}
+        for name, date in (("one", "2026-01-02"), ("two", "2026-01-03"), ("one", "2026-01-01"))
+    ]
+    assert speed_tables.describe_source(*lines) == (
+        "Measured by `python -m benchmarks.one` and `python -m benchmarks.two`, commit `0123456`, 2026-01-03."
+    )
