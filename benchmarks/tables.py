@@ -10,6 +10,7 @@ JSON object as its last line.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -285,6 +286,45 @@ def make_peers_table() -> str:
     return format_table(header, rows)
 
 
+def make_shipped_table() -> str:
+    """Return the main scores of the model `names`, and those of the model that it replaced."""
+    line = json.loads((RESULTS / "shipped.json").read_text(encoding="utf-8"))["names"]
+    everyday, against = line["everyday"], line["against"]
+    former = "the former model of all mentions, reduced to names by"
+    rates = against["sentences_per_second"]
+    rows = [
+        ["60 everyday texts: names found with the right boundaries", f"{100 * everyday['found']:.1f} %"],
+        ["the same, with the right type", f"{100 * everyday['found_with_type']:.1f} %"],
+        ["marked, but no name", f"{100 * everyday['share_no_name']:.1f} %"],
+        ["test data of GUM, names: F1", f"{100 * line['all']['f1']:.1f}"],
+        ["the same in lower case", f"{100 * line['changed']['in lower case']['f1']:.1f}"],
+        [f"F1 of {former} how words are written", f"{100 * against['guessed_tags']['f1']:.1f}"],
+        [f"F1 of {former} gold tags of parts of speech", f"{100 * against['gold_tags']['f1']:.1f}"],
+        ["ECE on the test data of GUM", f"{line['ece']:.3f}"],
+        [
+            "speed relative to the former model, on a smaller encoder",
+            f"{rates['model'] / rates['other']:.2f}",
+        ],
+    ]
+    return format_table(["model `names`", f"commit {list_commits([line])}"], rows)
+
+
+def make_trials_table() -> str:
+    """Return the trials from which the model `names` was chosen."""
+    rows = [
+        [
+            line["encoder"],
+            "GUM and WNUT17" if line["trained_on_wnut17"] else "GUM",
+            str(line["epochs"]),
+            *(f"{100 * line[part]['f1']:.1f}" for part in ("gum", "gum in lower case", "wnut17")),
+            list_commits([line]),
+        ]
+        for line in read_results("shipped_trials")
+    ]
+    header = ["encoder", "training data", "epochs", "GUM", "GUM in lower case", "WNUT17", "commit"]
+    return format_table(header, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "quality": make_quality_table,
     "adapt": make_adapt_table,
@@ -292,6 +332,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "distil": make_distil_table,
     "defaults": make_defaults_table,
     "peers": make_peers_table,
+    "shipped": make_shipped_table,
+    "shipped-trials": make_trials_table,
     "suggest": make_suggest_table,
     "audit": make_audit_table,
     **SPEED_TABLES,
