@@ -624,7 +624,7 @@ def test_long_text_has_no_link(page: Page) -> None:
     assert page.one("#copied").text == "This text is too long for a link: at most 4,000 characters."
 
 
-# ------------------------------------------------------------------------------------------ waiting and errors
+# ----------------------------------------------------------------------------------------- waiting and errors
 
 
 def test_second_request_cancels_the_first(page: Page, server: StandIn) -> None:
@@ -1015,7 +1015,7 @@ def test_controls_and_sections_have_accessible_names(page: Page) -> None:
     assert named
 
 
-# ------------------------------------------------------------------------------------- large texts and network
+# ------------------------------------------------------------------------------------ large texts and network
 
 
 def test_slider_step_changes_only_a_few_elements_of_a_large_text(page: Page, server: StandIn) -> None:
