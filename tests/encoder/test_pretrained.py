@@ -233,7 +233,7 @@ def test_only_frozen_weights_have_no_gradient(layers, embeddings):
     encoder = Encoder.build(
         settings(frozen_layers=layers, freeze_embeddings=embeddings, lstm={"size": 4}), []
     )
-    # a gradient exists where nothing is frozen; that of a key's bias is zero in theory
+    # all other weights have a gradient; that of the bias of a key is zero in theory
     everything = {name for name, _ in encoder.named_parameters() if "key.bias" not in name}
     frozen = tuple(f"embedder.transformer.encoder.layer.{layer}." for layer in range(layers))
     if embeddings:

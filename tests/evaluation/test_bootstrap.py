@@ -73,7 +73,7 @@ def test_interval_values_are_those_of_evaluate(good: Matches) -> None:
             assert interval.low <= interval.value <= interval.high
             assert interval.low >= 0
             assert interval.high <= 1
-    assert intervals["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # there is none in the gold
+    assert intervals["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # the gold has no entity of this type
 
 
 def test_interval_bounds_equal_a_simple_bootstrap(good: Matches) -> None:

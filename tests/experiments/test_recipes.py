@@ -207,7 +207,7 @@ EFFECTS = {
     "predict.spans": FOUND,
     "predict.steps": FOUND,
 }
-"""What a setting must change in a model; what comes before that here must stay equal."""
+"""Part of a model that each setting must change; parts listed before it must stay equal."""
 
 SMALL = {
     "": (

@@ -34,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> Path:
-    """Folder of a model with so many weights that they dominate the file size."""
+    """Folder of a model whose weights dominate the file size."""
     scratch = models.SCRATCH["scratch"] | {"word_size": 4000}
     encoder = models.SCRATCH | {"scratch": scratch, "lstm": {"size": 0}}
     folder = tmp_path_factory.mktemp("wide")

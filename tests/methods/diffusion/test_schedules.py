@@ -111,7 +111,7 @@ def test_times_equal_the_values_by_hand() -> None:
     assert compute_sampling_times(1000, 1) == [999]
     assert compute_sampling_times(1000, 3) == [999, 666, 332]
     assert compute_sampling_times(4, 4) == [3, 2, 1, 0]
-    assert compute_sampling_times(4, 9) == [3, 2, 1, 0]  # there are no more
+    assert compute_sampling_times(4, 9) == [3, 2, 1, 0]  # each step is used once
 
 
 def test_times_decrease_in_even_steps() -> None:
