@@ -631,8 +631,8 @@ def of_lengths(lengths: list[int]) -> list[Sentence]:
 @pytest.mark.parametrize(
     ("lengths", "widest"), [([1], 2), ([4, 4, 4], 5), ([1] * 39 + [10], 11), ([3, 1], 4)]
 )
-def test_each_entity_length_has_its_own_embedding(lengths: list[int], widest: int) -> None:
-    """All longer spans share another one."""
+def test_widest_is_one_more_than_the_longest_entity(lengths: list[int], widest: int) -> None:
+    """Each entity length has its own embedding, and all longer spans share another one."""
     fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
     assert fitted == BoundarySmoothingSettings(widest=widest)
 
